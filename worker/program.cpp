@@ -29,7 +29,7 @@
 #include "worker/train/failure/uncaught.h"
 #include "worker/train/live_console.h"
 #include "worker/train/refusal.h"
-#include "worker/train/session.h"
+#include "worker/train/training.h"
 #include "worker/train/verbs/export.h"
 #include "worker/train/verbs/inspect.h"
 #include "worker/train/verbs/predict.h"
@@ -209,7 +209,7 @@ WorkerIdentity identify(const Options& options, const Environment& environment, 
 
 /// What a verb that works on a job is given.
 struct VerbCall {
-  const Session& session;
+  const RankContext& context;
   const Options& options;
   const LoadedCheckpoint* checkpoint;  // of predict, whose job it tells; null: there is none
 };
@@ -222,19 +222,19 @@ struct VerbAction {
 };
 
 int train_or_check(const VerbCall& call) {
-  return call.options.check ? check_job(call.session) : train(call.session);
+  return call.options.check ? check_job(call.context) : train(call.context);
 }
 
 int preview_data(const VerbCall& call) {
-  return preview(call.session, call.options.output.value_or("preview.png"));
+  return preview(call.context, call.options.output.value_or("preview.png"));
 }
 
 int evaluate_checkpoint(const VerbCall& call) {
-  return evaluate(call.session, call.options.files.at(0), call.options.is_json);
+  return evaluate(call.context, call.options.files.at(0), call.options.is_json);
 }
 
 int predict_images(const VerbCall& call) {
-  return predict(call.session, *call.checkpoint, call.options);
+  return predict(call.context, *call.checkpoint, call.options);
 }
 
 constexpr std::array kActions{
@@ -263,16 +263,16 @@ int run_on_job(const Options& options,
     checkpoint = find_checkpoint(options.files.at(0), options.trust);
   const JobValues job = checkpoint ? job_of(*checkpoint) : load_job(options);
   if (trains(options)) limit_time(job, environment);
-  const Session session{.job = job,
-                        .self = self,
-                        .environment = environment,
-                        .command = options.command,
-                        .registry = registry,
-                        .page = page,
-                        .stop_requested = stop_requested,
-                        .plays_rank = options.as_rank.has_value(),
-                        .own_run_dir = process.own_run_dir,
-                        .metrics_command = process.metrics_command};
+  const RankContext context{.job = job,
+                            .self = self,
+                            .environment = environment,
+                            .command = options.command,
+                            .registry = registry,
+                            .page = page,
+                            .stop_requested = stop_requested,
+                            .plays_rank = options.as_rank.has_value(),
+                            .own_run_dir = process.own_run_dir,
+                            .metrics_command = process.metrics_command};
   // Under an agent of ours that shows how the whole job goes.
   std::optional<LiveConsole> live;
   if (self.progress_fd < 0 && self.rank == 0 && trains(options)) {
@@ -283,7 +283,7 @@ int run_on_job(const Options& options,
                  process.screen);
   }
   const int code =
-      action_of(options.verb).on_job({session, options, checkpoint ? &*checkpoint : nullptr});
+      action_of(options.verb).on_job({context, options, checkpoint ? &*checkpoint : nullptr});
   if (time_is_up && code == exit_code::kStoppedAfterCheckpoint && self.rank == 0)
     log::info("train.time_limit is over");
   return code;

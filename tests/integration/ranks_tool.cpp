@@ -19,7 +19,7 @@
 #include "worker/dist/context.h"
 #include "worker/dist/ddp.h"
 #include "worker/dist/device.h"
-#include "worker/model/registry.h"
+#include "worker/model/model_factory.h"
 #include "worker/plan/shard.h"
 #include "worker/save/safetensors.h"
 #include "worker/train/snapshot.h"

@@ -8,7 +8,7 @@
 
 #include "common/error.h"
 #include "tests/interop/verbs.h"
-#include "worker/model/registry.h"
+#include "worker/model/model_factory.h"
 #include "worker/save/safetensors.h"
 #include "worker/save/tensor_copy.h"
 #include "worker/save/weights.h"

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "worker/model/registry.h"
+#include "worker/model/model_factory.h"
 
 namespace ddp::worker {
 namespace {

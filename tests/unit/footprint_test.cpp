@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "worker/model/freeze.h"
-#include "worker/model/registry.h"
+#include "worker/model/model_factory.h"
 
 namespace ddp::worker {
 namespace {

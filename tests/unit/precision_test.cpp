@@ -8,8 +8,8 @@
 #include <string>
 #include <thread>
 
+#include "worker/model/model_factory.h"
 #include "worker/model/norm.h"
-#include "worker/model/registry.h"
 #include "worker/task/loss.h"
 
 namespace ddp::worker {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/error.h"
-#include "worker/model/registry.h"
+#include "worker/model/model_factory.h"
 
 namespace ddp::worker {
 namespace {

@@ -27,7 +27,7 @@
 #include "worker/task/classification.h"
 #include "worker/task/confusion.h"
 #include "worker/train/bad_data.h"
-#include "worker/train/console.h"
+#include "worker/train/console_lines.h"
 #include "worker/train/failure/uncaught.h"
 #include "worker/train/refusal.h"
 #include "worker/train/run_pictures.h"
@@ -145,12 +145,12 @@ LoaderRequest test_request(const Job& job,
 }
 
 /// Rank 0's. What the run watches, and where it runs.
-RoundFacts round_facts(const Session& session,
+RoundFacts round_facts(const RankContext& context,
                        const std::vector<std::string>& ranks,
                        const WatchRule& rule) {
   std::error_code error;  // a directory that is gone has no name
   const std::filesystem::path here = std::filesystem::current_path(error);
-  return {.round = session.self.round,
+  return {.round = context.self.round,
           .ranks = ranks,
           .versions = version_text(),
           .directory = here.string(),
@@ -172,11 +172,11 @@ std::string to_json(const EvaluationRecord& record, const std::filesystem::path&
 }
 
 /// Once a process, on rank 0; null: there is none.
-MetricsCommand* start_metrics_command(const Session& session, const OwnedDir* run_dir) {
-  const std::vector<std::string>& command = session.job.texts("metrics.command");
+MetricsCommand* start_metrics_command(const RankContext& context, const OwnedDir* run_dir) {
+  const std::vector<std::string>& command = context.job.texts("metrics.command");
   if (run_dir == nullptr || command.empty()) return nullptr;
-  if (!session.metrics_command) session.metrics_command = std::make_unique<MetricsCommand>(command);
-  return session.metrics_command.get();
+  if (!context.metrics_command) context.metrics_command = std::make_unique<MetricsCommand>(command);
+  return context.metrics_command.get();
 }
 
 /// Every key of the job and its text, without secrets.
@@ -211,7 +211,7 @@ SharedState without_gradients(const SharedState& shared) {
 
 /// What this rank trains, and with whom. All of it outlives what is made of it.
 struct TrainingRun {
-  const Session& session;
+  const RankContext& context;
   const Job& job;
   at::Device device;
   const Sources& data;
@@ -232,7 +232,7 @@ struct TrainedModel {
 /// Images go through all devices of this process from now on, which `replicas` hold.
 void use_all_devices(const TrainingRun& run, Task& task, std::optional<DataParallel>& replicas) {
   const DataFacts& facts = run.data.train->facts();
-  replicas.emplace(replicate(task, run.job, facts, run.session.registry, run.group));
+  replicas.emplace(replicate(task, run.job, facts, run.context.registry, run.group));
   dynamic_cast<Classification&>(task).compute_through(
       [&replicas](const at::Tensor& images) { return replicas->forward(images); });
 }
@@ -260,7 +260,7 @@ LoaderRequest train_request(const TrainingRun& run,
   const DataFacts& facts = run.data.train->facts();
   return {.type = input_type(model.replica),
           .layout = layout_of(model.task.model()),
-          .augments = make_augments(run.session.registry, job, facts, epochs_of(plan)),
+          .augments = make_augments(run.context.registry, job, facts, epochs_of(plan)),
           .seed = run.job.seed,
           .repeats = job.repeats,
           .threads = loader_threads(job, facts, run.device),
@@ -270,7 +270,7 @@ LoaderRequest train_request(const TrainingRun& run,
 
 /// Of each evaluation of a training, where the pictures of quality want a confusion matrix, too.
 Metrics training_metrics(const TrainingRun& run, Task& task) {
-  Metrics all = metrics_of(task, run.job, run.data.train->facts(), run.session.registry);
+  Metrics all = metrics_of(task, run.job, run.data.train->facts(), run.context.registry);
   if (std::unique_ptr<Metric> confusion = count_confusion(task))
     all.push_back(std::move(confusion));
   return all;
@@ -285,14 +285,14 @@ Checkpointer::Parts checkpointer_parts(const TrainingRun& run,
           .group = run.group,
           .replica = model.replica,
           .shared = shared_state(model.task, model.optimizer, policy),
-          .page = run.session.page,
+          .page = run.context.page,
           .run_dir = run.run_dir,
-          .run_id = run.session.self.run_id,
+          .run_id = run.context.self.run_id,
           .steps = plan.steps,
           .steps_per_epoch = plan.steps_per_epoch,
           .parameters = names_of(parameters_of(model.task.model())),
           .data = &run.data.train->facts(),
-          .held = run.session.self.round > 0 ? &held : nullptr};
+          .held = run.context.self.round > 0 ? &held : nullptr};
 }
 
 RunLog::Parts run_log_parts(const TrainingRun& run,
@@ -307,15 +307,15 @@ RunLog::Parts run_log_parts(const TrainingRun& run,
       .replica = model.replica,
       .precision = model.precision,
       .optimizer = model.optimizer,
-      .page = run.session.page,
+      .page = run.context.page,
       .run_dir = run.run_dir,
       .steps_per_epoch = plan.steps_per_epoch,
       .train_names = train_names(names),
       .test_names = tested,
-      .round = run.run_dir == nullptr ? RoundFacts() : round_facts(run.session, run.ranks, watched),
-      .job_text = to_yaml(run.session.job),
-      .command = start_metrics_command(run.session, run.run_dir),
-      .keys = keys_json(run.session.job),
+      .round = run.run_dir == nullptr ? RoundFacts() : round_facts(run.context, run.ranks, watched),
+      .job_text = to_yaml(run.context.job),
+      .command = start_metrics_command(run.context, run.run_dir),
+      .keys = keys_json(run.context.job),
       .device = run.device};
 }
 
@@ -327,7 +327,7 @@ int train_or_hold(const TrainingRun& run,
                   std::optional<HeldState>& held) try {
   return trainer.run();
 } catch (const PeerError& loss) {
-  if (!waits_after(loss, run.session.page)) throw;
+  if (!waits_after(loss, run.context.page)) throw;
   if (const std::optional<Position> position = trainer.whole_position())
     held = {*position, without_gradients(shared_state(model.task, model.optimizer, policy))};
   run.group.abandon();  // at once: others wait for it, and a save of ours may take its time
@@ -336,10 +336,10 @@ int train_or_hold(const TrainingRun& run,
 
 /// Returns and errors: as train_task().
 int train_model(const TrainingRun& run, const TrainedModel& model, std::optional<HeldState>& held) {
-  const Session& session = run.session;
+  const RankContext& context = run.context;
   const RunPlan plan = plan_training(run);
   Loader train_loader(run.data.train, train_request(run, model, plan));
-  TestPlan test = plan_test(run.job, *run.data.test, run.device, run.group, session.page);
+  TestPlan test = plan_test(run.job, *run.data.test, run.device, run.group, context.page);
   Loader test_loader(run.data.test,
                      test_request(run.job,
                                   model.replica,
@@ -365,7 +365,7 @@ int train_model(const TrainingRun& run, const TrainedModel& model, std::optional
              .precision = model.precision,
              .optimizer = model.optimizer,
              .loader = train_loader,
-             .page = session.page,
+             .page = context.page,
              .show = show});
   Meters meters(step.settle(first_samples(plan.partition)));
   Votes votes(run.group, meters);
@@ -378,8 +378,8 @@ int train_model(const TrainingRun& run, const TrainedModel& model, std::optional
                          .loader = test_loader,
                          .make_metrics = [&] { return training_metrics(run, model.task); },
                          .has_own_metric = has_own_metric,
-                         .page = session.page,
-                         .stop_requested = session.stop_requested,
+                         .page = context.page,
+                         .stop_requested = context.stop_requested,
                          .pictures = pictures ? &*pictures : nullptr});
   const std::vector<std::string> tested =
       test_names(training_metrics(run, model.task),
@@ -388,7 +388,7 @@ int train_model(const TrainingRun& run, const TrainedModel& model, std::optional
   Checkpointer checkpointer(checkpointer_parts(run, model, plan, policy, held));
   RunLog run_log(run_log_parts(run, model, plan, meters.names(), tested, policy.rule()));
   BadData bad_data(run.group, run.job.data.max_bad);
-  HookCaller hooks(session.registry, model.task.model(), run.group);
+  HookCaller hooks(context.registry, model.task.model(), run.group);
   Trainer trainer({.job = run.job,
                    .plan = plan,
                    .group = run.group,
@@ -403,7 +403,7 @@ int train_model(const TrainingRun& run, const TrainedModel& model, std::optional
                    .checkpointer = checkpointer,
                    .run_log = run_log,
                    .hooks = hooks,
-                   .stop_requested = session.stop_requested,
+                   .stop_requested = context.stop_requested,
                    .can_survive = run.can_survive});
   return train_or_hold(run, model, policy, trainer, held);
 }
@@ -412,7 +412,7 @@ int train_model(const TrainingRun& run, const TrainedModel& model, std::optional
 
 // Trap: the Reducer ends before its group does (it is used after free otherwise): so here, before
 // the group is closed.
-int train_task(const Session& session,
+int train_task(const RankContext& context,
                const Job& wanted,
                const Device& device,
                const Sources& data,
@@ -421,19 +421,19 @@ int train_task(const Session& session,
                std::optional<HeldState>& held,
                Group& group) {
   Job job = wanted;
-  const TrainingRun run{.session = session,
+  const TrainingRun run{.context = context,
                         .job = job,
                         .device = device.device,
                         .data = data,
                         .run_dir = run_dir,
                         .ranks = ranks,
                         .group = group,
-                        .can_survive = can_survive(group, device, session.page)};
+                        .can_survive = can_survive(group, device, context.page)};
   std::unique_ptr<Task> task;
   fail_together(
       group, problem_of([&] {
         task = make_task_to_go_on(
-            job, data.train->facts(), session.registry, run_dir, session.self.run_id, group);
+            job, data.train->facts(), context.registry, run_dir, context.self.run_id, group);
       }));
   Precision precision(job.amp, device.device);
   place_model(*task, precision, device.device, group);
@@ -444,13 +444,13 @@ int train_task(const Session& session,
                       replica,
                       precision,
                       {buffers_of(task->model()), norm_parameters_of(task->model())},
-                      make_rule(session.registry, job));
+                      make_rule(context.registry, job));
   std::optional<DataParallel> replicas;
   if (job.device.is_data_parallel) use_all_devices(run, *task, replicas);
   return train_model(run, {*task, precision, replica, optimizer}, held);
 }
 
-int evaluate_task(const Session& session,
+int evaluate_task(const RankContext& context,
                   const Job& job,
                   const Device& device,
                   const Sources& data,
@@ -460,7 +460,7 @@ int evaluate_task(const Session& session,
   Job bare = job;
   bare.model.weights.reset();  // those of the checkpoint come in their place
   std::unique_ptr<Task> task;
-  fail_together(group, problem_of([&] { task = make_task(bare, facts, session.registry, group); }));
+  fail_together(group, problem_of([&] { task = make_task(bare, facts, context.registry, group); }));
   Precision precision(job.amp, device.device);
   place_model(*task, precision, device.device, group);
   EvaluationRecord record;
@@ -478,7 +478,7 @@ int evaluate_task(const Session& session,
                 }));
   Ddp replica(ddp_request(job, task->model()), group);
   // Beyond this point the weights are equal on every rank.
-  TestPlan test = plan_test(job, *data.test, device.device, group, session.page);
+  TestPlan test = plan_test(job, *data.test, device.device, group, context.page);
   Loader loader(data.test,
                 test_request(job,
                              replica,
@@ -487,7 +487,7 @@ int evaluate_task(const Session& session,
                              std::move(test.augments),
                              device.device));
   const Forward forward(*task, precision, device.device);
-  const auto make_metrics = [&] { return metrics_of(*task, job, facts, session.registry); };
+  const auto make_metrics = [&] { return metrics_of(*task, job, facts, context.registry); };
   // Without averages: they are the model by now.
   Evaluation evaluation({.batches = std::move(test.batches),
                          .group = group,
@@ -496,14 +496,14 @@ int evaluate_task(const Session& session,
                          .loader = loader,
                          .make_metrics = make_metrics,
                          .has_own_metric = make_metrics().size() > job.evaluation.metrics.size(),
-                         .page = session.page,
-                         .stop_requested = session.stop_requested});
-  session.page.phase = Phase::evaluating;
+                         .page = context.page,
+                         .stop_requested = context.stop_requested});
+  context.page.phase = Phase::evaluating;
   const std::optional<NamedValues> values = evaluation.run();
   if (!values) return exit_code::kStoppedAfterCheckpoint;
   if (const std::optional<int> code = BadData(group, job.data.max_bad).report(loader)) return *code;
   record.test = *values;
-  session.page.phase = Phase::finished;
+  context.page.phase = Phase::finished;
   if (group.is_root())
     std::cout << (request.is_json ? to_json(record, path) : evaluation_line(record)) << std::endl;
   return exit_code::kOk;

@@ -11,8 +11,8 @@
 #include "worker/dist/device.h"
 #include "worker/dist/group.h"
 #include "worker/plan/job.h"
-#include "worker/train/session.h"
 #include "worker/train/survivor.h"
+#include "worker/train/training.h"
 
 namespace ddp::worker {
 
@@ -20,7 +20,7 @@ namespace ddp::worker {
 /// written. `ranks` say where each runs, for people. `held` is what this process has of an earlier
 /// round, or nothing; after a PeerError it is what it has of this one, where it can go on with it.
 /// Errors: as Trainer::run(), and those of the task's factory.
-int train_task(const Session& session,
+int train_task(const RankContext& context,
                const Job& wanted,
                const Device& device,
                const Sources& data,
@@ -38,7 +38,7 @@ struct EvaluationRequest {
 /// that saved it did; rank 0 prints the result. Returns the exit code: 0, 143 (stopped), 2 (too
 /// many samples cannot be read). Errors: UsageError for a checkpoint that does not fit the job;
 /// those of Evaluation::run().
-int evaluate_task(const Session& session,
+int evaluate_task(const RankContext& context,
                   const Job& job,
                   const Device& device,
                   const Sources& data,

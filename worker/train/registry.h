@@ -11,7 +11,7 @@
 #include "worker/data/augment.h"
 #include "worker/data/dataset.h"
 #include "worker/data/source.h"
-#include "worker/model/registry.h"
+#include "worker/model/model_factory.h"
 #include "worker/plan/job.h"
 #include "worker/task/loss.h"
 #include "worker/task/task.h"

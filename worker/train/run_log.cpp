@@ -20,7 +20,7 @@
 #include "worker/plan/epoch_number.h"
 #include "worker/plan/watch.h"
 #include "worker/save/metrics_command.h"
-#include "worker/train/console.h"
+#include "worker/train/console_lines.h"
 
 namespace ddp::worker {
 

@@ -7,7 +7,7 @@
 #include "common/error.h"
 #include "common/page/terminal.h"
 #include "worker/plan/epoch_number.h"
-#include "worker/train/console.h"
+#include "worker/train/console_lines.h"
 #include "worker/train/policy_stop.h"
 
 namespace ddp::worker {

@@ -170,18 +170,20 @@ JobValues job_of(const LoadedCheckpoint& checkpoint) {
   return resolve_job(nullptr, overrides);
 }
 
-int predict(const Session& session, const LoadedCheckpoint& checkpoint, const Options& options) {
-  if (session.self.world_size > 1)
-    throw UsageError("predict is for one process, this is " + describe(session.self) +
+int predict(const RankContext& context,
+            const LoadedCheckpoint& checkpoint,
+            const Options& options) {
+  if (context.self.world_size > 1)
+    throw UsageError("predict is for one process, this is " + describe(context.self) +
                      ". Start it without a launcher.");
   const DataFacts& data = require_images(checkpoint, options);
   const std::vector<NamedImage> images = find_images(std::span(options.files).subspan(1));
   const at::NoGradGuard no_grad;
-  Job job = make_job(session.job, 1);
+  Job job = make_job(context.job, 1);
   job.model.weights.reset();
-  const Device device = prepare_device(job, session);
+  const Device device = prepare_device(job, context);
   const std::unique_ptr<Group> alone = single_process_group();
-  const std::unique_ptr<Task> task = make_task(job, data, session.registry, *alone);
+  const std::unique_ptr<Task> task = make_task(job, data, context.registry, *alone);
   Precision precision(job.amp, device.device);
   precision.prepare(task->model());
   task->model().to(device.device);

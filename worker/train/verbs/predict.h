@@ -4,7 +4,7 @@
 
 #include "worker/plan/options.h"
 #include "worker/save/checkpoint.h"
-#include "worker/train/session.h"
+#include "worker/train/training.h"
 
 namespace ddp::worker {
 
@@ -16,8 +16,8 @@ JobValues job_of(const LoadedCheckpoint& checkpoint);
 /// Prints the likeliest classes of each image of `options.files` behind the first, or the objects
 /// in it: a line of text, or of JSON, in their order; a folder stands for all images in it. Objects
 /// are written to files, too, if `options.output` is given. Images are prepared as in an
-/// evaluation. `session.job` is job_of(). An image that cannot be read is named, and the others go
+/// evaluation. `context.job` is job_of(). An image that cannot be read is named, and the others go
 /// on. Returns the exit code: 2 when one could not be read. Errors: UsageError.
-int predict(const Session& session, const LoadedCheckpoint& checkpoint, const Options& options);
+int predict(const RankContext& context, const LoadedCheckpoint& checkpoint, const Options& options);
 
 }  // namespace ddp::worker

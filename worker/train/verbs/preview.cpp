@@ -102,9 +102,9 @@ Cell draw(Sample& sample, const DataFacts& data) {
 }
 
 /// The samples that one rank would see first.
-std::vector<Cell> draw_samples(const Session& session, const Job& job, const Source& source) {
+std::vector<Cell> draw_samples(const RankContext& context, const Job& job, const Source& source) {
   const DataFacts& data = source.facts();
-  const std::vector<Augment> augments = make_augments(session.registry, job.data, data, job.epochs);
+  const std::vector<Augment> augments = make_augments(context.registry, job.data, data, job.epochs);
   const std::vector<std::int64_t> order = permutation(
       {.size = data.count, .seed = job.seed, .shuffle = job.data.sampler != Sampler::sequential},
       0);
@@ -148,14 +148,14 @@ Image grid_of(const std::vector<Cell>& cells) {
 
 }  // namespace
 
-int preview(const Session& session, const std::filesystem::path& path) {
-  const Job job = make_job(session.job, session.self.world_size);
-  require_known(session.registry, job);
+int preview(const RankContext& context, const std::filesystem::path& path) {
+  const Job job = make_job(context.job, context.self.world_size);
+  require_known(context.registry, job);
   const std::unique_ptr<Group> alone = single_process_group();
   LoadedData loaded;
-  load_data(session.registry, job.data, *alone, session.page, loaded);
+  load_data(context.registry, job.data, *alone, context.page, loaded);
   const Sources& data = loaded.sources;
-  const std::vector<Cell> cells = draw_samples(session, job, *data.train);
+  const std::vector<Cell> cells = draw_samples(context, job, *data.train);
   if (cells.empty())
     throw UsageError("none of the first samples can be read: there is nothing to draw.");
   const std::vector<std::uint8_t> png = encode_png(grid_of(cells));

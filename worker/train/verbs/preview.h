@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "worker/train/session.h"
+#include "worker/train/training.h"
 
 namespace ddp::worker {
 
@@ -11,6 +11,6 @@ namespace ddp::worker {
 /// and boxes, and writes them to `path` as a PNG.
 /// Returns the exit code. Errors: UsageError, also when it cannot be written: what was there is
 /// then as it was.
-int preview(const Session& session, const std::filesystem::path& path);
+int preview(const RankContext& context, const std::filesystem::path& path);
 
 }  // namespace ddp::worker

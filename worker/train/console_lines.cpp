@@ -1,4 +1,4 @@
-#include "worker/train/console.h"
+#include "worker/train/console_lines.h"
 
 #include <fmt/format.h>
 

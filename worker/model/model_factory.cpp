@@ -1,4 +1,4 @@
-#include "worker/model/registry.h"
+#include "worker/model/model_factory.h"
 
 #include <algorithm>
 #include <charconv>

@@ -18,7 +18,8 @@
 
 namespace ddp::worker {
 
-struct Session {
+/// What a verb works with on this rank. All of it outlives the verb.
+struct RankContext {
   const JobValues& job;
   const WorkerIdentity& self;
   const Environment& environment;
@@ -34,20 +35,20 @@ struct Session {
 /// Joins the ranks, loads data and model, trains. Returns the exit code.
 /// Blocks: until the end of training. Errors: UsageError, PeerError, SystemError; LibTorch's own
 /// and those of a program's own model, data or hooks as they are (train/failure/uncaught).
-int train(const Session& session);
+int train(const RankContext& context);
 
 /// Evaluates a checkpoint on the job's test set, on all ranks as a run of this job does, and prints
 /// the result as the epochs' lines do, or as JSON. Nothing is written. Returns the exit code.
 /// Errors: as train(); UsageError for a checkpoint that does not fit the job.
-int evaluate(const Session& session, const std::filesystem::path& checkpoint, bool is_json);
+int evaluate(const RankContext& context, const std::filesystem::path& checkpoint, bool is_json);
 
 /// The device of this rank, with the job's math set. Call it before any tensor is made.
 /// Errors: UsageError for a job that this program or this device cannot do.
-Device prepare_device(const Job& job, const Session& session);
+Device prepare_device(const Job& job, const RankContext& context);
 
 /// Reads the data and builds the model on the device of this rank, joins nobody and writes nothing.
 /// Prints what the job takes. Returns 0. Errors: as train(); UsageError, with the bytes, for a
 /// model that does not fit the device.
-int check_job(const Session& session);
+int check_job(const RankContext& context);
 
 }  // namespace ddp::worker

@@ -1,4 +1,4 @@
-#include "worker/train/session.h"
+#include "worker/train/training.h"
 
 #include <ATen/Context.h>
 #include <ATen/DeviceAccelerator.h>
@@ -26,7 +26,7 @@
 #include "worker/plan/job.h"
 #include "worker/plan/run_batch.h"
 #include "worker/train/assembly.h"
-#include "worker/train/console.h"
+#include "worker/train/console_lines.h"
 #include "worker/train/data_loading.h"
 #include "worker/train/failure/last_words.h"
 #include "worker/train/refusal.h"
@@ -131,12 +131,12 @@ std::int64_t memory_of(const at::Device& device) {
 }
 
 // Errors: UsageError, with the bytes, for a model that this host cannot even build.
-std::unique_ptr<Task> build_or_refuse(const Session& session,
+std::unique_ptr<Task> build_or_refuse(const RankContext& context,
                                       const Job& job,
                                       const DataFacts& data,
                                       Group& alone) {
   try {
-    return make_task(job, data, session.registry, alone);
+    return make_task(job, data, context.registry, alone);
   } catch (const c10::Error& error) {
     throw UsageError("model.name: " + job.model.name + " cannot be built in this machine's " +
                      format_bytes(memory_of(at::kCPU)) + ": " + message_of(error) +
@@ -152,42 +152,44 @@ std::int64_t own_states(const Registry& registry, const Job& job) {
   return std::ranges::count(states, false, &UpdateRule::State::is_number);
 }
 
-std::unique_ptr<Group> join_ranks(const Session& session, const Job& job, const Device& device) {
-  const WorkerIdentity& self = session.self;
-  session.page.phase = Phase::joining;
-  std::unique_ptr<Group> group = session.plays_rank
+std::unique_ptr<Group> join_ranks(const RankContext& context,
+                                  const Job& job,
+                                  const Device& device) {
+  const WorkerIdentity& self = context.self;
+  context.page.phase = Phase::joining;
+  std::unique_ptr<Group> group = context.plays_rank
                                      ? single_process_group(self.rank, self.world_size)
                                      : join(self,
-                                            session.environment,
+                                            context.environment,
                                             device,
-                                            job_digest(session.job),
+                                            job_digest(context.job),
                                             job.ddp.join_timeout,
                                             job.ddp.timeout);
-  group->show_on(session.page);
+  group->show_on(context.page);
   return group;
 }
 
 /// The data set, the same on every rank. Errors: UsageError; Refused; PeerError.
-void load_alike(const Session& session, const Job& job, Group& group, LoadedData& data) {
-  session.page.phase = Phase::loading;
-  load_data(session.registry, job.data, group, session.page, data);
+void load_alike(const RankContext& context, const Job& job, Group& group, LoadedData& data) {
+  context.page.phase = Phase::loading;
+  load_data(context.registry, job.data, group, context.page, data);
   group.agree("data", describe_data(data.sources));
   require_sizes(job.data, data.sources);
 }
 
 }  // namespace
 
-Device prepare_device(const Job& job, const Session& session) {
-  require_known(session.registry, job);
-  if (job.device.is_data_parallel && session.self.world_size > 1) {
+Device prepare_device(const Job& job, const RankContext& context) {
+  require_known(context.registry, job);
+  if (job.device.is_data_parallel && context.self.world_size > 1) {
     throw UsageError("parallel: data is one process over several devices, here are " +
-                     std::to_string(session.self.world_size) +
+                     std::to_string(context.self.world_size) +
                      ". Start one, or take parallel=ddp.");
   }
   // Trap: the first thing that asks LibTorch for CUDA; see dist/cuda_module.h.
   DeviceJob wanted = job.device;
   if (wanted.is_data_parallel && !wanted.devices.empty()) wanted.device = wanted.devices[0];
-  Device device = choose_device(wanted, session.self, session.environment);
+  Device device = choose_device(wanted, context.self, context.environment);
   for (const std::string& note : device.notes)
     log::warning(note);
   set_math(job.math);
@@ -195,21 +197,21 @@ Device prepare_device(const Job& job, const Session& session) {
   return device;
 }
 
-int check_job(const Session& session) {
-  const Job job = make_job(session.job, session.self.world_size);
-  const Device device = prepare_device(job, session);
+int check_job(const RankContext& context) {
+  const Job job = make_job(context.job, context.self.world_size);
+  const Device device = prepare_device(job, context);
   const std::unique_ptr<Group> alone = single_process_group();
   LoadedData loaded;
-  load_data(session.registry, job.data, *alone, session.page, loaded);
+  load_data(context.registry, job.data, *alone, context.page, loaded);
   const Sources& data = loaded.sources;
   require_sizes(job.data, data);
-  const std::unique_ptr<Task> task = build_or_refuse(session, job, data.train->facts(), *alone);
-  (void)make_augments(session.registry, job.data, data.train->facts(), job.epochs);
+  const std::unique_ptr<Task> task = build_or_refuse(context, job, data.train->facts(), *alone);
+  (void)make_augments(context.registry, job.data, data.train->facts(), job.epochs);
   for (const std::string& name : job.evaluation.metrics)
-    (void)session.registry.metrics.at(name)(data.train->facts());
+    (void)context.registry.metrics.at(name)(data.train->facts());
   const ModelSize size = size_of(task->model());
   const Footprint needs =
-      footprint(size, job.optimizer, job.amp, own_states(session.registry, job));
+      footprint(size, job.optimizer, job.amp, own_states(context.registry, job));
   const std::int64_t memory = memory_of(device.device);
   std::cout << describe_data(data) << "model " << job.model.name << ": "
             << size.trainable + size.frozen << " parameters, " << size.trainable << " trained\n"
@@ -233,83 +235,83 @@ struct EarlierRounds {
 
 /// Once every rank is here and the world is fixed.
 int train_together(
-    const Session& session, Job& job, const Device& device, EarlierRounds& past, Group& group) {
-  const WorkerIdentity& self = session.self;
+    const RankContext& context, Job& job, const Device& device, EarlierRounds& past, Group& group) {
+  const WorkerIdentity& self = context.self;
   offer_data(job.data, group, past.data);
   const std::vector<std::string> ranks = gather_texts(group, describe_self(device));
   std::optional<OwnedDir> given_dir;  // by the agent
   const OwnedDir* run_dir = nullptr;  // of rank 0
-  if (session.plays_rank) {
+  if (context.plays_rank) {
     std::cout << "as rank " << self.rank << " of " << self.world_size
               << ", alone: its data, seeds and rates, no gradients of others; nothing is written\n";
   }
   if (group.is_root()) {
-    if (!session.plays_rank) std::cout << rank_table(ranks);
-    for (const std::string& line : unread_keys(session.job))
+    if (!context.plays_rank) std::cout << rank_table(ranks);
+    for (const std::string& line : unread_keys(context.job))
       log::warning(line);
   }
   fail_together(group, problem_of([&] {
-                  if (!group.is_root() || session.plays_rank) return;
+                  if (!group.is_root() || context.plays_rank) return;
                   if (!self.run_dir.empty()) {
                     run_dir = &given_dir.emplace(OwnedDir::require(self.run_dir));
                     return;
                   }
-                  session.own_run_dir =
-                      RunDir::choose(session.job, self.world_size, session.command);
-                  run_dir = &session.own_run_dir->directory();
-                  std::cout << session.own_run_dir->notice() << std::endl;
+                  context.own_run_dir =
+                      RunDir::choose(context.job, self.world_size, context.command);
+                  run_dir = &context.own_run_dir->directory();
+                  std::cout << context.own_run_dir->notice() << std::endl;
                 }));
-  keep_batch(job, session.job, run_dir, group);
+  keep_batch(job, context.job, run_dir, group);
   if (group.is_root())
     std::cout << batch_line(job.batch, self.world_size, job.first_world_size) << std::endl;
-  load_alike(session, job, group, past.data);
+  load_alike(context, job, group, past.data);
   // Beyond this point every rank holds the same data set.
-  return train_task(session, job, device, past.data.sources, run_dir, ranks, past.state, group);
+  return train_task(context, job, device, past.data.sources, run_dir, ranks, past.state, group);
 }
 
-int train_round(const Session& session, EarlierRounds& past) {
-  Job job = make_job(session.job, session.self.world_size);
-  const Device device = prepare_device(job, session);
+int train_round(const RankContext& context, EarlierRounds& past) {
+  Job job = make_job(context.job, context.self.world_size);
+  const Device device = prepare_device(job, context);
   if (job.device.is_data_parallel) job.device.devices = list_devices(job.device, device.device);
   // Beyond this point device and backend are known.
-  const std::unique_ptr<Group> group = join_ranks(session, job, device);
+  const std::unique_ptr<Group> group = join_ranks(context, job, device);
   try {
-    const int code = train_together(session, job, device, past, *group);
+    const int code = train_together(context, job, device, past, *group);
     group->close();
     return code;
   } catch (const UsageError& error) {
     refuse_here(*group, error.what());
   } catch (const PeerError& loss) {
-    if (waits_after(loss, session.page)) group->abandon();
+    if (waits_after(loss, context.page)) group->abandon();
     throw;
   }
 }
 
 }  // namespace
 
-int train(const Session& session) {
-  WorkerIdentity self = session.self;
+int train(const RankContext& context) {
+  WorkerIdentity self = context.self;
   EarlierRounds past;
-  watch_round(session.page);
+  watch_round(context.page);
   while (true) {
     try {
-      return train_round(Session{.job = session.job,
-                                 .self = self,
-                                 .environment = session.environment,
-                                 .command = session.command,
-                                 .registry = session.registry,
-                                 .page = session.page,
-                                 .stop_requested = session.stop_requested,
-                                 .plays_rank = session.plays_rank,
-                                 .own_run_dir = session.own_run_dir,
-                                 .metrics_command = session.metrics_command},
+      return train_round(RankContext{.job = context.job,
+                                     .self = self,
+                                     .environment = context.environment,
+                                     .command = context.command,
+                                     .registry = context.registry,
+                                     .page = context.page,
+                                     .stop_requested = context.stop_requested,
+                                     .plays_rank = context.plays_rank,
+                                     .own_run_dir = context.own_run_dir,
+                                     .metrics_command = context.metrics_command},
                          past);
     } catch (const PeerError& loss) {
-      if (!waits_after(loss, session.page)) throw;
+      if (!waits_after(loss, context.page)) throw;
       const std::int64_t step = past.state ? past.state->position.step : kNoStep;
       log::info(std::string(loss.what()) + "; this rank waits for the next round" +
                 (past.state ? " with its state of step " + std::to_string(step) : ""));
-      const std::optional<WorkerIdentity> next = await_next_round(self, session.page, step);
+      const std::optional<WorkerIdentity> next = await_next_round(self, context.page, step);
       if (!next) throw;
       self = *next;
       last_words().rank = self.rank;
@@ -317,15 +319,15 @@ int train(const Session& session) {
   }
 }
 
-int evaluate(const Session& session, const std::filesystem::path& checkpoint, bool is_json) {
-  const Job job = make_job(session.job, session.self.world_size);
-  const Device device = prepare_device(job, session);
-  const std::unique_ptr<Group> group = join_ranks(session, job, device);
+int evaluate(const RankContext& context, const std::filesystem::path& checkpoint, bool is_json) {
+  const Job job = make_job(context.job, context.self.world_size);
+  const Device device = prepare_device(job, context);
+  const std::unique_ptr<Group> group = join_ranks(context, job, device);
   try {
     LoadedData data;
-    load_alike(session, job, *group, data);
+    load_alike(context, job, *group, data);
     const int code =
-        evaluate_task(session, job, device, data.sources, {checkpoint, is_json}, *group);
+        evaluate_task(context, job, device, data.sources, {checkpoint, is_json}, *group);
     group->close();
     return code;
   } catch (const UsageError& error) {
