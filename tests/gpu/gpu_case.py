@@ -3,24 +3,11 @@
 import json
 import math
 import pathlib
-import struct
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 from processes import ProcessTest, end_with_parent  # noqa: E402
-
-
-def read_tensors(path):
-    """Name to (dtype, shape, bytes) of a safetensors file."""
-    raw = path.read_bytes()
-    (size,) = struct.unpack("<Q", raw[:8])
-    header = json.loads(raw[8 : 8 + size])
-    header.pop("__metadata__", None)
-    data = raw[8 + size :]
-    return {
-        name: (entry["dtype"], entry["shape"], data[entry["data_offsets"][0] : entry["data_offsets"][1]])
-        for name, entry in header.items()
-    }
+from run_files import read_tensors, records  # noqa: E402
 
 
 class GpuCase(ProcessTest):
@@ -67,8 +54,7 @@ train: {{epochs: 2, log_every: 1}}
         return self.folder / output / name
 
     def records(self, kind, output="runs", name="job"):
-        lines = (self.run_dir(output, name) / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-        return [record for record in map(json.loads, lines) if record["kind"] == kind]
+        return records(self.run_dir(output, name), kind)
 
     def losses(self, output="runs", name="job"):
         return [record["loss"] for record in self.records("step", output, name)]

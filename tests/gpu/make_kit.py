@@ -12,7 +12,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LIMIT = 64 << 20
 MODULE = "libddp-worker-cuda.so"
-SCRIPTS = ("tests/gpu/*.py", "tests/support/processes.py", "tests/interop/reference_ddp.py", "tests/bench/gpu.py", "LICENSE*")
+SCRIPTS = ("tests/gpu/*.py", "tests/support/processes.py", "tests/support/run_files.py", "tests/interop/reference_ddp.py", "tests/bench/gpu.py", "LICENSE*")
 README = """Tests and figures of ddp-launch and ddp-worker on GPUs. Needed: Linux x86_64 with glibc 2.36 or newer,
 torch {torch} installed by pip for a Python of 3.10 or newer, /bin/sh.
 

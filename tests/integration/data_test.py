@@ -4,7 +4,6 @@ Run by hand: DDP_BIN=build/release PYTHONPATH=tests/support python3 tests/integr
 """
 
 import itertools
-import json
 import os
 import pathlib
 import re
@@ -15,6 +14,8 @@ import unittest
 import zlib
 
 from processes import ProcessTest
+from run_files import losses, records
+from tiny_sets import png_of
 
 JOB = """
 name: job
@@ -30,15 +31,7 @@ IMAGES = 20  # of each class to train on
 
 def png(height, width, color):
     """A picture of one colour."""
-    rows = (b"\0" + bytes(color) * width) * height
-    chunk = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
-
-
-def records(run_dir, kind):
-    lines = (run_dir / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    return [record for record in map(json.loads, lines) if record["kind"] == kind]
+    return png_of([bytes(color) * width] * height)
 
 
 class DataTest(ProcessTest):
@@ -64,7 +57,7 @@ class DataTest(ProcessTest):
         return self.run_program(self.bin / "ddp-launch", "--nproc-per-node", ranks, "job.yaml", *arguments, **keywords)
 
     def losses(self, output):
-        return [record["loss"] for record in records(self.folder / output / "job", "step")]
+        return losses(self.folder / output / "job")
 
 
 class Folders(DataTest):

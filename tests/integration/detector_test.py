@@ -13,7 +13,9 @@ import struct
 import unittest
 import zlib
 
-from worker_test import WorkerTest, records
+from run_files import losses, records
+from tiny_sets import png_of
+from worker_test import WorkerTest
 
 # 24 images, 6 steps an epoch, saved within it; all that a run may remember.
 JOB = """
@@ -49,10 +51,7 @@ def picture(height, width, rectangles):
     for color, left, top, right, bottom in rectangles:
         for row in rows[top:bottom]:
             row[3 * left : 3 * right] = bytes(color) * (right - left)
-    chunk = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    data = zlib.compress(b"".join(b"\0" + row for row in rows))
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+    return png_of(rows)
 
 
 class DetectorTest(WorkerTest):
@@ -241,9 +240,9 @@ class LabelCache(DetectorTest):
     def losses(self, output, *arguments):
         """What two ranks learn."""
         self.text = self.launch(2, *self.SHORT, f"output={output}", *arguments)
-        losses = [step["loss"] for step in records(self.folder / output / "job", "step")]
-        self.assertEqual(len(losses), 2, self.text)
-        return losses
+        learned = losses(self.folder / output / "job")
+        self.assertEqual(len(learned), 2, self.text)
+        return learned
 
     def test_two_ranks_learn_the_same_with_it_and_without_it(self):
         without = self.losses("without", "data.cache_labels=false")

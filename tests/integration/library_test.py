@@ -4,7 +4,6 @@ so is the one that docs/own-models.md shows, by the command that stands there.
 Run by hand: DDP_BIN=build/release DDP_CMAKE=cmake DDP_CXX=g++ PYTHONPATH=tests/support python3 tests/integration/library_test.py
 """
 
-import json
 import os
 import pathlib
 import re
@@ -12,6 +11,7 @@ import unittest
 
 from pages import blocks
 from processes import ProcessTest
+from run_files import records
 
 PAGE = pathlib.Path(__file__).resolve().parent.parent.parent / "docs/own-models.md"
 EXAMPLE = pathlib.Path(__file__).resolve().parent.parent / "library"
@@ -35,8 +35,7 @@ class Library(ProcessTest):
         return prefix, build
 
     def records(self, kind, name="stripes"):
-        text = (self.folder / "runs" / name / "metrics.jsonl").read_text(encoding="utf-8")
-        return [record for record in map(json.loads, text.splitlines()) if record["kind"] == kind]
+        return records(self.folder / "runs" / name, kind)
 
     def test_programs_of_ones_own_are_built_from_the_prefix_and_train(self):
         prefix, build = self.build_example()

@@ -12,6 +12,7 @@ import unittest
 import zlib
 
 from processes import ProcessTest
+from tiny_sets import png_of
 
 JOB = """
 name: job
@@ -31,10 +32,7 @@ ALL = ("--confidence", 0, "--iou", 1)
 
 def png(rows):
     """A picture of rows of (red, green, blue)."""
-    chunk = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    head = struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8, 2, 0, 0, 0)
-    pixels = b"".join(b"\0" + b"".join(map(bytes, row)) for row in rows)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(pixels)) + chunk(b"IEND", b"")
+    return png_of([b"".join(map(bytes, row)) for row in rows])
 
 
 def paeth(left, up, corner):

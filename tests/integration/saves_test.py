@@ -12,7 +12,8 @@ import time
 import unittest
 
 from unsynced import lose_power
-from worker_test import WorkerTest, records
+from run_files import records
+from worker_test import WorkerTest
 
 # In the order in which a save passes them, and whether the checkpoint is there when it dies before that.
 STEPS = {

@@ -12,7 +12,8 @@ import time
 import unittest
 
 from processes import free_port
-from worker_test import WorkerTest, records
+from run_files import records
+from worker_test import WorkerTest
 
 # Of all that a rank may remember; ten steps an epoch.
 JOB = """

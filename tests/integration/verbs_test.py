@@ -16,6 +16,7 @@ import unittest
 import zipfile
 
 from processes import ProcessTest
+from run_files import records
 
 JOB = """
 name: job
@@ -203,8 +204,7 @@ class Inspect(VerbTest):
 class Eval(VerbTest):
     def recorded(self, run="job"):
         """What the run's epochs say of the test set, by step."""
-        lines = (self.folder / "runs" / run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-        epochs = [record for record in map(json.loads, lines) if record["kind"] == "epoch"]
+        epochs = records(self.folder / "runs" / run, "epoch")
         return {record["step"]: {key: value for key, value in record.items() if key == "epoch" or key.startswith("test_")} for record in epochs}
 
     def told(self, text):

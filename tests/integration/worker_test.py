@@ -18,6 +18,7 @@ import time
 import unittest
 
 from processes import ProcessTest
+from run_files import read_tensors, records
 
 JOB = """
 name: job
@@ -25,24 +26,6 @@ data: {name: digits, batch_per_rank: 16, train_size: 800, test_size: 200}
 schedule: {warmup: 0.5}
 train: {epochs: 2, log_every: 1}
 """
-
-
-def read_tensors(path):
-    """Name to (dtype, shape, bytes) of a safetensors file."""
-    raw = path.read_bytes()
-    (size,) = struct.unpack("<Q", raw[:8])
-    header = json.loads(raw[8 : 8 + size])
-    header.pop("__metadata__", None)
-    data = raw[8 + size :]
-    return {
-        name: (entry["dtype"], entry["shape"], data[entry["data_offsets"][0] : entry["data_offsets"][1]])
-        for name, entry in header.items()
-    }
-
-
-def records(run_dir, kind):
-    lines = (run_dir / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    return [record for record in map(json.loads, lines) if record["kind"] == kind]
 
 
 class WorkerTest(ProcessTest):

@@ -6,7 +6,6 @@ Run by hand: DDP_BIN=build/release DDP_FILES_TOOL=... python3 tests/interop/ddp_
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -14,7 +13,8 @@ import unittest
 import torch
 from safetensors.torch import load_file
 
-from files_tool import files_tool
+from run_files import losses
+from tools import files_tool, run_program
 from reference_ddp import ConvNet
 
 HERE = pathlib.Path(__file__).parent
@@ -45,13 +45,7 @@ class SameAsPython(unittest.TestCase):
         cls.folder.cleanup()
 
     def run_program(self, *command):
-        """Runs it with one thread per rank, as every launcher here does, and returns what it printed."""
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        run = subprocess.run(
-            list(map(str, command)), capture_output=True, text=True, cwd=self.path, env=environment, timeout=120, check=False
-        )
-        self.assertEqual(run.returncode, 0, f"{command}\n{run.stdout}\n{run.stderr}")
-        return run.stdout + run.stderr
+        return run_program(*command, folder=self.path)
 
     def reference(self, *launcher):
         out = self.path / f"{len(list(self.path.iterdir()))}.json"
@@ -61,10 +55,6 @@ class SameAsPython(unittest.TestCase):
 
     def torchrun(self, *arguments):
         return [sys.executable, "-m", "torch.distributed.run", "--standalone", *arguments]
-
-    def losses_of(self, run_dir):
-        lines = (run_dir / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-        return [record["loss"] for record in map(json.loads, lines) if record["kind"] == "step"]
 
     def assert_same(self, ours, theirs, tolerance):
         self.assertEqual(len(ours), len(theirs))
@@ -82,7 +72,7 @@ class SameAsPython(unittest.TestCase):
         theirs = self.reference(*self.torchrun("--nproc-per-node", "2"))
         self.run_program(self.bin / "ddp-launch", "job.yaml", f"output={self.path / 'a'}")
         # Convolutions run channels-last here and not there, so sums round differently; that grows with the steps.
-        self.assert_same(self.losses_of(self.path / "a" / "same"), theirs, 2e-3)
+        self.assert_same(losses(self.path / "a" / "same"), theirs, 2e-3)
         self.assertLess(theirs[-1], 0.7 * theirs[0], "it learned nothing, so equality says little")
 
     def test_the_worker_runs_under_torchrun(self):
@@ -90,7 +80,7 @@ class SameAsPython(unittest.TestCase):
         self.run_program(*command, self.bin / "ddp-worker", "job.yaml", f"output={self.path / 'b'}")
         self.run_program(self.bin / "ddp-launch", "job.yaml", f"output={self.path / 'c'}")
         # The same program, ranks and threads: the same bits.
-        self.assertEqual(self.losses_of(self.path / "b" / "same"), self.losses_of(self.path / "c" / "same"))
+        self.assertEqual(losses(self.path / "b" / "same"), losses(self.path / "c" / "same"))
 
     def test_the_first_weights_are_those_of_python(self):
         # One step at a rate that no float32 weight can feel.

@@ -5,14 +5,12 @@ Run by hand: DDP_PYTHON_DETECTOR=... DDP_DETECTION_TOOL=... python3 tests/intero
 
 import contextlib
 import io
-import os
 import pathlib
-import subprocess
-import sys
 import tempfile
 import unittest
 
 import detector_python
+from tools import run_tool
 
 CLASSES = 6
 IMAGES = 40
@@ -22,10 +20,7 @@ SUMMARY = ("AP50:95", "AP50", "AP75", "AP_small", "AP_medium", "AP_large")
 
 
 def detection_tool(*arguments) -> str:
-    run = subprocess.run([os.environ["DDP_DETECTION_TOOL"], *map(str, arguments)], capture_output=True, check=False, text=True)
-    if run.returncode != 0:
-        raise RuntimeError(run.stderr)
-    return run.stdout
+    return run_tool("DDP_DETECTION_TOOL", *arguments).decode()
 
 
 class Scenes:

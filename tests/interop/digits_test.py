@@ -10,7 +10,7 @@ import unittest
 import torch
 from torch import nn
 
-from files_tool import files_tool
+from tools import files_tool
 
 BATCH = 128
 

@@ -1,24 +1,16 @@
 """Runs image_tool (tests/interop/image_tool.cpp), which the environment names by DDP_IMAGE_TOOL, and reads its images."""
 
 import io
-import os
-import subprocess
-import sys
 
 import numpy
 import PIL.Image
+from tools import run_tool
 
 MODES = {1: "L", 3: "RGB"}
 
 
 def image_tool(*arguments, given=b"") -> bytes:
-    """What it prints. A failure is an error that holds what it said."""
-    if "DDP_IMAGE_TOOL" not in os.environ:
-        sys.exit("Set DDP_IMAGE_TOOL to build/<preset>/tests/image_tool; ctest -L interop does so.")
-    run = subprocess.run([os.environ["DDP_IMAGE_TOOL"], *map(str, arguments)], input=given, capture_output=True, check=False)
-    if run.returncode != 0:
-        raise RuntimeError(run.stderr.decode())
-    return run.stdout
+    return run_tool("DDP_IMAGE_TOOL", *arguments, given=given)
 
 
 def images_of(stream):

@@ -6,10 +6,8 @@ Run by hand: DDP_FILES_TOOL=... python3 tests/interop/metrics_test.py
 import csv
 import json
 import pathlib
-import struct
 import tempfile
 import unittest
-import zlib
 
 import numpy
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -17,16 +15,8 @@ from tensorboard.backend.event_processing.event_file_loader import LegacyEventFi
 from tensorboard.plugins.hparams.metadata import SESSION_START_INFO_TAG, parse_session_start_info_plugin_data
 from tensorboard.util.tensor_util import make_ndarray
 
-from files_tool import files_tool
-
-
-def png(width, height):
-    def chunk(kind, data):
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    rows = (b"\0" + bytes(3 * width)) * height
-    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
-    return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+from tiny_sets import png_of
+from tools import files_tool
 
 
 def loss(step, resumed):
@@ -41,7 +31,7 @@ class Metrics(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name)
-        cls.picture = png(300, 2)
+        cls.picture = png_of([bytes(3 * 300)] * 2)
         (cls.folder / "train_batch0.png").write_bytes(cls.picture)
         files_tool("metrics", cls.folder, 0, 25)
         cls.accumulator = EventAccumulator(str(cls.folder))

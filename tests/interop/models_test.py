@@ -6,8 +6,6 @@ With DDP_TORCHVISION=1, and torchvision installed, ResNets of 3 channels and mor
 
 import os
 import pathlib
-import subprocess
-import sys
 import tempfile
 import unittest
 
@@ -15,6 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import reference_models
+from tools import models_tool
 
 # Channels, side, classes. Small sides keep it quick; above 64 pixels ResNets have ImageNet's stem.
 CASES = [
@@ -27,15 +26,6 @@ CASES = [
     ("resnet34", 3, 72, 1000),
     ("resnet50", 3, 72, 1000),
 ]
-
-
-def models_tool(*arguments):
-    if "DDP_MODELS_TOOL" not in os.environ:
-        sys.exit("Set DDP_MODELS_TOOL to build/<preset>/.../models_tool; ctest -L interop does so.")
-    run = subprocess.run([os.environ["DDP_MODELS_TOOL"], *map(str, arguments)], capture_output=True, check=False)
-    if run.returncode != 0:
-        raise RuntimeError(run.stderr.decode())
-    return run.stdout.decode()
 
 
 def build(name, channels, side, classes):

@@ -6,14 +6,14 @@ Run by hand: DDP_NUMBERS_TOOL=... python3 tests/interop/numbers_test.py
 """
 
 import math
-import os
 import pathlib
-import subprocess
 import tempfile
 import unittest
 
 import torch
 from safetensors.torch import load_file, save_file
+
+from tools import run_tool
 
 STEPS = 20
 LR = 0.05
@@ -21,10 +21,7 @@ SHAPES = {"conv.weight": (4, 2, 3, 3), "head.bias": (7,), "head.weight": (7, 33)
 
 
 def numbers_tool(*arguments) -> str:
-    run = subprocess.run([os.environ["DDP_NUMBERS_TOOL"], *map(str, arguments)], capture_output=True, check=False, text=True)
-    if run.returncode != 0:
-        raise RuntimeError(run.stderr)
-    return run.stdout
+    return run_tool("DDP_NUMBERS_TOOL", *arguments).decode()
 
 
 def draw(dtype, overflows=()):

@@ -8,13 +8,15 @@ import gzip
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 import unittest
 
 import torch
 from safetensors.torch import load_file
+
+from run_files import losses
+from tools import run_program
 
 HERE = pathlib.Path(__file__).resolve().parent
 DATA = pathlib.Path(os.environ.get("DDP_DATA", HERE.parent.parent.parent / "shared" / "data")) / "mnist"
@@ -54,25 +56,17 @@ class Parity(unittest.TestCase):
     def tearDownClass(cls):
         cls.folder.cleanup()
 
-    def run_program(self, *command):
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        run = subprocess.run(
-            list(map(str, command)), capture_output=True, text=True, cwd=self.path, env=environment, timeout=240, check=False
-        )
-        self.assertEqual(run.returncode, 0, f"{command}\n{run.stdout}\n{run.stderr}")
-
     def python(self, *arguments):
         out = self.path / f"{self.id()}.json"
         torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", RANKS]
         data = ["--images", self.path / "images.bin", "--count", COUNT, "--mean", 0.1307, "--deviation", 0.3081, "--batch", BATCH]
-        self.run_program(*torchrun, HERE / "reference_ddp.py", *data, "--out", out, *arguments)
+        run_program(*torchrun, HERE / "reference_ddp.py", *data, "--out", out, *arguments, folder=self.path)
         return json.loads(out.read_text(encoding="utf-8"))
 
     def worker(self, *overrides, output=None):
         output = output or self.path / self.id()
-        self.run_program(self.bin / "ddp-launch", "job.yaml", f"output={output}", *overrides)
-        lines = (output / "parity" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-        return [record["loss"] for record in map(json.loads, lines) if record["kind"] == "step"]
+        run_program(self.bin / "ddp-launch", "job.yaml", f"output={output}", *overrides, folder=self.path)
+        return losses(output / "parity")
 
     def assert_same(self, ours, theirs, tolerance):
         self.assertEqual((len(ours), len(theirs)), (200, 200))

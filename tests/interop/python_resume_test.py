@@ -3,10 +3,8 @@
 Run by hand: DDP_BIN=build/release DDP_FILES_TOOL=... python3 tests/interop/python_resume_test.py
 """
 
-import json
 import os
 import pathlib
-import subprocess
 import tempfile
 import unittest
 
@@ -16,7 +14,8 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 
-from files_tool import files_tool
+from run_files import losses
+from tools import files_tool, run_program
 from reference_ddp import ConvNet
 
 COUNT, BATCH, MEAN, DEVIATION = 320, 32, 0.163, 0.23
@@ -103,14 +102,10 @@ class PythonResume(unittest.TestCase):
 
     def run_worker(self, *arguments, expect=0, program=("ddp-worker",)):
         command = [os.environ["DDP_BIN"] + "/" + program[0], *program[1:], "job.yaml", f"checkpoint.resume={self.file}", *arguments]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        run = subprocess.run(command, capture_output=True, text=True, cwd=self.folder, env=environment, timeout=250, check=False)
-        self.assertEqual(run.returncode, expect, f"{command}\n{run.stdout}\n{run.stderr}")
-        return run.stdout + run.stderr
+        return run_program(*command, folder=self.folder, expect=expect)
 
     def losses(self, name="job"):
-        lines = (self.folder / "runs" / name / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-        return [record["loss"] for record in map(json.loads, lines) if record["kind"] == "step"]
+        return losses(self.folder / "runs" / name)
 
     def check(self, theirs, later=NEAR, name="job"):
         ours = self.losses(name)

@@ -15,7 +15,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from files_tool import files_tool
+from tools import files_tool
 
 # As SampleTensors of files_tool.cpp.
 SAMPLE = {

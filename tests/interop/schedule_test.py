@@ -10,7 +10,7 @@ import warnings
 import torch
 from torch.optim import lr_scheduler
 
-from files_tool import files_tool
+from tools import files_tool
 
 STEPS = 40
 BASE = 0.1

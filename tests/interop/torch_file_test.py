@@ -17,7 +17,7 @@ import zipfile
 import torch
 from torch import nn
 
-from files_tool import files_tool
+from tools import files_tool
 
 NAMES = {
     torch.float64: "F64",

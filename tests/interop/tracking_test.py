@@ -11,6 +11,7 @@ import sys
 import unittest
 
 from processes import ProcessTest
+from run_files import records
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PYTHON = os.environ.get("DDP_PYTHON_TRACKING", "")
@@ -48,9 +49,8 @@ class MLflow(ProcessTest):
         (run,) = self.runs()
         self.assertEqual((run["name"], run["status"]), ("job", "FINISHED"))
         self.assertEqual(run["params"]["optimizer.lr"], "0.05")
-        lines = (self.folder / "runs/job/metrics.jsonl").read_text(encoding="utf-8").splitlines()
         for kind, name in (("step", "loss"), ("epoch", "train_loss"), ("epoch", "test_accuracy")):
-            ours = [(record["step"], record[name]) for record in map(json.loads, lines) if record["kind"] == kind]
+            ours = [(record["step"], record[name]) for record in records(self.folder / "runs/job", kind)]
             self.assertGreater(len(ours), 2)
             self.assertEqual(sorted(map(tuple, run["history"][name])), ours)
 

@@ -15,7 +15,8 @@ import torchvision
 from PIL import Image
 from safetensors.torch import load_file
 
-from files_tool import files_tool
+from run_files import records
+from tools import files_tool
 
 JOB = """
 name: job
@@ -135,8 +136,7 @@ class Verbs(unittest.TestCase):
             for number, share in enumerate(theirs):
                 self.assertAlmostEqual(ours[number], share.item(), delta=0.005)
         right = sum(answer["classes"][0]["class"] == path.parent.name for answer, path in zip(answers, self.images(), strict=True))
-        lines = (self.run_dir / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-        tested = [record["test_accuracy"] for record in map(json.loads, lines) if record["kind"] == "epoch"]
+        tested = [record["test_accuracy"] for record in records(self.run_dir, "epoch")]
         self.assertAlmostEqual(right / len(answers), tested[-1])
 
     def test_an_image_that_cannot_be_read_is_named_and_the_others_go_on(self):

@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from ultralytics.nn.tasks import DetectionModel
 from ultralytics.utils.loss import v8DetectionLoss
 
-from models_test import models_tool
+from tools import models_tool
 
 CLASSES = 80
 GAINS = types.SimpleNamespace(box=7.5, cls=0.5, dfl=1.5)

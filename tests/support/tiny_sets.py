@@ -27,16 +27,21 @@ def write_cifar10(folder):
         (folder / f"data_batch_{number}.bin.gz").hardlink_to(first)
 
 
-def write_png(path, width=40, height=30):
-    """A noisy image in shades of grey."""
-    noise = random.Random(1)
+def png_of(rows, channels=3):
+    """A PNG of rows of bytes."""
 
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
-    rows = zlib.compress(b"".join(bytes(1) + noise.randbytes(width) for _ in range(height)))
-    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b""))
+    pixels = zlib.compress(b"".join(b"\0" + row for row in rows))
+    head = struct.pack(">IIBBBBB", len(rows[0]) // channels, len(rows), 8, {1: 0, 3: 2}[channels], 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
+
+
+def write_png(path, width=40, height=30):
+    """A noisy image in shades of grey."""
+    noise = random.Random(1)
+    path.write_bytes(png_of([noise.randbytes(width) for _ in range(height)], channels=1))
 
 
 def write_folders(folder):

@@ -1,0 +1,34 @@
+"""Runs the programs that stand for our libraries here (files_tool.cpp, image_tool.cpp, ...), which the environment names."""
+
+import os
+import subprocess
+import sys
+
+
+def run_tool(variable, *arguments, given=b"") -> bytes:
+    """What it prints. A failure is an error that holds what it said."""
+    if variable not in os.environ:
+        sys.exit(f"Set {variable} to the program of that name below build/<preset>/tests; ctest -L interop does so.")
+    run = subprocess.run([os.environ[variable], *map(str, arguments)], input=given, capture_output=True, check=False)
+    if run.returncode != 0:
+        raise RuntimeError(run.stderr.decode())
+    return run.stdout
+
+
+def run_program(*command, folder, expect=0) -> str:
+    """Runs it with one thread for each rank, as every launcher here does. What it prints; a failure is an error that holds it."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    run = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, cwd=folder, env=environment, timeout=250, check=False
+    )
+    if run.returncode != expect:
+        raise AssertionError(f"{command}: {run.returncode}, not {expect}\n{run.stdout}\n{run.stderr}")
+    return run.stdout + run.stderr
+
+
+def files_tool(*arguments) -> bytes:
+    return run_tool("DDP_FILES_TOOL", *arguments)
+
+
+def models_tool(*arguments) -> str:
+    return run_tool("DDP_MODELS_TOOL", *arguments).decode()
