@@ -29,8 +29,7 @@ ImageSize scaled(ImageSize image, double scale) {
   return {pixels(image.height), pixels(image.width)};
 }
 
-}  // namespace
-
+/// A grey image in equal red, green and blue; one of three channels as it is.
 Image three_channels(const Image& image) {
   Image rgb;
   rgb.reshape(3, image.size());
@@ -39,6 +38,8 @@ Image three_channels(const Image& image) {
                       rgb.plane(channel).begin());
   return rgb;
 }
+
+}  // namespace
 
 Image draw_labelled_grid(const std::vector<Image>& images,
                          const std::vector<LabelledObjects>& objects) {

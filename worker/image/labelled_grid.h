@@ -26,7 +26,4 @@ using LabelledObjects = std::vector<LabelledObject>;
 Image draw_labelled_grid(const std::vector<Image>& images,
                          const std::vector<LabelledObjects>& objects);
 
-/// A grey image in equal red, green and blue; one of three channels as it is.
-Image three_channels(const Image& image);
-
 }  // namespace ddp::worker

@@ -4,23 +4,21 @@
 #include <cmath>
 #include <cstring>
 #include <iostream>
+#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "common/error.h"
 #include "common/files/files.h"
+#include "common/text/join_words.h"
 #include "common/text/one_line.h"
 #include "worker/data/class_names.h"
 #include "worker/data/reason_list.h"
 #include "worker/data/sample_image.h"
 #include "worker/dist/alone.h"
-#include "worker/image/drawing.h"
-#include "worker/image/geometry.h"
-#include "worker/image/labelled_box.h"
 #include "worker/image/labelled_grid.h"
 #include "worker/image/png.h"
-#include "worker/image/resize.h"
 #include "worker/plan/shard.h"
 #include "worker/train/data_loading.h"
 #include "worker/train/registry.h"
@@ -28,19 +26,12 @@
 namespace ddp::worker {
 namespace {
 
-constexpr int kColumns = 8;
-constexpr std::size_t kCells = 32;
-constexpr int kLeastSide = 96;  // smaller images are enlarged, so that people see something
-constexpr int kMostSide = 256;
-constexpr int kTextScale = 2;
-constexpr int kTextHeight = kLetterHeight * kTextScale + 6;
-constexpr Color kInk{255, 255, 255};
-constexpr Color kPaper{32, 32, 32};
+constexpr std::size_t kPreviewed = 32;
 
-/// One augmented sample with what is written below it.
-struct Cell {
-  Image image;  // of three channels
-  std::string label;
+/// Augmented samples, each with its objects, or with its class as a frame.
+struct Shown {
+  std::vector<Image> images;
+  std::vector<LabelledObjects> objects;
 };
 
 template <typename Number>
@@ -51,99 +42,64 @@ std::vector<Number> numbers_of(const Array& array) {
 }
 
 /// The class, or the two largest shares of a mixed label.
-std::string label_of(const Sample& sample, const DataFacts& data) {
-  if (data.classes < 1 || data.has_boxes || sample.targets.empty()) return "";
-  const Array& target = sample.targets[0];
-  if (target.type == NumberType::int64)
-    return class_name(static_cast<std::size_t>(numbers_of<std::int64_t>(target).at(0)), data);
+LabelledObject class_of(const Array& target, const DataFacts& data) {
+  if (target.type == NumberType::int64) {
+    const auto number = static_cast<std::size_t>(numbers_of<std::int64_t>(target).at(0));
+    return {{}, number, class_name(number, data)};
+  }
   const std::vector<float> shares = numbers_of<float>(target);
   std::vector<std::size_t> order(shares.size());
-  for (std::size_t i = 0; i < order.size(); ++i)
-    order[i] = i;
+  std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(order, std::greater(), [&](std::size_t i) { return shares[i]; });
-  std::string text;
-  for (std::size_t i = 0; i < std::min<std::size_t>(2, order.size()); ++i) {
-    const auto percent = std::lround(shares[order[i]] * 100);
+  order.resize(std::min<std::size_t>(2, order.size()));
+  std::vector<std::string> texts;
+  for (const std::size_t number : order) {
+    const auto percent = std::lround(shares[number] * 100);
     if (percent > 0)
-      text += (i > 0 ? " " : "") + class_name(order[i], data) + " " + std::to_string(percent) + "%";
+      texts.push_back(class_name(number, data) + " " + std::to_string(percent) + "%");
   }
-  return text;
+  return {{}, order.at(0), join_words(texts, " ")};
 }
 
-void draw_boxes(const Sample& sample, const DataFacts& data, double scale, Image& image) {
-  if (!data.has_boxes || sample.targets.empty()) return;
+LabelledObjects objects_of(const Sample& sample, const DataFacts& data, ImageSize size) {
+  if (sample.targets.empty() || data.classes < 1) return {};
+  LabelledObjects objects;
+  if (!data.has_boxes) {
+    objects.push_back(class_of(sample.targets[0], data));
+    objects[0].box = {0, 0, static_cast<float>(size.width), static_cast<float>(size.height)};
+    return objects;
+  }
   const std::vector<float> rows = numbers_of<float>(sample.targets[0]);
   for (std::size_t i = 0; i + kBoxRow <= rows.size(); i += kBoxRow) {
-    const auto place = [&](std::size_t k) { return static_cast<float>(rows[i + k] * scale); };
     const auto number = static_cast<std::size_t>(rows[i]);
-    const Box box{place(1), place(2), place(3), place(4)};
-    draw_labelled_box(image, box, number, class_name(number, data), kTextScale);
+    objects.push_back(
+        {{rows[i + 1], rows[i + 2], rows[i + 3], rows[i + 4]}, number, class_name(number, data)});
   }
-}
-
-Cell draw(Sample& sample, const DataFacts& data) {
-  Cell cell;
-  cell.label = label_of(sample, data);
-  Image image;
-  {
-    SampleImage view(sample);
-    image = three_channels(view.image());
-  }
-  const int largest = std::max(image.height, image.width);
-  const double scale = largest < kLeastSide  ? std::ceil(static_cast<double>(kLeastSide) / largest)
-                       : largest > kMostSide ? static_cast<double>(kMostSide) / largest
-                                             : 1.0;
-  const auto scaled = [scale](int side) {
-    return std::max(1, static_cast<int>(std::lround(side * scale)));
-  };
-  Resizer().resize(image, {scaled(image.height), scaled(image.width)}, cell.image);
-  draw_boxes(sample, data, scale, cell.image);
-  return cell;
+  return objects;
 }
 
 /// The samples that one rank would see first.
-std::vector<Cell> draw_samples(const RankContext& context, const Job& job, const Source& source) {
+Shown draw_samples(const RankContext& context, const Job& job, const Source& source) {
   const DataFacts& data = source.facts();
   const std::vector<Augment> augments = make_augments(context.registry, job.data, data, job.epochs);
   const std::vector<std::int64_t> order = permutation(
       {.size = data.count, .seed = job.seed, .shuffle = job.data.sampler != Sampler::sequential},
       0);
-  std::vector<Cell> cells;
-  for (const std::int64_t index : std::span(order).first(std::min(kCells, order.size()))) {
+  Shown shown;
+  for (const std::int64_t index : std::span(order).first(std::min(kPreviewed, order.size()))) {
     Sample sample;
     sample.index = index;
     try {
       Random random(job.seed, 0, static_cast<std::uint64_t>(sample.index));
       read_augmented(source, sample.index, augments, random, sample);
-      cells.push_back(draw(sample, data));
+      const Image image = SampleImage(sample).image();
+      shown.objects.push_back(objects_of(sample, data, image.size()));
+      shown.images.push_back(image);
     } catch (const BadSample& bad) {
       std::cout << one_line(bad.what(), kLongestReason) << ": left out\n";
     }
   }
-  return cells;
-}
-
-Image grid_of(const std::vector<Cell>& cells) {
-  ImageSize cell;
-  for (const Cell& one : cells) {
-    cell.height = std::max(cell.height, one.image.height + kTextHeight);
-    cell.width = std::max(cell.width, one.image.width + 4);
-  }
-  const int count = static_cast<int>(cells.size());
-  const int rows = (count + kColumns - 1) / kColumns;
-  Image grid;
-  grid.reshape(3, {rows * cell.height, std::min(count, kColumns) * cell.width});
-  erase(grid, {0, 0, grid.height, grid.width}, kPaper);
-  for (int i = 0; i < count; ++i) {
-    const Cell& one = cells[static_cast<std::size_t>(i)];
-    const int top = i / kColumns * cell.height;
-    const int left = i % kColumns * cell.width;
-    paste(one.image, top, left, grid);
-    const auto letters = static_cast<std::size_t>(cell.width / (kLetterWidth * kTextScale));
-    draw_text(
-        grid, top + one.image.height + 3, left, kTextScale, kInk, one.label.substr(0, letters));
-  }
-  return grid;
+  return shown;
 }
 
 }  // namespace
@@ -155,17 +111,17 @@ int preview(const RankContext& context, const std::filesystem::path& path) {
   LoadedData loaded;
   load_data(context.registry, job.data, *alone, context.page, loaded);
   const Sources& data = loaded.sources;
-  const std::vector<Cell> cells = draw_samples(context, job, *data.train);
-  if (cells.empty())
+  const Shown shown = draw_samples(context, job, *data.train);
+  if (shown.images.empty())
     throw UsageError("none of the first samples can be read: there is nothing to draw.");
-  const std::vector<std::uint8_t> png = encode_png(grid_of(cells));
+  const std::vector<std::uint8_t> png = encode_png(draw_labelled_grid(shown.images, shown.objects));
   try {
     replace_file(path, {reinterpret_cast<const char*>(png.data()), png.size()});
   } catch (const SystemError& error) {
     throw UsageError("cannot write " + path.string() + ": " + error.what() +
                      ". Give another path behind -o.");
   }
-  std::cout << describe_data(data) << path.string() << ": " << cells.size()
+  std::cout << describe_data(data) << path.string() << ": " << shown.images.size()
             << " training samples, as the first epoch augments them" << std::endl;
   return exit_code::kOk;
 }
