@@ -172,7 +172,6 @@ const std::map<std::string, Operation>& operations() {
   static Resizer resizer;
   static const std::map<std::string, Operation> all{
       {"flip", in_place([](Image& image) { flip_horizontal(image); })},
-      {"invert", in_place(invert)},
       {"autocontrast", in_place(autocontrast)},
       {"equalize", in_place(equalize)},
       {"posterize", in_place<int>(posterize)},
@@ -217,7 +216,8 @@ const std::map<std::string, Operation>& operations() {
          for (int& side : sides)
            side = numbers;
          const auto [left, top, right, bottom] = sides;
-         crop(image, padded_region(image.size(), left, top, right, bottom), border, into);
+         const Region padded{-top, -left, image.height + top + bottom, image.width + left + right};
+         crop(image, padded, border, into);
        }},
       {"center-crop",
        [](Numbers& numbers, Image& image, Image& into) {

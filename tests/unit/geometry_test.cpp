@@ -81,7 +81,6 @@ TEST(GeometryTest, WhatIsErasedOutsideOfTheImageIsLeftAlone) {
 TEST(GeometryTest, AHalfGoesToTheEvenNeighbour) {
   EXPECT_EQ(center_region({7, 9}, {4, 4}), (Region{2, 2, 4, 4}));
   EXPECT_EQ(center_region({2, 3}, {5, 8}), (Region{-1, -2, 5, 8}));
-  EXPECT_EQ(padded_region({2, 3}, 1, 2, 3, 4), (Region{-2, -1, 8, 7}));
 }
 
 TEST(GeometryTest, ACropOfNothingIsAMistakeOfTheCaller) {

@@ -13,28 +13,27 @@ void move(Sample& sample, const Affine& affine) {
   SampleImage(sample).move(affine, Interpolation::bilinear);
 }
 
-}  // namespace
-
-Augment make_flip(const AugmentRequest& request) {
+Augment flip_some(const AugmentRequest& request,
+                  void (*flip)(Image&),
+                  Box (*flip_box)(const Box&, ImageSize)) {
   const double share = request.args.real("share", 0, 1, 0.5);
-  return [share](Sample& sample, Random& random, const Source&) {
+  return [=](Sample& sample, Random& random, const Source&) {
     if (random.uniform() >= share) return;
     SampleImage image(sample);
-    flip_horizontal(image.image());
+    flip(image.image());
     const ImageSize size = image.image().size();
-    image.move_boxes([size](const Box& box) { return flip_horizontal(box, size); });
+    image.move_boxes([=](const Box& box) { return flip_box(box, size); });
   };
 }
 
+}  // namespace
+
+Augment make_flip(const AugmentRequest& request) {
+  return flip_some(request, flip_horizontal, flip_horizontal);
+}
+
 Augment make_flip_vertical(const AugmentRequest& request) {
-  const double share = request.args.real("share", 0, 1, 0.5);
-  return [share](Sample& sample, Random& random, const Source&) {
-    if (random.uniform() >= share) return;
-    SampleImage image(sample);
-    flip_vertical(image.image());
-    const ImageSize size = image.image().size();
-    image.move_boxes([size](const Box& box) { return flip_vertical(box, size); });
-  };
+  return flip_some(request, flip_vertical, flip_vertical);
 }
 
 Augment make_rotate(const AugmentRequest& request) {

@@ -237,17 +237,7 @@ class SyncBatchNorm final : public Norm {
   SyncBatchNorm(std::int64_t channels, Group& group) : Norm(channels), group_(group) {}
 
   at::Tensor forward(at::Tensor x) override {
-    if (!is_training()) {
-      return at::batch_norm(x,
-                            weight,
-                            bias,
-                            running_mean,
-                            running_var,
-                            /*training=*/false,
-                            momentum,
-                            epsilon,
-                            at::globalContext().userEnabledCuDNN());
-    }
+    if (!is_training()) return normalise(x, false);
     x = x.contiguous(x.suggest_memory_format());
     return Normalise::apply(x, weight, bias, gather(x), &group_);
   }

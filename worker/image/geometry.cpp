@@ -105,10 +105,6 @@ Region center_region(ImageSize image, ImageSize crop) {
       start(image.height, crop.height), start(image.width, crop.width), crop.height, crop.width};
 }
 
-Region padded_region(ImageSize image, int left, int top, int right, int bottom) {
-  return {-top, -left, image.height + top + bottom, image.width + left + right};
-}
-
 void paste(const Image& from, int top, int left, Image& into) {
   const int first = std::max(-left, 0);
   const int width = std::min(from.width, into.width - left) - first;

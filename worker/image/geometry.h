@@ -32,9 +32,6 @@ void crop(const Image& from, const Region& region, const Border& border, Image& 
 /// the even neighbour is taken.
 Region center_region(ImageSize image, ImageSize crop);
 
-/// The region of an image with `left`, `top`, ... pixels around it.
-Region padded_region(ImageSize image, int left, int top, int right, int bottom);
-
 /// Copies `from` so that its first pixel comes to (top, left); what lies outside of `into` is left
 /// out. Precondition: both have as many channels.
 void paste(const Image& from, int top, int left, Image& into);

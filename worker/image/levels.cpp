@@ -49,11 +49,6 @@ void solarize(Image& image, double threshold) {
     value = static_cast<std::uint8_t>(value >= first ? 255 - value : value);
 }
 
-void invert(Image& image) {
-  for (std::uint8_t& value : image.bytes)
-    value = static_cast<std::uint8_t>(~value);
-}
-
 void autocontrast(Image& image) {
   for (int channel = 0; channel < image.channels && !image.bytes.empty(); ++channel) {
     const std::span plane = image.plane(channel);

@@ -1,5 +1,5 @@
-// Each value becomes another by a table: posterize, solarize, autocontrast, equalize, invert. In
-// place, each channel by itself; the values are torchvision's, exactly.
+// Each value becomes another by a table: posterize, solarize, autocontrast, equalize. In place,
+// each channel by itself; the values are torchvision's, exactly.
 #pragma once
 
 #include "worker/image/image.h"
@@ -11,8 +11,6 @@ void posterize(Image& image, int bits);
 
 /// Inverts what is not below `threshold`. Errors: std::logic_error when not in [0, 255].
 void solarize(Image& image, double threshold);
-
-void invert(Image& image);
 
 /// Stretches each channel from its smallest and largest value to 0 and 255.
 void autocontrast(Image& image);

@@ -9,7 +9,7 @@ Mlp::Mlp(std::int64_t inputs, const std::vector<std::int64_t>& hidden, int class
   std::vector<std::int64_t> sizes = hidden;
   sizes.push_back(classes);
   for (const std::int64_t size : sizes) {
-    const std::string name = "fc" + std::to_string(layers_.size() + 1);
+    const std::string name = hidden.empty() ? "fc" : "fc" + std::to_string(layers_.size() + 1);
     layers_.push_back(register_module(name, torch::nn::Linear(inputs, size)));
     inputs = size;
   }

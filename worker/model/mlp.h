@@ -1,4 +1,5 @@
-// Fully connected layers with ReLU, and dropout if wanted, between them.
+// Fully connected layers with ReLU, and dropout if wanted, between them. A single one is softmax
+// regression: the baseline that a convolutional net must beat.
 #pragma once
 
 #include <torch/nn/modules/linear.h>
@@ -11,8 +12,8 @@ namespace ddp::worker {
 
 class Mlp : public ImageModel {
  public:
-  /// Layers fc1, fc2, ... of `hidden` units each, and one that gives the scores. In training each
-  /// hidden unit is 0 with the probability `dropout`.
+  /// Layers fc1, fc2, ... of `hidden` units each, and one that gives the scores, which is called fc
+  /// where it is alone. In training each hidden unit is 0 with the probability `dropout`.
   Mlp(std::int64_t inputs,
       const std::vector<std::int64_t>& hidden,
       int classes,

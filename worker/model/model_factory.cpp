@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <ranges>
 
 #include "common/error.h"
+#include "common/text/join_words.h"
 #include "worker/model/convnet.h"
 #include "worker/model/lenet.h"
-#include "worker/model/linear.h"
 #include "worker/model/mlp.h"
 #include "worker/model/resnet.h"
 #include "worker/model/yolo.h"
@@ -70,8 +71,9 @@ Model make_lenet(const ModelRequest& request) {
 
 Model make_linear(const ModelRequest& request) {
   refuse_stem(request);
-  return std::make_shared<LinearModel>(request.channels * request.height * request.width,
-                                       request.classes);
+  return std::make_shared<Mlp>(request.channels * request.height * request.width,
+                               std::vector<std::int64_t>(),
+                               request.classes);
 }
 
 Model make_mlp(const ModelRequest& request) {
@@ -129,11 +131,8 @@ Model build_model(const ModelRequest& request) {
     request.args.require_all_read(request.name);
     return model;
   }
-  std::string names;
-  for (const auto& [name, factory] : built_in_models())
-    names += (names.empty() ? "" : ", ") + name;
-  throw UsageError("model.name: " + request.name +
-                   " is not a model of this program. Known: " + names + ".");
+  throw UsageError("model.name: " + request.name + " is not a model of this program. Known: " +
+                   join_words(built_in_models() | std::views::keys) + ".");
 }
 
 bool use_layout(torch::nn::Module& model, ModelJob::Layout layout) {

@@ -6,6 +6,7 @@
 #include <torch/types.h>
 
 #include "common/error.h"
+#include "common/text/join_words.h"
 
 namespace ddp::worker {
 namespace {
@@ -28,15 +29,7 @@ class BatchNorm final : public Norm {
       require_variance(x);
       num_batches_tracked.add_(1);
     }
-    return at::batch_norm(x,
-                          weight,
-                          bias,
-                          running_mean,
-                          running_var,
-                          is_training(),
-                          momentum,
-                          epsilon,
-                          at::globalContext().userEnabledCuDNN());
+    return normalise(x, is_training());
   }
 };
 
@@ -67,6 +60,18 @@ Norm::Norm(std::int64_t channels)
       running_var(register_buffer("running_var", torch::ones(channels))),
       num_batches_tracked(register_buffer("num_batches_tracked", torch::tensor(0, torch::kLong))) {}
 
+at::Tensor Norm::normalise(const at::Tensor& x, bool by_own_statistics) const {
+  return at::batch_norm(x,
+                        weight,
+                        bias,
+                        running_mean,
+                        running_var,
+                        by_own_statistics,
+                        momentum,
+                        epsilon,
+                        at::globalContext().userEnabledCuDNN());
+}
+
 MakeNorm batch_norm() {
   return [](std::int64_t channels) { return std::make_shared<BatchNorm>(channels); };
 }
@@ -90,14 +95,14 @@ std::vector<std::string> norm_parameters_of(const torch::nn::Module& model) {
 }
 
 void require_synced_norms(const torch::nn::Module& model, const std::string& name, int asked) {
-  std::string own;
+  std::vector<std::string> own;
   walk(model, "", [&own](const torch::nn::Module& layer, const std::string& prefix) {
     if (!is_torch_batch_norm(layer)) return;
-    own += (own.empty() ? "" : ", ") + prefix.substr(0, prefix.empty() ? 0 : prefix.size() - 1);
+    own.push_back(prefix.substr(0, prefix.empty() ? 0 : prefix.size() - 1));
   });
   if (!own.empty()) {
     throw UsageError(
-        "model.norm: sync: " + own + " of model " + name +
+        "model.norm: sync: " + join_words(own) + " of model " + name +
         " are batch norms of torch::nn, which know one rank's samples alone. Make them "
         "with the request's norm(channels), or take model.norm=batch.");
   }

@@ -22,6 +22,8 @@ class Norm : public torch::nn::Module {
 
   virtual at::Tensor forward(at::Tensor x) = 0;
   at::Tensor operator()(at::Tensor x) { return forward(std::move(x)); }
+  /// By torch's kernel: with the statistics of `x`, which go into the running ones, or with those.
+  at::Tensor normalise(const at::Tensor& x, bool by_own_statistics) const;
 
   // For a model with other constants than torch's, to be set once it is built.
   double epsilon = 1e-5;

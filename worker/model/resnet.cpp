@@ -41,70 +41,44 @@ std::shared_ptr<Shortcut> make_shortcut(const BlockPlan& plan, const MakeNorm& n
   return std::make_shared<Shortcut>(plan.in, plan.out, plan.stride, norm);
 }
 
-// Two 3x3 convolutions. The shortcut is built first and registered last, as torchvision does: the
-// generator is read in the order of construction, names stand in the order of registration.
-class BasicBlock final : public ResNetBlock {
+// The shortcut is built first and registered last, as torchvision does: the generator is read in
+// the order of construction, names stand in the order of registration.
+class Block final : public ResNetBlock {
  public:
-  BasicBlock(const BlockPlan& plan, const MakeNorm& norm) : shortcut_(make_shortcut(plan, norm)) {
-    conv1_ = register_module("conv1", conv(plan.in, plan.width, 3, plan.stride));
-    bn1_ = register_module("bn1", norm(plan.width));
-    conv2_ = register_module("conv2", conv(plan.width, plan.out, 3, 1));
-    bn2_ = register_module("bn2", norm(plan.out));
+  Block(bool is_bottleneck, const BlockPlan& plan, const MakeNorm& norm)
+      : shortcut_(make_shortcut(plan, norm)) {
+    if (is_bottleneck) {
+      add(conv(plan.in, plan.width, 1, 1), plan.width, norm);
+      add(conv(plan.width, plan.width, 3, plan.stride), plan.width, norm);
+      add(conv(plan.width, plan.out, 1, 1), plan.out, norm);
+    } else {
+      add(conv(plan.in, plan.width, 3, plan.stride), plan.width, norm);
+      add(conv(plan.width, plan.out, 3, 1), plan.out, norm);
+    }
     if (shortcut_) register_module("downsample", shortcut_);
   }
 
   at::Tensor forward(at::Tensor x) override {
-    at::Tensor y = bn1_->forward(conv1_(x)).relu_();
-    y = bn2_->forward(conv2_(y));
+    at::Tensor y = x;
+    for (std::size_t i = 0; i < convs_.size(); ++i) {
+      y = norms_[i]->forward(convs_[i](y));
+      if (i + 1 < convs_.size()) y.relu_();
+    }
     y.add_(shortcut_ ? shortcut_->forward(x) : x);
     return y.relu_();
   }
 
  private:
-  std::shared_ptr<Shortcut> shortcut_;
-  torch::nn::Conv2d conv1_{nullptr};
-  std::shared_ptr<Norm> bn1_;
-  torch::nn::Conv2d conv2_{nullptr};
-  std::shared_ptr<Norm> bn2_;
-};
-
-// 1x1 down to the width, 3x3, 1x1 up to four times the width.
-class Bottleneck final : public ResNetBlock {
- public:
-  Bottleneck(const BlockPlan& plan, const MakeNorm& norm) : shortcut_(make_shortcut(plan, norm)) {
-    conv1_ = register_module("conv1", conv(plan.in, plan.width, 1, 1));
-    bn1_ = register_module("bn1", norm(plan.width));
-    conv2_ = register_module("conv2", conv(plan.width, plan.width, 3, plan.stride));
-    bn2_ = register_module("bn2", norm(plan.width));
-    conv3_ = register_module("conv3", conv(plan.width, plan.out, 1, 1));
-    bn3_ = register_module("bn3", norm(plan.out));
-    if (shortcut_) register_module("downsample", shortcut_);
+  void add(const torch::nn::Conv2d& layer, std::int64_t channels, const MakeNorm& norm) {
+    const std::string number = std::to_string(convs_.size() + 1);
+    convs_.push_back(register_module("conv" + number, layer));
+    norms_.push_back(register_module("bn" + number, norm(channels)));
   }
 
-  at::Tensor forward(at::Tensor x) override {
-    at::Tensor y = bn1_->forward(conv1_(x)).relu_();
-    y = bn2_->forward(conv2_(y)).relu_();
-    y = bn3_->forward(conv3_(y));
-    y.add_(shortcut_ ? shortcut_->forward(x) : x);
-    return y.relu_();
-  }
-
- private:
   std::shared_ptr<Shortcut> shortcut_;
-  torch::nn::Conv2d conv1_{nullptr};
-  std::shared_ptr<Norm> bn1_;
-  torch::nn::Conv2d conv2_{nullptr};
-  std::shared_ptr<Norm> bn2_;
-  torch::nn::Conv2d conv3_{nullptr};
-  std::shared_ptr<Norm> bn3_;
+  std::vector<torch::nn::Conv2d> convs_;
+  std::vector<std::shared_ptr<Norm>> norms_;
 };
-
-std::shared_ptr<ResNetBlock> make_block(bool is_bottleneck,
-                                        const BlockPlan& plan,
-                                        const MakeNorm& norm) {
-  if (is_bottleneck) return std::make_shared<Bottleneck>(plan, norm);
-  return std::make_shared<BasicBlock>(plan, norm);
-}
 
 // Source: He et al., arXiv:1502.01852, eq. 14, backward case. Norms are 1 and 0 already.
 void draw_convolutions(torch::nn::Module& model) {
@@ -129,7 +103,7 @@ ResNet::ResNet(const ResNetPlan& plan, std::int64_t channels, int classes, const
     block.out = plan.is_bottleneck ? 4 * block.width : block.width;
     block.stride = stage == 0 ? 1 : 2;
     for (int i = 0; i < plan.blocks[stage]; ++i) {
-      stages_[stage].push_back(make_block(plan.is_bottleneck, block, norm));
+      stages_[stage].push_back(std::make_shared<Block>(plan.is_bottleneck, block, norm));
       list->push_back(stages_[stage].back());
       block.in = block.out;
       block.stride = 1;
