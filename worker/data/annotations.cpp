@@ -1,9 +1,10 @@
 #include "worker/data/annotations.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <span>
 
 #include "worker/plan/digest.h"
@@ -44,9 +45,7 @@ std::string read_box(double center_x, double center_y, double width, double heig
 }
 
 std::string to_text(double a, double b, double c, double d) {
-  std::array<char, 128> text{};
-  std::snprintf(text.data(), text.size(), "%.6g %.6g %.6g %.6g", a, b, c, d);
-  return text.data();
+  return fmt::format("{:.6g} {:.6g} {:.6g} {:.6g}", a, b, c, d);
 }
 
 std::string digest(const std::vector<AnnotatedImage>& images, const std::string& more) {

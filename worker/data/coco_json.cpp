@@ -1,11 +1,11 @@
 #include "worker/data/coco_json.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <array>
 #include <boost/json/basic_parser_impl.hpp>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
 #include <limits>
 #include <map>
 #include <optional>
@@ -197,9 +197,7 @@ class Lists {
 
 /// "640 x 480"
 std::string pixels_of(double width, double height) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), "%.6g x %.6g", width, height);
-  return text.data();
+  return fmt::format("{:.6g} x {:.6g}", width, height);
 }
 
 void Lists::take_entry() {

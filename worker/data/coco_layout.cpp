@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/text/join_words.h"
 #include "common/text/one_line.h"
 #include "worker/data/set_files.h"
 
@@ -42,15 +43,6 @@ fs::path find_first(const fs::path& root, const Places& names, bool needs_labels
   return {};
 }
 
-std::string all_of(const Places& one, const Places& other) {
-  std::string text;
-  for (const Places* const names : {&one, &other}) {
-    for (const std::string& name : *names)
-      text += (text.empty() ? "" : ", ") + name;
-  }
-  return text;
-}
-
 fs::path named(const DataRequest& request, const char* half) {
   if (!request.args.has(half)) return {};
   fs::path path = (request.root / request.args.text(half)).lexically_normal();
@@ -82,13 +74,14 @@ CocoPaths find_coco(const DataRequest& request) {
     paths.test = find_first(request.root, is_yolo ? kYoloTest : kJsonTest, is_yolo);
   const std::string what = "cannot load " + request.name + ": in " + request.root->string();
   if (paths.train.empty()) {
-    throw UsageError(what + " there is none of " + all_of(kYoloTrain, kJsonTrain) +
+    throw UsageError(what + " there is none of " + join_words(kYoloTrain) + ", " +
+                     join_words(kJsonTrain) +
                      " (folders of images need their label files: labels/train2017). Or name it: "
                      "data.args.train=FOLDER_OR_JSON.");
   }
   if (paths.test.empty()) {
     throw UsageError(what + " there is nothing to evaluate with: none of " +
-                     all_of(is_yolo ? kYoloTest : kJsonTest, {}) +
+                     join_words(is_yolo ? kYoloTest : kJsonTest) +
                      ". Name it, if need be the training images: data.args.val=" +
                      paths.train.lexically_relative(request.root).string() + ".");
   }

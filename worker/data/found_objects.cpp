@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <boost/json.hpp>
-#include <charconv>
 #include <cstdint>
 #include <map>
 #include <optional>
 
 #include "common/text/one_line.h"
+#include "common/text/parse_whole.h"
 
 namespace ddp::worker {
 namespace {
@@ -17,12 +17,7 @@ constexpr std::size_t kLongest = 4096;  // of a name: a path has no more bytes
 
 /// A name of digits alone.
 std::optional<std::int64_t> number_of(const std::filesystem::path& name) {
-  const std::string text = name.filename().string();
-  const char* const end = text.data() + text.size();
-  std::int64_t number = 0;
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || rest != end || number < 0) return {};
-  return number;
+  return parse_whole<std::int64_t>(name.filename().string(), 0);
 }
 
 std::string quoted(const std::string& text) {

@@ -1,5 +1,7 @@
 #include "worker/data/idx.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -26,22 +28,17 @@ std::uint32_t read_word(ByteSource& source) {
          std::uint32_t{bytes[2]} << 8 | std::uint32_t{bytes[3]};
 }
 
-std::string hexadecimal(std::uint32_t word) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text = "0x";
-  for (int shift = 28; shift >= 0; shift -= 4)
-    text += kDigits[word >> shift & 15U];
-  return text;
-}
-
 // The sizes that a header claims. Nothing is allocated from them.
 std::vector<std::int64_t> read_shape(ByteSource& source, int rank) {
   const std::uint32_t magic = read_word(source);
   const std::uint32_t expected = 0x0800U + static_cast<std::uint32_t>(rank);
   if (magic != expected) {
-    source.refuse("its magic number is " + hexadecimal(magic) + ", expected " +
-                  hexadecimal(expected) + " (unsigned bytes in " + std::to_string(rank) +
-                  " dimension" + (rank == 1 ? ")" : "s)"));
+    source.refuse(fmt::format(
+        "its magic number is {:#010x}, expected {:#010x} (unsigned bytes in {} dimension{})",
+        magic,
+        expected,
+        rank,
+        rank == 1 ? "" : "s"));
   }
   std::vector<std::int64_t> shape;
   for (int i = 0; i < rank; ++i)

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/error.h"
+#include "common/text/join_words.h"
 #include "common/text/one_line.h"
 #include "worker/data/augment.h"
 #include "worker/data/image_file.h"
@@ -20,14 +21,12 @@ const std::vector<float> kMean{0.485F, 0.456F, 0.406F};
 const std::vector<float> kDeviation{0.229F, 0.224F, 0.225F};
 
 fs::path find_half(const DataRequest& request, const std::vector<std::string>& names) {
-  std::string tried;
+  std::error_code ignored;
   for (const std::string& name : names) {
-    std::error_code ignored;
     if (fs::is_directory(request.root / name, ignored)) return request.root / name;
-    tried += (tried.empty() ? "" : ", ") + name;
   }
   throw UsageError("cannot load " + request.name + ": no folder in " + request.root->string() +
-                   " is called " + tried +
+                   " is called " + join_words(names) +
                    ". Set data.root to the folder that holds train and val, with one folder for "
                    "each class in both.");
 }
@@ -49,10 +48,11 @@ DataFacts facts_of(const FileList& list, std::string name, int side) {
 std::string odd_classes(const FileList& one, const FileList& other) {
   std::vector<std::string> odd;
   std::ranges::set_symmetric_difference(one.classes, other.classes, std::back_inserter(odd));
-  std::string text;
-  for (std::size_t i = 0; i < odd.size() && i < 5; ++i)
-    text += (text.empty() ? "" : ", ") + one_line(odd[i]);
-  return text + (odd.size() > 5 ? ", ..." : "");
+  const bool is_long = odd.size() > 5;
+  if (is_long) odd.resize(5);
+  for (std::string& name : odd)
+    name = one_line(name);
+  return join_words(odd) + (is_long ? ", ..." : "");
 }
 
 /// One that is long and thin grows when its smaller side does: from a file of a hundred bytes to

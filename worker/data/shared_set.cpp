@@ -64,17 +64,14 @@ class Mapping {
  public:
   explicit Mapping(const std::filesystem::path& path) {
     const std::string what = "the data set that another rank of this node holds";
-    const int fd = check(::open(path.c_str(), O_RDONLY | O_CLOEXEC), "open", what);
+    const Descriptor file(check(::open(path.c_str(), O_RDONLY | O_CLOEXEC), "open", what));
     struct stat status {};
-    const int result = ::fstat(fd, &status);
+    const bool is_known = ::fstat(file.fd(), &status) == 0 && status.st_size > 0;
+    const auto size = static_cast<std::size_t>(status.st_size);
     void* const start =
-        result == 0 && status.st_size > 0
-            ? ::mmap(
-                  nullptr, static_cast<std::size_t>(status.st_size), PROT_READ, MAP_SHARED, fd, 0)
-            : MAP_FAILED;
-    ::close(fd);
+        is_known ? ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.fd(), 0) : MAP_FAILED;
     if (start == MAP_FAILED) throw SystemError("cannot map " + what);
-    bytes_ = {static_cast<const std::uint8_t*>(start), static_cast<std::size_t>(status.st_size)};
+    bytes_ = {static_cast<const std::uint8_t*>(start), size};
   }
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
@@ -95,42 +92,32 @@ class Mapping {
 }  // namespace
 
 SharedSet::SharedSet(const DataSet& data)
-    : fd_(check(::memfd_create("ddp-data", MFD_CLOEXEC | MFD_ALLOW_SEALING),
-                "memfd_create",
-                "the data set that the ranks of this node share")) {
-  try {
-    const std::string text =
-        json::serialize(json::array{describe(data.train), describe(data.test)});
-    const Sizes sizes{text.size(),
-                      data.train.pixels.size(),
-                      data.train.labels.size(),
-                      data.test.pixels.size(),
-                      data.test.labels.size()};
-    write_all(fd_, {reinterpret_cast<const std::uint8_t*>(sizes.data()), sizeof sizes});
-    write_all(fd_, bytes_of(text));
-    for (const ImageSet* const half : {&data.train, &data.test}) {
-      write_all(fd_, half->pixels);
-      write_all(fd_, half->labels);
-    }
-    constexpr int kForGood = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL;
-    check(::fcntl(fd_, F_ADD_SEALS, kForGood), "F_ADD_SEALS", "a shared data set");
-  } catch (...) {
-    ::close(fd_);
-    throw;
+    : file_(check(::memfd_create("ddp-data", MFD_CLOEXEC | MFD_ALLOW_SEALING),
+                  "memfd_create",
+                  "the data set that the ranks of this node share")) {
+  const std::string text = json::serialize(json::array{describe(data.train), describe(data.test)});
+  const Sizes sizes{text.size(),
+                    data.train.pixels.size(),
+                    data.train.labels.size(),
+                    data.test.pixels.size(),
+                    data.test.labels.size()};
+  write_all(file_.fd(), {reinterpret_cast<const std::uint8_t*>(sizes.data()), sizeof sizes});
+  write_all(file_.fd(), bytes_of(text));
+  for (const ImageSet* const half : {&data.train, &data.test}) {
+    write_all(file_.fd(), half->pixels);
+    write_all(file_.fd(), half->labels);
   }
+  constexpr int kForGood = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL;
+  check(::fcntl(file_.fd(), F_ADD_SEALS, kForGood), "F_ADD_SEALS", "a shared data set");
 }
 
 SharedSet::SharedSet(const std::filesystem::path& path)
-    : fd_(check(::open(path.c_str(), O_RDONLY | O_CLOEXEC),
-                "open",
-                "the data set that another rank of this node holds")) {}
-
-SharedSet::~SharedSet() {
-  ::close(fd_);
-}
+    : file_(check(::open(path.c_str(), O_RDONLY | O_CLOEXEC),
+                  "open",
+                  "the data set that another rank of this node holds")) {}
 
 std::filesystem::path SharedSet::path() const {
-  return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(fd_);
+  return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(file_.fd());
 }
 
 Sources map_shared_set(const std::filesystem::path& path) {

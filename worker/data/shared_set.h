@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "common/files/descriptor.h"
 #include "worker/data/dataset.h"
 #include "worker/data/source.h"
 
@@ -18,15 +19,12 @@ class SharedSet {
   explicit SharedSet(const DataSet& data);
   /// The one that another process has at `path`; it stays when that one ends. Errors: SystemError.
   explicit SharedSet(const std::filesystem::path& path);
-  SharedSet(const SharedSet&) = delete;
-  SharedSet& operator=(const SharedSet&) = delete;
-  ~SharedSet();
 
   /// Where other processes find it.
   [[nodiscard]] std::filesystem::path path() const;
 
  private:
-  int fd_ = -1;
+  Descriptor file_;
 };
 
 /// The sets in there. Their pixels stay where they are. Errors: SystemError when it cannot be

@@ -22,6 +22,7 @@
 
 #include "common/error.h"
 #include "common/program/log.h"
+#include "common/text/join_words.h"
 #include "worker/dist/comm_hook.h"
 #include "worker/dist/peer_call.h"
 
@@ -57,13 +58,6 @@ DdpFigures read_figures(const c10::DDPLoggingData& data, const std::string& kind
   return figures;
 }
 
-std::string listed(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names)
-    text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
 // Names of the parameters that no edge of the graph behind `loss` leads to.
 std::string not_reached_from(const at::Tensor& loss, const std::vector<NamedTensor>& parameters) {
   std::vector<const torch::autograd::Node*> open{loss.grad_fn().get()};
@@ -81,7 +75,7 @@ std::string not_reached_from(const at::Tensor& loss, const std::vector<NamedTens
     if (!seen.contains(torch::autograd::impl::grad_accumulator(parameter.tensor).get()))
       names.push_back(parameter.name);
   }
-  return listed(names);
+  return join_words(names);
 }
 
 /// Where parameters got no gradient and should have.
@@ -328,7 +322,7 @@ void Ddp::tell_unused() const {
     names.push_back(request_.parameters[i].name);
   if (!names.empty()) {
     log::info(std::string("unused in the first step") +
-              (group_.world_size() > 1 ? ", by every rank: " : ": ") + listed(names) +
+              (group_.world_size() > 1 ? ", by every rank: " : ": ") + join_words(names) +
               ". Where no step uses them they keep their value.");
   } else if (reducer_ && request_.find_unused) {
     log::info(

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "common/error.h"
+#include "common/files/descriptor.h"
 #include "common/page/terminal.h"
 #include "common/program/streams.h"
 #include "common/text/units.h"
@@ -63,29 +64,20 @@ class DirectoryLock {
  public:
   DirectoryLock(const fs::path& directory, Console& console) {
     const fs::path path = directory / ".ddp-fetch.lock";
-    fd_ = check(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666),
-                "open",
-                path.string());
-    if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
-    if (errno != EWOULDBLOCK) fail(path);
+    file_ = Descriptor(check(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666),
+                             "open",
+                             path.string()));
+    if (::flock(file_.fd(), LOCK_EX | LOCK_NB) == 0) return;
+    if (errno != EWOULDBLOCK) check(-1, "flock", path.string());
     console.print("another process fetches into " + directory.string() + "; waiting for it");
     // Without a limit: the lock goes with its owner, whose own waits have limits.
-    while (::flock(fd_, LOCK_EX) != 0) {
-      if (errno != EINTR) fail(path);
+    while (::flock(file_.fd(), LOCK_EX) != 0) {
+      if (errno != EINTR) check(-1, "flock", path.string());
     }
   }
-  DirectoryLock(const DirectoryLock&) = delete;
-  DirectoryLock& operator=(const DirectoryLock&) = delete;
-  ~DirectoryLock() { ::close(fd_); }
 
  private:
-  [[noreturn]] void fail(const fs::path& path) {
-    const int why = errno;
-    ::close(fd_);
-    throw SystemError(system_message("flock", path.string(), why));
-  }
-
-  int fd_ = -1;
+  Descriptor file_;
 };
 
 /// True when it is there and is what was published. Errors: UsageError when it is another file:

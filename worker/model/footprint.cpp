@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "common/text/join_words.h"
 #include "common/text/units.h"
 
 namespace ddp::worker {
@@ -53,11 +54,10 @@ std::string to_text(const Footprint& bytes) {
                                                                    {"fp32 masters", bytes.masters},
                                                                    {"optimizer", bytes.optimizer},
                                                                    {"average", bytes.average}}};
-  std::string text;
+  std::vector<std::string> texts;
   for (const auto& [name, count] : parts)
-    if (count > 0)
-      text += (text.empty() ? "" : ", ") + std::string(name) + " " + format_bytes(count);
-  return format_bytes(bytes.total()) + ": " + text;
+    if (count > 0) texts.push_back(name + (" " + format_bytes(count)));
+  return format_bytes(bytes.total()) + ": " + join_words(texts);
 }
 
 }  // namespace ddp::worker

@@ -6,6 +6,7 @@
 
 #include "common/error.h"
 #include "common/job/read_job_value.h"
+#include "common/text/join_words.h"
 #include "common/text/spelling.h"
 
 namespace ddp::worker {
@@ -64,16 +65,13 @@ std::string Args::where(const std::string& name) const {
 
 void Args::require_all_read(const std::string& reader) const {
   const std::vector<std::string_view> known(asked_->begin(), asked_->end());
-  std::string list;
-  for (const std::string_view name : known)
-    list += (list.empty() ? "" : ", ") + std::string(name);
   std::vector<std::string> problems;
   for (const auto& [name, text] : texts_) {
     if (std::ranges::find(known, name) != known.end()) continue;
     const std::optional<std::string> close = did_you_mean(name, known);
     problems.push_back(where(name) + ": " + reader + " does not take it" +
                        (close ? ", did you mean \"" + *close + "\"?" : ".") +
-                       " Allowed: " + (list.empty() ? "none" : list) + ".");
+                       " Allowed: " + (known.empty() ? "none" : join_words(known)) + ".");
   }
   if (!problems.empty()) throw UsageError(problems);
 }

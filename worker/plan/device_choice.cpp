@@ -1,9 +1,9 @@
 #include "worker/plan/device_choice.h"
 
 #include <array>
-#include <charconv>
 
 #include "common/error.h"
+#include "common/text/parse_whole.h"
 #include "common/text/units.h"
 
 namespace ddp::worker {
@@ -16,12 +16,8 @@ std::string count_of(std::size_t count, const std::string& what) {
 /// N of "cuda:N"; nothing for "cuda" and "auto".
 std::optional<int> number_of(const std::string& device) {
   if (!device.starts_with("cuda:")) return {};
-  int number = -1;
-  const char* const end = device.data() + device.size();
-  const auto [stop, error] = std::from_chars(device.data() + 5, end, number);
-  if (error != std::errc() || stop != end || number < 0)
-    throw UsageError("device: " + device + " is not cuda:N. Give cpu, cuda, cuda:0, ...");
-  return number;
+  if (const auto number = parse_whole<int>(device.substr(5), 0)) return number;
+  throw UsageError("device: " + device + " is not cuda:N. Give cpu, cuda, cuda:0, ...");
 }
 
 /// The GPUs that this process sees, as a message shows them: by the numbers that CUDA gives them.

@@ -1,10 +1,10 @@
 #include "worker/plan/lost_peers.h"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 
 #include "common/exit_code.h"
+#include "common/text/parse_whole.h"
 #include "common/text/units.h"
 #include "worker/plan/agreement.h"
 
@@ -18,14 +18,10 @@ std::optional<FailureReport> read_report(std::string_view line) {
   const std::size_t first = line.find(' ');
   const std::size_t second = line.find(' ', std::min(first, line.size() - 1) + 1);
   if (first == std::string_view::npos || second == std::string_view::npos) return {};
-  FailureReport report;
-  const char* const end = line.data() + first;
-  const auto [stop, error] = std::from_chars(line.data(), end, report.rank);
+  const std::optional<int> rank = parse_whole<int>(line.substr(0, first));
   const std::string_view how = line.substr(first + 1, second - first - 1);
-  if (error != std::errc() || stop != end || (how != "timed-out" && how != "lost")) return {};
-  report.has_timed_out = how == "timed-out";
-  report.during = line.substr(second + 1);
-  return report;
+  if (!rank || (how != "timed-out" && how != "lost")) return {};
+  return FailureReport{*rank, how == "timed-out", std::string(line.substr(second + 1))};
 }
 
 std::vector<int> missing_ranks(const PeerLoss& loss) {

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <boost/program_options.hpp>
-#include <charconv>
 #include <sstream>
 #include <string_view>
 
 #include "common/error.h"
 #include "common/job/job_keys.h"
 #include "common/program/shell_completion.h"
+#include "common/text/parse_whole.h"
 #include "common/text/spelling.h"
 
 namespace ddp::worker {
@@ -231,14 +231,10 @@ std::optional<double> find_share(const po::variables_map& given,
 
 /// Errors: UsageError.
 AsRank parse_as_rank(const std::string& text) {
-  AsRank as;
-  const char* const end = text.data() + text.size();
-  const auto [slash, rank_error] = std::from_chars(text.data(), end, as.rank);
-  const bool has_rank = rank_error == std::errc() && slash != end && *slash == '/';
-  if (has_rank) {
-    const auto [rest, error] = std::from_chars(slash + 1, end, as.world_size);
-    if (error == std::errc() && rest == end && as.rank >= 0 && as.rank < as.world_size) return as;
-  }
+  const std::size_t slash = std::min(text.find('/'), text.size());
+  const auto rank = parse_whole<int>(text.substr(0, slash), 0);
+  const auto world_size = parse_whole<int>(text.substr(std::min(slash + 1, text.size())), 1);
+  if (rank && world_size && *rank < *world_size) return {*rank, *world_size};
   throw UsageError("--as-rank " + text +
                    ": not RANK/WORLD_SIZE with a rank below it, as --as-rank 3/8.");
 }

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <functional>
@@ -15,9 +14,12 @@
 #include <utility>
 
 #include "common/error.h"
+#include "common/files/descriptor.h"
 #include "common/files/files.h"
 #include "common/job/run_dir.h"
+#include "common/text/join_words.h"
 #include "common/text/one_line.h"
+#include "common/text/parse_whole.h"
 #include "worker/plan/digest.h"
 #include "worker/save/failpoint.h"
 #include "worker/save/file_content.h"
@@ -263,10 +265,7 @@ bool may_be_checkpoint(const fs::path& path) {
 std::optional<std::int64_t> step_of(std::string_view name) {
   if (!name.starts_with(kStem)) return {};
   name.remove_prefix(kStem.size());
-  std::int64_t step = -1;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
-  if (error != std::errc() || end != name.data() + name.size() || step < 0) return {};
-  return step;
+  return parse_whole<std::int64_t>(name, 0);
 }
 
 std::optional<std::size_t> find_best(std::span<const CheckpointHead> heads) {
@@ -282,12 +281,10 @@ std::optional<std::size_t> find_best(std::span<const CheckpointHead> heads) {
 }
 
 LoadedCheckpoint load_checkpoint(const fs::path& path, bool trust) try {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) throw UsageError("it is not a directory");
+  const Descriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (directory.fd() < 0) throw UsageError("it is not a directory");
   struct stat status {};
-  const int result = ::fstat(fd, &status);
-  ::close(fd);
-  check(result, "fstat", path.string());
+  check(::fstat(directory.fd(), &status), "fstat", path.string());
   if (!trust && !is_trusted(status.st_uid)) throw UsageError(why_not_trusted(status.st_uid));
   return read_verified(path, [&](const std::string& name, std::string& why_not) {
     std::optional<InputFile> file = InputFile::open(path / name, why_not);
@@ -377,10 +374,7 @@ std::optional<LoadedCheckpoint> Checkpoints::load_newest(std::vector<std::string
   }
   // What was trained is there: beginning again would overwrite it.
   if (!loaded && has_unread) {
-    std::string all;
-    for (const std::string& reason : reasons)
-      all += (all.empty() ? "" : "; ") + reason;
-    throw SystemError(all + ". Make " + directory.path().string() +
+    throw SystemError(join_words(reasons, "; ") + ". Make " + directory.path().string() +
                       " readable, or begin again in another directory.");
   }
   const std::string instead =

@@ -6,12 +6,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <cstdlib>
 #include <deque>
 #include <optional>
 
 #include "common/error.h"
+#include "common/text/join_words.h"
+#include "common/text/parse_whole.h"
 
 namespace ddp {
 namespace {
@@ -29,13 +30,6 @@ std::deque<Armed>& armed() {
   return all;
 }
 
-std::optional<int> parse_number(std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) return {};
-  return value;
-}
-
 /// The part of `text` behind the last `mark`, which is gone from it then.
 std::optional<std::string_view> take_behind(std::string_view& text, char mark) {
   const std::size_t place = text.rfind(mark);
@@ -48,7 +42,7 @@ std::optional<std::string_view> take_behind(std::string_view& text, char mark) {
 bool take_number(std::string_view& text, char mark, int& value) {
   const std::optional<std::string_view> behind = take_behind(text, mark);
   if (!behind) return true;
-  const std::optional<int> number = parse_number(*behind);
+  const std::optional<int> number = parse_whole<int>(*behind, 0);
   value = number.value_or(value);
   return number.has_value();
 }
@@ -66,13 +60,10 @@ void arm(std::string_view text) {
   is_good = is_good && (has_value ? std::ranges::find(kValued, point.action) != kValued.end()
                                   : std::ranges::find(kPlain, point.action) != kPlain.end());
   if (is_good && std::ranges::find(kFailpoints, point.name) != kFailpoints.end()) return;
-  std::string names;
-  for (const std::string_view name : kFailpoints)
-    names += (names.empty() ? "" : ", ") + std::string(name);
   throw UsageError("DDP_FAILPOINTS: \"" + whole +
                    "\" is not NAME=ACTION[@N] with an action of kill, stop, abort, exit:CODE, "
                    "error:ERRNO or sleep:MILLISECONDS and a name of " +
-                   names + ".");
+                   join_words(kFailpoints) + ".");
 }
 
 void act(const Armed& point) {

@@ -1,14 +1,15 @@
 #include "worker/save/manifest.h"
 
 #include <boost/json.hpp>
-#include <charconv>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <span>
 #include <utility>
 
 #include "common/error.h"
 #include "common/text/one_line.h"
+#include "common/text/parse_whole.h"
 #include "common/text/units.h"
 #include "worker/plan/digest.h"
 
@@ -27,11 +28,9 @@ std::string checksum(std::string_view text) {
 }
 
 double decode(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || std::isnan(value))
-    throw UsageError("\"" + one_line(text, 40) + "\" is not a number");
-  return value;
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  if (const auto value = parse_whole<double>(text, -kInfinite, kInfinite)) return *value;
+  throw UsageError("\"" + one_line(text, 40) + "\" is not a number");
 }
 
 std::optional<double> read_number(const json::value& value) {

@@ -24,36 +24,20 @@ int flags_of(OutputFile::Mode mode) {
 
 }  // namespace
 
-OutputFile::OutputFile(const std::filesystem::path& path, Mode mode) : path_(path) {
-  fd_ = check(::open(path.c_str(), flags_of(mode) | O_CLOEXEC, 0666), "open", path.string());
-}
+OutputFile::OutputFile(const std::filesystem::path& path, Mode mode)
+    : path_(path),
+      file_(check(::open(path.c_str(), flags_of(mode) | O_CLOEXEC, 0666), "open", path.string())) {}
 
 OutputFile::OutputFile(const OwnedDir& directory, const std::string& name, Mode mode)
     : path_(directory.path() / name) {
   std::string why_not;
-  fd_ = directory.open_file(name, flags_of(mode), why_not);
-  if (fd_ < 0) throw SystemError("open, " + path_.string() + ": " + why_not);
-}
-
-OutputFile::OutputFile(OutputFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      fd_(std::exchange(other.fd_, -1)),
-      not_begun_(std::exchange(other.not_begun_, 0)) {}
-
-OutputFile& OutputFile::operator=(OutputFile&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(fd_, other.fd_);
-  std::swap(not_begun_, other.not_begun_);
-  return *this;
-}
-
-OutputFile::~OutputFile() {
-  if (fd_ >= 0) ::close(fd_);
+  file_ = Descriptor(directory.open_file(name, flags_of(mode), why_not));
+  if (file_.fd() < 0) throw SystemError("open, " + path_.string() + ": " + why_not);
 }
 
 void OutputFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
+    const ssize_t written = ::write(file_.fd(), bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
     check(written, "write", path_.string());
     bytes = bytes.subspan(static_cast<std::size_t>(written));
@@ -61,7 +45,7 @@ void OutputFile::write(std::span<const std::byte> bytes) {
     if (not_begun_ < kBytesBeforeWriteback) continue;
     // The disk works while more comes, and sync() has less to wait for. Where that is not possible
     // nothing is lost.
-    (void)::sync_file_range(fd_, 0, 0, SYNC_FILE_RANGE_WRITE);
+    (void)::sync_file_range(file_.fd(), 0, 0, SYNC_FILE_RANGE_WRITE);
     not_begun_ = 0;
   }
 }
@@ -71,7 +55,7 @@ void OutputFile::write(std::string_view text) {
 }
 
 void OutputFile::sync() {
-  check(::fsync(fd_), "fsync", path_.string());
+  check(::fsync(file_.fd()), "fsync", path_.string());
 }
 
 void replace_with(const fs::path& path, const std::function<void(OutputFile)>& write) {
@@ -98,11 +82,9 @@ void replace_with(const fs::path& path, const std::function<void(OutputFile)>& w
     ::unlink(temporary.c_str());
     throw;
   }
-  const int directory =
-      check(::open(above.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), "open", above.string());
-  const int result = ::fsync(directory);
-  ::close(directory);
-  check(result, "fsync", above.string());
+  const Descriptor directory(
+      check(::open(above.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), "open", above.string()));
+  check(::fsync(directory.fd()), "fsync", above.string());
 }
 
 }  // namespace ddp::worker

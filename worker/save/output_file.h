@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "common/files/descriptor.h"
 #include "common/files/owned_dir.h"
 
 namespace ddp::worker {
@@ -22,11 +23,6 @@ class OutputFile {
   OutputFile(const std::filesystem::path& path, Mode mode);
   /// The same in a directory of ours. Errors: SystemError, also for a file that is not ours alone.
   OutputFile(const OwnedDir& directory, const std::string& name, Mode mode);
-  OutputFile(OutputFile&& other) noexcept;
-  OutputFile& operator=(OutputFile&& other) noexcept;
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
-  ~OutputFile();
 
   /// Writes all of it, without a buffer of our own: a reader sees it when this returns.
   /// Errors: SystemError.
@@ -42,7 +38,7 @@ class OutputFile {
 
  private:
   std::filesystem::path path_;
-  int fd_ = -1;                // -1: moved from
+  Descriptor file_;
   std::size_t not_begun_ = 0;  // bytes that the disk was not asked to write yet
 };
 

@@ -1,8 +1,8 @@
 #include "worker/save/pickle.h"
 
-#include <array>
+#include <fmt/format.h>
+
 #include <bit>
-#include <cstdio>
 #include <cstring>
 #include <map>
 #include <unordered_map>
@@ -330,11 +330,8 @@ void PickleReader::execute(unsigned char code) {
       return recall(take<std::uint8_t>());
     case 'j':  // LONG_BINGET
       return recall(take<std::uint32_t>());
-    default: {
-      std::array<char, 8> text{};
-      std::snprintf(text.data(), text.size(), "0x%02x", static_cast<unsigned>(code));
-      refuse("holds the instruction " + std::string(text.data()) + ", which no state_dict needs");
-    }
+    default:
+      refuse(fmt::format("holds the instruction {:#04x}, which no state_dict needs", code));
   }
 }
 

@@ -75,27 +75,24 @@ std::string describe(const siginfo_t& ending) {
 Process::Process(const std::vector<std::string>& command) {
   std::array<int, 2> ends{};
   check(::pipe2(ends.data(), O_CLOEXEC), "pipe2", command.at(0));
-  input_ = ends[1];
-  (void)::fcntl(input_, F_SETFL, O_NONBLOCK);
+  const Descriptor theirs(ends[0]);
+  input_ = Descriptor(ends[1]);
+  (void)::fcntl(input_.fd(), F_SETFL, O_NONBLOCK);
   std::vector<std::string> words = command;
   const std::vector<char*> arguments = pointers_to(words);
   std::vector<std::string> variables;
   for (const auto& [name, text] : read_environment())
     variables.push_back(name + "=" + text);
   const std::vector<char*> environment = pointers_to(variables);
-  const SpawnOrders orders(ends[0]);
+  const SpawnOrders orders(theirs.fd());
   const int why_not = ::posix_spawnp(&pid_,
                                      arguments[0],
                                      orders.files(),
                                      orders.attributes(),
                                      arguments.data(),
                                      environment.data());
-  ::close(ends[0]);
-  if (why_not != 0) {
-    ::close(std::exchange(input_, -1));
-    throw SystemError(system_message("start", command[0], why_not));
-  }
-  pid_fd_ = static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0));
+  if (why_not != 0) throw SystemError(system_message("start", command[0], why_not));
+  pid_fd_ = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
 }
 
 Process::~Process() {
@@ -106,29 +103,28 @@ Process::~Process() {
     siginfo_t ignored{};
     (void)::waitid(P_PID, static_cast<id_t>(pid_), &ignored, WEXITED);
   }
-  if (pid_fd_ >= 0) ::close(pid_fd_);
 }
 
 std::optional<std::size_t> Process::feed(std::string_view bytes) {
-  if (input_ < 0) return {};
-  const ssize_t count = ::write(input_, bytes.data(), bytes.size());
+  if (input_.fd() < 0) return {};
+  const ssize_t count = ::write(input_.fd(), bytes.data(), bytes.size());
   if (count >= 0) return static_cast<std::size_t>(count);
   return errno == EAGAIN || errno == EINTR ? std::optional<std::size_t>(0) : std::nullopt;
 }
 
 void Process::wait_for_room(std::chrono::milliseconds limit) const {
-  pollfd room{input_, POLLOUT, 0};
+  pollfd room{input_.fd(), POLLOUT, 0};
   (void)::poll(&room, 1, static_cast<int>(limit.count()));
 }
 
 void Process::close_input() {
-  if (input_ >= 0) ::close(std::exchange(input_, -1));
+  input_ = Descriptor();
 }
 
 std::optional<std::string> Process::wait_until(Clock::time_point deadline) {
   if (is_reaped_) return "";
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-  pollfd end{pid_fd_, POLLIN, 0};
+  pollfd end{pid_fd_.fd(), POLLIN, 0};
   (void)::poll(&end, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
   siginfo_t ending{};
   const int result = ::waitid(P_PID, static_cast<id_t>(pid_), &ending, WEXITED | WNOHANG | WNOWAIT);

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "common/files/descriptor.h"
+
 namespace ddp::worker {
 
 class Process {
@@ -37,8 +39,8 @@ class Process {
 
  private:
   pid_t pid_ = -1;
-  int pid_fd_ = -1;  // stays that process, no matter who has its number later
-  int input_ = -1;   // -1: closed
+  Descriptor pid_fd_;  // stays that process, no matter who has its number later
+  Descriptor input_;   // none: closed
   bool is_reaped_ = false;
 };
 

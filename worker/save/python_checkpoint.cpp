@@ -1,13 +1,14 @@
 #include "worker/save/python_checkpoint.h"
 
-#include <charconv>
 #include <map>
 #include <set>
 #include <string_view>
 #include <utility>
 
 #include "common/error.h"
+#include "common/text/join_words.h"
 #include "common/text/one_line.h"
+#include "common/text/parse_whole.h"
 #include "worker/save/torch_archive.h"
 #include "worker/save/torch_file.h"
 #include "worker/save/trust.h"
@@ -27,13 +28,6 @@ std::optional<double> to_number(const PickleValue& value) {
   if (value.kind == Kind::integer || value.kind == Kind::boolean)
     return static_cast<double>(value.integer);
   return {};
-}
-
-std::optional<std::int64_t> to_count(std::string_view text) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool is_number = error == std::errc() && end == text.data() + text.size() && number >= 0;
-  return is_number ? std::optional(number) : std::nullopt;
 }
 
 /// An entry of the file by the name that the job gives it, or by one of those that are usual.
@@ -77,14 +71,12 @@ class CheckpointReader {
 
   [[nodiscard]] const PickleValue& require(const NamedEntry& entry) const {
     if (const PickleValue* const value = find(entry)) return *value;
-    std::string wanted;
-    for (const std::string& name : names_of(entry))
-      wanted += (wanted.empty() ? "" : " or ") + name;
-    std::string there;
+    std::vector<std::string> there;
     const PickleValue& root = archive_.root();
     for (std::size_t i = 0; i + 1 < root.items.size() && i < 2 * kMostNamed; i += 2)
-      there += (there.empty() ? "" : ", ") + archive_.pickle().item(root, i).text;
-    archive_.refuse("it has no entry " + wanted + "; it has " + (there.empty() ? "none" : there) +
+      there.push_back(archive_.pickle().item(root, i).text);
+    archive_.refuse("it has no entry " + join_words(names_of(entry), " or ") + "; it has " +
+                    (there.empty() ? "none" : join_words(there)) +
                     ". Say what it is called by checkpoint.keys={" + entry.part +
                     ": NAME}, or start from its weights alone by model.weights");
   }
@@ -92,7 +84,8 @@ class CheckpointReader {
   [[nodiscard]] std::int64_t read_epoch() const {
     const auto given = keys_.find("epoch");
     if (given != keys_.end())
-      if (const std::optional<std::int64_t> number = to_count(given->second)) return *number;
+      if (const std::optional<std::int64_t> number = parse_whole<std::int64_t>(given->second, 0))
+        return *number;
     const PickleValue& value = require({"epoch", {"start_epoch"}});
     if (value.kind == Kind::integer && value.integer >= 0) return value.integer;
     archive_.refuse(

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstring>
 #include <optional>
 #include <set>
 #include <utility>
 
 #include "common/error.h"
+#include "common/text/parse_whole.h"
 
 namespace ddp::worker {
 namespace {
@@ -98,13 +98,11 @@ std::span<const std::byte> TorchArchive::record(const std::string& name) const {
 }
 
 const PickleValue* TorchArchive::find(const PickleValue& dict, std::string_view key) const {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), number);
-  const bool is_number = error == std::errc() && end == key.data() + key.size();
+  const std::optional<std::int64_t> number = parse_whole<std::int64_t>(key);
   for (std::size_t i = 0; dict.kind == Kind::dict && i + 1 < dict.items.size(); i += 2) {
     const PickleValue& one = pickle_.item(dict, i);
     const bool is_it = (one.kind == Kind::text && one.text == key) ||
-                       (is_number && one.kind == Kind::integer && one.integer == number);
+                       (number && one.kind == Kind::integer && one.integer == *number);
     if (is_it) return &pickle_.item(dict, i + 1);
   }
   return nullptr;

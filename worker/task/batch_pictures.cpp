@@ -1,10 +1,9 @@
 #include "worker/task/batch_pictures.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <cstring>
 
 #include "worker/data/class_names.h"
@@ -18,13 +17,6 @@ namespace {
 at::Tensor by_channel(const std::vector<float>& numbers, float otherwise, const at::Tensor& like) {
   const std::vector<float> all = numbers.empty() ? std::vector<float>{otherwise} : numbers;
   return at::tensor(all, at::kFloat).to(like.device()).reshape({-1, 1, 1});
-}
-
-/// "person 0.87"
-std::string answer_text(const std::string& name, float score) {
-  std::array<char, 16> text{};
-  (void)std::snprintf(text.data(), text.size(), " %.2f", static_cast<double>(score));
-  return name + text.data();
 }
 
 }  // namespace
@@ -100,7 +92,7 @@ std::vector<LabelledObjects> shown_answers(const Outputs& outputs,
       const auto number = static_cast<std::size_t>(row[5]);
       all[i].push_back({{row[0], row[1], row[2], row[3]},
                         number,
-                        answer_text(class_name(number, names), row[4])});
+                        fmt::format("{} {:.2f}", class_name(number, names), row[4])});
     }
   }
   return all;

@@ -1,8 +1,8 @@
 #include "worker/task/quality_pictures.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <span>
 
 #include "worker/data/class_names.h"
@@ -23,9 +23,7 @@ std::string short_name(std::size_t number, const std::vector<std::string>& names
 }
 
 std::string three_decimals(double value) {
-  std::array<char, 32> text{};
-  (void)std::snprintf(text.data(), text.size(), "%.3f", value);
-  return text.data();
+  return fmt::format("{:.3f}", value);
 }
 
 /// From 0 to 1, as the curves have them.

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "common/error.h"
+#include "common/text/join_words.h"
 
 namespace ddp::worker {
 
@@ -23,11 +24,8 @@ EvaluationPolicy::EvaluationPolicy(const Job& job,
   if (wanted.mode != EvaluationJob::Mode::automatic)
     watch_.is_higher_better = wanted.mode == EvaluationJob::Mode::max;
   if (std::ranges::find(names, watch_.metric) == names.end()) {
-    std::string list;
-    for (const std::string& name : names)
-      list += (list.empty() ? "" : ", ") + name;
     throw UsageError("eval.watch.metric: an evaluation of this task has no " + watch_.metric +
-                     ". It has: " + list + ".");
+                     ". It has: " + join_words(names) + ".");
   }
   const bool is_higher_better = wanted.metric != "auto" && watch_.is_higher_better;
   plateau_ = make_plateau(job, is_higher_better);

@@ -16,6 +16,7 @@
 
 #include "common/error.h"
 #include "common/program/log.h"
+#include "common/text/join_words.h"
 #include "common/text/one_line.h"
 #include "worker/plan/epoch_number.h"
 #include "worker/save/python_checkpoint.h"
@@ -177,14 +178,11 @@ class Import {
     std::set<std::string> kinds;
     for (const PythonParameter& one : file_.optimizer.parameters) {
       for (const TensorView& tensor : one.tensors)
-        kinds.insert(tensor.name);
+        kinds.insert(one_line(tensor.name));
       for (const auto& [name, number] : one.numbers)
-        kinds.insert(name);
+        kinds.insert(one_line(name));
     }
-    std::string list;
-    for (const std::string& kind : kinds)
-      list += (list.empty() ? "" : ", ") + one_line(kind);
-    return list;
+    return join_words(kinds);
   }
 
   /// Errors: UsageError when the file's optimizer keeps what this job's does not know.
@@ -236,14 +234,14 @@ class Import {
     } else {
       ours.insert(ours.end(), {{"beta1", job.beta1}, {"beta2", job.beta2}, {"eps", job.eps}});
     }
-    std::string text;
+    std::vector<std::string> others;
     for (const auto& [name, value] : ours) {
       const std::optional<double> saved = find_value(file_.optimizer.settings, name);
       if (!saved || *saved == value) continue;
-      text += (text.empty() ? "" : ", ") + name + fmt::format(" {} (this job: {})", *saved, value);
+      others.push_back(fmt::format("{} {} (this job: {})", name, *saved, value));
     }
-    if (!text.empty())
-      log::warning(where_ + " was saved with " + text + "; what the job says counts");
+    if (!others.empty())
+      log::warning(where_ + " was saved with " + join_words(others) + "; what the job says counts");
   }
 
   const ImportRequest& request_;

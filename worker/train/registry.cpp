@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/error.h"
+#include "common/text/join_words.h"
 #include "common/text/spelling.h"
 #include "worker/data/class_names.h"
 #include "worker/data/coco.h"
@@ -33,15 +34,11 @@ void require(const std::vector<std::string_view>& known,
              const char* key,
              const std::string& name,
              std::vector<std::string>& problems) {
-  std::string list;
-  for (const std::string_view word : known) {
-    if (word == name) return;
-    list += (list.empty() ? "" : ", ") + std::string(word);
-  }
+  if (std::ranges::find(known, name) != known.end()) return;
   const std::optional<std::string> near = did_you_mean(name, known);
   problems.push_back(std::string(key) + ": this program has no \"" + name + "\"" +
                      (near ? ", did you mean \"" + *near + "\"?" : ".") +
-                     " It has: " + (list.empty() ? "none" : list) + ".");
+                     " It has: " + (known.empty() ? "none" : join_words(known)) + ".");
 }
 
 /// Errors: UsageError for names with which a checkpoint would lose a tensor.

@@ -1,11 +1,11 @@
 #include "worker/train/sampling.h"
 
 #include <algorithm>
-#include <charconv>
 #include <string>
 #include <vector>
 
 #include "common/error.h"
+#include "common/text/parse_whole.h"
 
 namespace ddp::worker {
 namespace {
@@ -28,11 +28,8 @@ std::size_t find_class(const std::string& text, const DataFacts& data) {
   const auto named = std::ranges::find(data.class_names, text);
   if (named != data.class_names.end())
     return static_cast<std::size_t>(named - data.class_names.begin());
-  int number = -1;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (error == std::errc() && stop == end && number >= 0 && number < data.classes)
-    return static_cast<std::size_t>(number);
+  if (const auto number = parse_whole<int>(text, 0, data.classes - 1))
+    return static_cast<std::size_t>(*number);
   throw UsageError("data.class_weights." + text + ": " + data.name +
                    " has no such class. Give a class's name, or its number from 0 to " +
                    std::to_string(data.classes - 1) + ".");
