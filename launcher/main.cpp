@@ -10,7 +10,6 @@
 #include <csignal>
 #include <exception>
 #include <filesystem>
-#include <iostream>
 #include <optional>
 #include <string>
 #include <string_view>

@@ -5,10 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cinttypes>
 #include <cstdint>
 #include <cstdio>
 #include <span>
@@ -107,9 +106,7 @@ std::optional<std::string> read_file(const OwnedDir& directory,
 std::string random_name() {
   std::uint64_t bits = 0;
   check(::getrandom(&bits, sizeof bits, 0), "getrandom", "a temporary name");
-  std::array<char, 17> text{};
-  std::snprintf(text.data(), text.size(), "%016" PRIx64, bits);
-  return text.data();
+  return fmt::format("{:016x}", bits);
 }
 
 }  // namespace ddp

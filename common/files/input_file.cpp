@@ -14,32 +14,26 @@
 namespace ddp {
 
 std::optional<InputFile> InputFile::open(const std::filesystem::path& path, std::string& why_not) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) {
-    why_not = std::strerror(errno);
-    return {};
-  }
-  return from(fd, path.string(), why_not);
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file) why_not = std::strerror(errno);
+  return from(std::move(file), path.string(), why_not);
 }
 
 std::optional<InputFile> InputFile::open_at(int directory,
                                             const std::string& name,
                                             const std::filesystem::path& shown,
                                             std::string& why_not) {
-  const int fd = ::openat(directory, name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-  if (fd < 0) {
-    why_not = errno == ELOOP ? "it is a link" : std::strerror(errno);
-    return {};
-  }
-  return from(fd, shown.string(), why_not);
+  Descriptor file(
+      ::openat(directory, name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
+  if (!file) why_not = errno == ELOOP ? "it is a link" : std::strerror(errno);
+  return from(std::move(file), shown.string(), why_not);
 }
 
 std::optional<InputFile> InputFile::open(const OwnedDir& directory,
                                          const std::string& name,
                                          std::string& why_not) {
-  const int fd = directory.open_file(name, O_RDONLY, why_not);
-  if (fd < 0) return {};
-  return from(fd, (directory.path() / name).string(), why_not);
+  Descriptor file(directory.open_file(name, O_RDONLY, why_not));
+  return from(std::move(file), (directory.path() / name).string(), why_not);
 }
 
 std::optional<InputFile> InputFile::find(const OwnedDir& directory, const std::string& name) {
@@ -52,49 +46,27 @@ std::optional<InputFile> InputFile::find(const OwnedDir& directory, const std::s
   throw SystemError("cannot read " + (directory.path() / name).string() + ": " + why_not);
 }
 
-std::optional<InputFile> InputFile::from(int fd, std::string name, std::string& why_not) {
+std::optional<InputFile> InputFile::from(Descriptor file, std::string name, std::string& why_not) {
+  if (!file) return {};
   struct stat status {};
-  if (::fstat(fd, &status) == 0 && S_ISREG(status.st_mode))
-    return InputFile(std::move(name), fd, status);
-  ::close(fd);
+  if (::fstat(file.fd(), &status) == 0 && S_ISREG(status.st_mode))
+    return InputFile(std::move(name), std::move(file), status);
   why_not = "it is not a regular file";
   return {};
 }
 
-InputFile::InputFile(std::string name, int fd, const struct stat& status)
+InputFile::InputFile(std::string name, Descriptor file, const struct stat& status)
     : name_(std::move(name)),
-      fd_(fd),
+      fd_(std::move(file)),
       size_(static_cast<std::size_t>(status.st_size)),
       is_private_(status.st_uid == ::geteuid() && (status.st_mode & (S_IRWXG | S_IRWXO)) == 0),
       others_can_write_((status.st_mode & (S_IWGRP | S_IWOTH)) != 0),
       owner_(status.st_uid) {}
 
-InputFile::InputFile(InputFile&& other) noexcept
-    : name_(std::move(other.name_)),
-      fd_(std::exchange(other.fd_, -1)),
-      size_(other.size_),
-      is_private_(other.is_private_),
-      others_can_write_(other.others_can_write_),
-      owner_(other.owner_) {}
-
-InputFile& InputFile::operator=(InputFile&& other) noexcept {
-  std::swap(name_, other.name_);
-  std::swap(fd_, other.fd_);
-  std::swap(size_, other.size_);
-  std::swap(is_private_, other.is_private_);
-  std::swap(others_can_write_, other.others_can_write_);
-  std::swap(owner_, other.owner_);
-  return *this;
-}
-
-InputFile::~InputFile() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
 std::size_t InputFile::read(std::span<std::byte> buffer) const {
   std::size_t filled = 0;
   while (filled < buffer.size()) {
-    const ssize_t size = ::read(fd_, buffer.data() + filled, buffer.size() - filled);
+    const ssize_t size = ::read(fd_.fd(), buffer.data() + filled, buffer.size() - filled);
     if (size < 0 && errno == EINTR) continue;
     check(size, "read", name_);
     if (size == 0) break;

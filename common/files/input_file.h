@@ -10,6 +10,8 @@
 #include <span>
 #include <string>
 
+#include "common/files/descriptor.h"
+
 struct stat;
 
 namespace ddp {
@@ -35,12 +37,6 @@ class InputFile {
   /// reason, when it is there and cannot be read.
   static std::optional<InputFile> find(const OwnedDir& directory, const std::string& name);
 
-  InputFile(InputFile&& other) noexcept;
-  InputFile& operator=(InputFile&& other) noexcept;
-  InputFile(const InputFile&) = delete;
-  InputFile& operator=(const InputFile&) = delete;
-  ~InputFile();
-
   [[nodiscard]] std::size_t size() const { return size_; }  // when it was opened
   /// Nobody else can read or write it: it is ours, with no right for group and others.
   [[nodiscard]] bool is_private() const { return is_private_; }
@@ -52,11 +48,11 @@ class InputFile {
   std::size_t read(std::span<std::byte> buffer) const;
 
  private:
-  InputFile(std::string name, int fd, const struct stat& status);
-  static std::optional<InputFile> from(int fd, std::string name, std::string& why_not);
+  InputFile(std::string name, Descriptor file, const struct stat& status);
+  static std::optional<InputFile> from(Descriptor file, std::string name, std::string& why_not);
 
   std::string name_;
-  int fd_ = -1;  // -1: moved from
+  Descriptor fd_;
   std::size_t size_ = 0;
   bool is_private_ = false;
   bool others_can_write_ = false;

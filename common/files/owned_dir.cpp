@@ -36,14 +36,12 @@ bool is_dots(const char* name) {
   throw SystemError("cannot " + std::string(verb) + " " + path.string() + ": " + why);
 }
 
-/// Takes the descriptor. Errors: SystemError.
+/// Errors: SystemError.
 std::vector<std::string> names_at(int fd, const fs::path& path) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> list(::fdopendir(fd), ::closedir);
-  if (!list) {
-    const int error = errno;
-    ::close(fd);
-    throw SystemError(system_message("fdopendir", path.string(), error));
-  }
+  Descriptor copy(check(::fcntl(fd, F_DUPFD_CLOEXEC, 0), "dup", path.string()));
+  const std::unique_ptr<DIR, int (*)(DIR*)> list(::fdopendir(copy.fd()), ::closedir);
+  if (!list) throw SystemError(system_message("fdopendir", path.string(), errno));
+  (void)copy.release();
   ::rewinddir(list.get());  // a duplicate shares its place with the descriptor it was made from
   std::vector<std::string> names;
   errno = 0;
@@ -57,17 +55,13 @@ std::vector<std::string> names_at(int fd, const fs::path& path) {
 /// By descriptors: a link in the tree is removed, not followed.
 void remove_at(int above, const std::string& name) {
   if (::unlinkat(above, name.c_str(), 0) == 0 || (errno != EISDIR && errno != EPERM)) return;
-  const int fd = ::openat(above, name.c_str(), kOpenDir);
-  if (fd < 0) return;
-  const int list = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  const Descriptor directory(::openat(above, name.c_str(), kOpenDir));
+  if (!directory) return;
   try {
-    if (list >= 0) {
-      for (const std::string& inside : names_at(list, name))
-        remove_at(fd, inside);
-    }
+    for (const std::string& inside : names_at(directory.fd(), name))
+      remove_at(directory.fd(), inside);
   } catch (const SystemError&) {  // what stays is only room on the disk
   }
-  ::close(fd);
   ::unlinkat(above, name.c_str(), AT_REMOVEDIR);
 }
 
@@ -75,20 +69,6 @@ void remove_at(int above, const std::string& name) {
 
 OwnedDir::OwnedDir(fs::path path, int fd)
     : path_(std::move(path)), fd_(fd), owner_{::geteuid(), 0} {}
-
-OwnedDir::OwnedDir(OwnedDir&& other) noexcept
-    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)), owner_(other.owner_) {}
-
-OwnedDir& OwnedDir::operator=(OwnedDir&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(fd_, other.fd_);
-  std::swap(owner_, other.owner_);
-  return *this;
-}
-
-OwnedDir::~OwnedDir() {
-  if (fd_ >= 0) ::close(fd_);
-}
 
 std::optional<OwnedDir> OwnedDir::open(const fs::path& path, std::string& why_not) {
   // Behind "link/" the kernel follows the link.
@@ -156,13 +136,12 @@ std::string OwnedDir::find_problem(const struct stat& status) const {
 std::optional<OwnedDir::Owner> OwnedDir::probe() const {
   const std::string name = ".ddp-" + random_name();
   constexpr int kNew = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-  const int fd = ::openat(fd_, name.c_str(), kNew, S_IRUSR | S_IWUSR);
-  if (fd < 0) return {};
+  const Descriptor file(::openat(fd(), name.c_str(), kNew, S_IRUSR | S_IWUSR));
+  if (!file) return {};
   // By the descriptor: anyone who owns the directory may put something of his at the name.
   struct stat status {};
-  const bool is_seen = ::fstat(fd, &status) == 0;
-  ::close(fd);
-  ::unlinkat(fd_, name.c_str(), 0);
+  const bool is_seen = ::fstat(file.fd(), &status) == 0;
+  ::unlinkat(fd(), name.c_str(), 0);
   if (!is_seen) return {};
   return Owner{status.st_uid, status.st_mode & kOthersWrite};
 }
@@ -172,7 +151,7 @@ OwnedDir OwnedDir::enter(const fs::path& relative) const {
   for (const fs::path& step : relative) {
     const OwnedDir& above = reached ? *reached : *this;
     const fs::path path = above.path_ / step;
-    if (::mkdirat(above.fd_, step.c_str(), kMode) != 0 && errno != EEXIST) {
+    if (::mkdirat(above.fd(), step.c_str(), kMode) != 0 && errno != EEXIST) {
       refuse("make", path, std::strerror(errno));
     }
     std::string why_not;
@@ -185,44 +164,37 @@ OwnedDir OwnedDir::enter(const fs::path& relative) const {
 }
 
 std::optional<OwnedDir> OwnedDir::find(const std::string& name, std::string& why_not) const {
-  return open_at(fd_, name, path_ / name, &owner_, why_not);
+  return open_at(fd(), name, path_ / name, &owner_, why_not);
 }
 
 int OwnedDir::open_file(const std::string& name, int flags, std::string& why_not) const {
   // Not waited for where somebody has put a FIFO.
-  const int fd =
-      ::openat(fd_, name.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, kFileMode);
-  if (fd < 0) {
-    why_not = errno == ELOOP ? "it is a link" : std::strerror(errno);
-    return -1;
-  }
+  Descriptor file(
+      ::openat(fd(), name.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, kFileMode));
   struct stat status {};
-  if (::fstat(fd, &status) != 0) {
-    why_not = std::strerror(errno);
+  if (!file) {
+    why_not = errno == ELOOP ? "it is a link" : std::strerror(errno);
   } else {
-    why_not = find_problem(status);
+    why_not = ::fstat(file.fd(), &status) != 0 ? std::strerror(errno) : find_problem(status);
   }
-  if (why_not.empty()) return fd;
-  ::close(fd);
-  return -1;
+  return why_not.empty() ? file.release() : -1;
 }
 
 std::vector<std::string> OwnedDir::names() const {
-  return names_at(check(::fcntl(fd_, F_DUPFD_CLOEXEC, 0), "dup", path_.string()), path_);
+  return names_at(fd(), path_);
 }
 
 std::string OwnedDir::problem_of(const std::string& name) const {
-  const int fd = ::openat(fd_, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0 && errno == ENOENT) return "";
-  if (fd < 0) return errno == ELOOP ? "it is a link" : std::strerror(errno);
+  const Descriptor file(
+      ::openat(fd(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!file && errno == ENOENT) return "";
+  if (!file) return errno == ELOOP ? "it is a link" : std::strerror(errno);
   struct stat status {};
-  const bool is_seen = ::fstat(fd, &status) == 0;
-  ::close(fd);
-  return is_seen ? find_problem(status) : std::strerror(errno);
+  return ::fstat(file.fd(), &status) == 0 ? find_problem(status) : std::strerror(errno);
 }
 
 void OwnedDir::remove(const std::string& name) const {
-  remove_at(fd_, name);
+  remove_at(fd(), name);
 }
 
 bool OwnedDir::remove_self() const {
@@ -234,13 +206,13 @@ bool OwnedDir::remove_self() const {
   }
   struct stat status {};
   struct stat named {};
-  const bool is_named = ::fstat(fd_, &status) == 0 && ::lstat(path_.c_str(), &named) == 0 &&
+  const bool is_named = ::fstat(fd(), &status) == 0 && ::lstat(path_.c_str(), &named) == 0 &&
                         status.st_dev == named.st_dev && status.st_ino == named.st_ino;
   return is_named && ::rmdir(path_.c_str()) == 0;
 }
 
 void OwnedDir::sync() const {
-  check(::fsync(fd_), "fsync", path_.string());
+  check(::fsync(fd()), "fsync", path_.string());
 }
 
 }  // namespace ddp

@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "common/files/descriptor.h"
+
 struct stat;
 
 namespace ddp {
@@ -31,15 +33,9 @@ class OwnedDir {
   /// Opens it, or makes it and the directories above it. Errors: SystemError.
   static OwnedDir require(const std::filesystem::path& path);
 
-  OwnedDir(OwnedDir&& other) noexcept;
-  OwnedDir& operator=(OwnedDir&& other) noexcept;
-  OwnedDir(const OwnedDir&) = delete;
-  OwnedDir& operator=(const OwnedDir&) = delete;
-  ~OwnedDir();
-
   /// Where it was when it was opened.
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-  [[nodiscard]] int fd() const { return fd_; }
+  [[nodiscard]] int fd() const { return fd_.fd(); }
 
   /// The directory `relative` in it, by several steps where it has several names; what is missing
   /// is made. Errors: SystemError, also when one of them is not ours alone.
@@ -79,7 +75,7 @@ class OwnedDir {
   [[nodiscard]] std::optional<Owner> probe() const;
 
   std::filesystem::path path_;
-  int fd_ = -1;  // -1: moved from
+  Descriptor fd_;
   Owner owner_;
 };
 

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cmath>
 #include <initializer_list>
 
 #include "common/job/job_keys.h"
 #include "common/job/resolve_job.h"
+#include "common/text/join_words.h"
 #include "common/text/parse_whole.h"
 
 namespace ddp {
@@ -231,11 +231,10 @@ std::vector<std::string> unread_keys(const JobValues& job) {
   }
   const std::string& schedule = job.text("schedule.name");
   const auto read_by = [&](std::string_view path, std::initializer_list<std::string_view> names) {
-    std::string list;
-    for (const std::string_view name : names)
-      list += (list.empty() ? "" : " and ") + std::string(name);
     const bool is_read = std::ranges::find(names, schedule) != names.end();
-    say_unless(is_read, path, "it is for " + list + ", schedule.name is " + schedule);
+    say_unless(is_read,
+               path,
+               "it is for " + join_words(names, " and ") + ", schedule.name is " + schedule);
   };
   read_by("schedule.every", {"step"});
   read_by("schedule.milestones", {"multistep"});

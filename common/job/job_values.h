@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -34,6 +35,9 @@ using JobValue = std::variant<std::monostate,  // null
                               std::vector<JobPart>>;
 
 class JobValues {
+  using Path = std::string_view;
+  using Duration = std::chrono::milliseconds;
+
  public:
   struct Setting {
     JobValue value;
@@ -43,25 +47,44 @@ class JobValues {
   };
 
   /// Accessors by path. Errors: std::logic_error for a path or type that the table does not have.
-  [[nodiscard]] bool is_null(std::string_view path) const;
-  [[nodiscard]] bool flag(std::string_view path) const;
-  [[nodiscard]] std::int64_t integer(std::string_view path) const;
-  [[nodiscard]] double real(std::string_view path) const;
-  [[nodiscard]] const std::string& text(std::string_view path) const;
-  [[nodiscard]] std::chrono::milliseconds duration(std::string_view path) const;
-  [[nodiscard]] const TextMap& text_map(std::string_view path) const;
-  [[nodiscard]] const std::vector<std::int64_t>& integers(std::string_view path) const;
-  [[nodiscard]] const std::vector<std::string>& texts(std::string_view path) const;
-  [[nodiscard]] const std::vector<JobPart>& parts(std::string_view path) const;
-  [[nodiscard]] std::optional<std::int64_t> maybe_integer(std::string_view path) const;
-  [[nodiscard]] std::optional<double> maybe_real(std::string_view path) const;
-  [[nodiscard]] std::optional<bool> maybe_flag(std::string_view path) const;
-  [[nodiscard]] std::optional<std::string> maybe_text(std::string_view path) const;
-  [[nodiscard]] const Setting& setting(std::string_view path) const;
+  [[nodiscard]] bool is_null(Path path) const;
+  [[nodiscard]] bool flag(Path path) const { return get<bool>(path); }
+  [[nodiscard]] std::int64_t integer(Path path) const { return get<std::int64_t>(path); }
+  [[nodiscard]] double real(Path path) const { return get<double>(path); }
+  [[nodiscard]] const std::string& text(Path path) const { return get<std::string>(path); }
+  [[nodiscard]] Duration duration(Path path) const { return get<Duration>(path); }
+  [[nodiscard]] const TextMap& text_map(Path path) const { return get<TextMap>(path); }
+  [[nodiscard]] const std::vector<std::int64_t>& integers(Path path) const {
+    return get<std::vector<std::int64_t>>(path);
+  }
+  [[nodiscard]] const std::vector<std::string>& texts(Path path) const {
+    return get<std::vector<std::string>>(path);
+  }
+  [[nodiscard]] const std::vector<JobPart>& parts(Path path) const {
+    return get<std::vector<JobPart>>(path);
+  }
+  [[nodiscard]] auto maybe_integer(Path path) const { return maybe<std::int64_t>(path); }
+  [[nodiscard]] auto maybe_real(Path path) const { return maybe<double>(path); }
+  [[nodiscard]] auto maybe_flag(Path path) const { return maybe<bool>(path); }
+  [[nodiscard]] auto maybe_text(Path path) const { return maybe<std::string>(path); }
+  [[nodiscard]] auto maybe_duration(Path path) const { return maybe<Duration>(path); }
+  [[nodiscard]] const Setting& setting(Path path) const;
 
-  void set(std::string_view path, Setting setting);
+  void set(Path path, Setting setting);
 
  private:
+  template <typename Type>
+  [[nodiscard]] const Type& get(Path path) const {
+    const Type* const value = std::get_if<Type>(&setting(path).value);
+    if (value == nullptr) throw std::logic_error("job key has another type: " + std::string(path));
+    return *value;
+  }
+  /// Nothing: it is null.
+  template <typename Type>
+  [[nodiscard]] std::optional<Type> maybe(Path path) const {
+    return is_null(path) ? std::nullopt : std::optional<Type>(get<Type>(path));
+  }
+
   std::map<std::string, Setting, std::less<>> settings_;
 };
 

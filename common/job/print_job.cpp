@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/files/yaml.h"
+#include "common/text/join_words.h"
 #include "common/text/one_line.h"
 #include "common/text/units.h"
 
@@ -68,33 +69,25 @@ std::string to_text(const JobKey& key, const JobValue& value) {
     }
     std::string operator()(std::chrono::milliseconds time) const { return format_duration(time); }
     std::string operator()(const std::vector<JobPart>& parts) const {
-      std::string text;
-      for (const JobPart& part : parts) {
+      const auto to_text = [this](const JobPart& part) {
         const std::string name = quote_yaml(part.name);
-        text += (text.empty() ? "" : ", ") +
-                (part.args.empty() ? name : "{" + name + ": " + (*this)(part.args) + "}");
-      }
-      return "[" + text + "]";
+        return part.args.empty() ? name : "{" + name + ": " + (*this)(part.args) + "}";
+      };
+      return "[" + join_words(parts, ", ", to_text) + "]";
     }
     std::string operator()(const TextMap& map) const {
-      std::string text;
-      for (const auto& [name, entry] : map) {
-        text += (text.empty() ? "" : ", ") + quote_yaml(name) + ": " +
-                quote_yaml(key.is_secret ? std::string(kMasked) : entry);
-      }
-      return "{" + text + "}";
+      const auto to_text = [this](const auto& entry) {
+        return quote_yaml(entry.first) + ": " +
+               quote_yaml(key.is_secret ? std::string(kMasked) : entry.second);
+      };
+      return "{" + join_words(map, ", ", to_text) + "}";
     }
     std::string operator()(const std::vector<std::string>& texts) const {
-      std::string text;
-      for (const std::string& one : texts)
-        text += (text.empty() ? "" : ", ") + quote_yaml(one);
-      return "[" + text + "]";
+      return "[" + join_words(texts, ", ", quote_yaml) + "]";
     }
     std::string operator()(const std::vector<std::int64_t>& numbers) const {
-      std::string text;
-      for (const std::int64_t number : numbers)
-        text += (text.empty() ? "" : ", ") + std::to_string(number);
-      return "[" + text + "]";
+      const auto to_text = [](std::int64_t number) { return std::to_string(number); };
+      return "[" + join_words(numbers, ", ", to_text) + "]";
     }
   };
   return std::visit(Writer{key}, value);

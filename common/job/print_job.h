@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "common/job/job_keys.h"
 #include "common/job/job_values.h"

@@ -3,7 +3,6 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "common/files/yaml.h"
 #include "common/job/job_keys.h"

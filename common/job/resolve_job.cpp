@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <stdexcept>
 #include <string_view>
-#include <utility>
 #include <variant>
 #include <vector>
 

@@ -6,12 +6,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <array>
 #include <boost/json/parse.hpp>
 #include <boost/json/value.hpp>
 #include <cerrno>
-#include <cstdio>
 #include <optional>
 #include <span>
 #include <system_error>
@@ -24,6 +24,7 @@
 #include "common/job/batch_plan.h"
 #include "common/job/print_job.h"
 #include "common/job/resolve_job.h"
+#include "common/text/join_words.h"
 #include "common/text/one_line.h"
 #include "common/text/parse_whole.h"
 
@@ -49,25 +50,24 @@ constexpr std::array<const char*, 4> kWorkersRecords{
 constexpr std::array<const char*, 3> kEarlyFiles{"command.txt", kBatchName, "report.html"};
 constexpr std::string_view kEventFile = "events.out.tfevents.";
 
-// An exclusive lock that dies with its holder (flock(2)), or -1 and the reason.
-int lock_run(const OwnedDir& directory, std::string& why_not) {
-  const int fd = directory.open_file(kLockName, O_RDWR | O_CREAT, why_not);
-  if (fd < 0) {
+// An exclusive lock that dies with its holder (flock(2)), or none and the reason.
+Descriptor lock_run(const OwnedDir& directory, std::string& why_not) {
+  Descriptor lock(directory.open_file(kLockName, O_RDWR | O_CREAT, why_not));
+  if (!lock) {
     why_not = std::string(kLockName) + ": " + why_not;
-    return -1;
+    return lock;
   }
   // Anyone who looks whether a run lives holds it for an instant (common/report/run_reader).
   constexpr int kTries = 3;
   constexpr int kPause = 10;  // ms
   for (int tries = 0; tries < kTries; ++tries) {
     if (tries > 0) ::poll(nullptr, 0, kPause);
-    if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
+    if (::flock(lock.fd(), LOCK_EX | LOCK_NB) == 0) return lock;
     if (errno != EWOULDBLOCK) break;
   }
   why_not = errno == EWOULDBLOCK ? "it is still running"
                                  : system_message("flock", directory.path().string(), errno);
-  ::close(fd);
-  return -1;
+  return {};
 }
 
 // "logs: it is a link", when a record is not ours alone.
@@ -148,9 +148,7 @@ std::optional<OldRun> read_result(const OwnedDir& directory) {
 // As a member of result.json that others stand before; "" for 0.
 std::string earlier_member(double seconds) {
   if (seconds <= 0) return "";
-  std::array<char, 32> text{};
-  (void)std::snprintf(text.data(), text.size(), "%.3f", seconds);
-  return std::string(",\"earlier_seconds\":") + text.data();
+  return fmt::format(",\"earlier_seconds\":{:.3f}", seconds);
 }
 
 bool has_checkpoint(const OwnedDir& directory) {
@@ -190,8 +188,8 @@ std::string more_to_do(const JobValues& before, const JobValues& job) {
     const std::optional<std::int64_t> is = job.maybe_integer(key);
     if (was == is) continue;
     if (!was || (is && *is < *was)) return "";
-    more += (more.empty() ? "" : ", ") + std::string(key) + " was " + std::to_string(*was) +
-            ", is " + (is ? std::to_string(*is) : "null");
+    const std::string now = is ? std::to_string(*is) : "null";
+    add_word(more, std::string(key) + " was " + std::to_string(*was) + ", is " + now);
   }
   return more;
 }
@@ -345,9 +343,9 @@ RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& c
     if (before) last = std::max(last, number);
     if (!may_continue(job) && last > 0) break;
     if (!may_continue(job)) continue;
-    const int lock = directory ? lock_run(*directory, why_not) : -1;
-    if (lock >= 0) {
-      RunDir candidate(std::move(*directory), lock);
+    Descriptor lock = directory ? lock_run(*directory, why_not) : Descriptor();
+    if (lock) {
+      RunDir candidate(std::move(*directory), std::move(lock));
       std::optional<std::string> notice;
       if (before) {
         notice = find_continuation(candidate.directory_, *before, job, batch, why_not);
@@ -380,10 +378,9 @@ RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& c
     }
     if (!made) continue;  // another job took it just now
     std::string why_not;
-    const int lock = lock_run(*made, why_not);
-    if (lock < 0)
-      leave_nothing(*made, made_output, "cannot lock " + path.string() + ": " + why_not);
-    run = RunDir(std::move(*made), lock);
+    Descriptor lock = lock_run(*made, why_not);
+    if (!lock) leave_nothing(*made, made_output, "cannot lock " + path.string() + ": " + why_not);
+    run = RunDir(std::move(*made), std::move(lock));
     run->notice_ = "new run directory " + path.string();
     if (!of_the_newest.empty()) {
       run->notice_ +=
@@ -432,28 +429,6 @@ bool RunDir::remove_unused(int exit_code, std::optional<RunState> state) {
   }
   if (made_output_) fs::remove(output, error);  // stays when it is not empty
   return true;
-}
-
-RunDir::RunDir(RunDir&& other) noexcept
-    : directory_(std::move(other.directory_)),
-      lock_fd_(std::exchange(other.lock_fd_, -1)),
-      continues_(other.continues_),
-      notice_(std::move(other.notice_)),
-      latest_before_(std::move(other.latest_before_)),
-      made_output_(other.made_output_) {}
-
-RunDir& RunDir::operator=(RunDir&& other) noexcept {
-  std::swap(directory_, other.directory_);
-  std::swap(lock_fd_, other.lock_fd_);
-  std::swap(continues_, other.continues_);
-  std::swap(notice_, other.notice_);
-  std::swap(latest_before_, other.latest_before_);
-  std::swap(made_output_, other.made_output_);
-  return *this;
-}
-
-RunDir::~RunDir() {
-  if (lock_fd_ >= 0) ::close(lock_fd_);
 }
 
 std::string checkpoint_name(std::int64_t step) {

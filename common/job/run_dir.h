@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 
+#include "common/files/descriptor.h"
 #include "common/files/owned_dir.h"
 #include "common/job/job_values.h"
 
@@ -30,12 +31,6 @@ class RunDir {
   /// SystemError, also for lack of room, and then nothing of it is left.
   static RunDir choose(const JobValues& job, int world_size, const std::string& command);
 
-  RunDir(RunDir&& other) noexcept;
-  RunDir& operator=(RunDir&& other) noexcept;
-  RunDir(const RunDir&) = delete;
-  RunDir& operator=(const RunDir&) = delete;
-  ~RunDir();  // lets go of the lock
-
   [[nodiscard]] const std::filesystem::path& path() const { return directory_.path(); }  // absolute
   [[nodiscard]] const OwnedDir& directory() const { return directory_; }
   /// True when an earlier run of the same job is continued here.
@@ -51,10 +46,11 @@ class RunDir {
   bool remove_unused(int exit_code, std::optional<RunState> state = std::nullopt);
 
  private:
-  RunDir(OwnedDir directory, int lock_fd) : directory_(std::move(directory)), lock_fd_(lock_fd) {}
+  RunDir(OwnedDir directory, Descriptor lock)
+      : directory_(std::move(directory)), lock_(std::move(lock)) {}
 
   OwnedDir directory_;
-  int lock_fd_ = -1;
+  Descriptor lock_;
   bool continues_ = false;
   std::string notice_;
   std::filesystem::path latest_before_;  // where <output>/latest pointed; empty: it was not there

@@ -1,18 +1,13 @@
 #include "common/node/gpus.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <sstream>
 
+#include "common/text/split.h"
+
 namespace ddp {
 namespace {
-
-std::string trim(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return "";
-  return std::string(text.substr(first, text.find_last_not_of(" \t") - first + 1));
-}
 
 bool is_identifier(const std::string& entry) {
   return entry.starts_with("GPU-") || entry.starts_with("MIG-");
@@ -72,7 +67,7 @@ VisibleGpus visible_gpus(const std::vector<Gpu>& gpus, const std::optional<std::
   }
   std::istringstream entries(*visible);
   for (std::string part; std::getline(entries, part, ',');) {
-    const std::string entry = trim(part);
+    const std::string entry(trim(part));
     const std::optional<VisibleGpu> gpu = find(gpus, entry);
     if (!gpu) {
       result.refused = entry;
@@ -91,8 +86,8 @@ std::optional<Gpu> read_gpu(std::string_view information) {
   for (std::string line; std::getline(lines, line);) {
     const std::size_t colon = line.find(':');
     if (colon == std::string::npos) continue;
-    const std::string name = trim(std::string_view(line).substr(0, colon));
-    const std::string value = trim(std::string_view(line).substr(colon + 1));
+    const std::string_view name = trim(std::string_view(line).substr(0, colon));
+    const std::string value(trim(std::string_view(line).substr(colon + 1)));
     if (name == "Model") gpu.model = value;
     if (name == "GPU UUID") gpu.uuid = value;
     if (name == "Bus Location") gpu.pci = value;

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <climits>
 #include <string_view>
 #include <vector>
@@ -148,6 +149,12 @@ std::string describe(const WorkerIdentity& identity) {
   const std::string from = identity.platform.empty() ? "RANK and WORLD_SIZE" : identity.platform;
   return "rank " + std::to_string(identity.rank) + " of " + std::to_string(identity.world_size) +
          ", from " + from;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  const bool has_name = ::gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0';
+  return has_name ? name.data() : "localhost";
 }
 
 Environment to_environment(const WorkerIdentity& identity) {

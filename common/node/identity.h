@@ -59,6 +59,9 @@ WorkerIdentity read_identity(const Environment& environment);
 /// Who this is and how it knows: "rank 1 of 3, from Slurm", "not distributed: one process".
 std::string describe(const WorkerIdentity& identity);
 
+/// The node's host name, as reports show it.
+std::string host_name();
+
 /// The variables that tell a worker this identity; to be laid over the launcher's own environment.
 Environment to_environment(const WorkerIdentity& identity);
 

@@ -1,7 +1,6 @@
 #include "common/node/slurm_step.h"
 
 #include <initializer_list>
-#include <limits>
 #include <optional>
 #include <string_view>
 

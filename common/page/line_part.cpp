@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/text/join_words.h"
 #include "common/text/utf8.h"
 
 namespace ddp {
@@ -25,10 +26,7 @@ std::size_t bytes_that_fit(std::string_view text, std::size_t columns) {
 }  // namespace
 
 std::string join(const std::vector<LinePart>& parts) {
-  std::string text;
-  for (const LinePart& part : parts)
-    text += (text.empty() ? "" : ", ") + part.text;
-  return text;
+  return join_words(parts, ", ", &LinePart::text);
 }
 
 std::string fit(const std::vector<LinePart>& parts, std::size_t width) {

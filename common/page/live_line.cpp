@@ -1,10 +1,11 @@
 #include "common/page/live_line.h"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <utility>
 
+#include "common/text/join_words.h"
 #include "common/text/units.h"
 
 namespace ddp {
@@ -34,25 +35,11 @@ enum Importance {
 
 constexpr double kLongestTime = 100.0 * 365 * 24 * 3600;  // seconds
 
-/// 9214 as "9,214".
-std::string with_commas(std::int64_t number) {
-  std::string text = std::to_string(number);
-  const std::size_t first = text.front() == '-' ? 1 : 0;
-  for (std::size_t at = text.size(); at > first + 3; at -= 3)
-    text.insert(at - 3, 1, ',');
-  return text;
-}
-
-std::string print(const char* format, double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
-
 /// 0.0862: four decimals, unless they would say nothing.
 std::string loss_text(double loss) {
   const double size = std::abs(loss);
-  return print(size == 0 || (size >= 0.001 && size < 100000) ? "%.4f" : "%.3g", loss);
+  const bool is_plain = size == 0 || (size >= 0.001 && size < 100000);
+  return is_plain ? fmt::format("{:.4f}", loss) : fmt::format("{:.3g}", loss);
 }
 
 std::int64_t count_alive(std::span<const RankProgress> samples) {
@@ -78,7 +65,7 @@ std::string join_devices(const std::vector<std::string>& devices) {
   std::string text;
   for (std::size_t i = 0; i < devices.size(); ++i) {
     if (i > 0 && devices[i] == devices[i - 1]) continue;
-    text += (text.empty() ? "" : " ") + devices[i];
+    add_word(text, devices[i], " ");
   }
   return text;
 }
@@ -102,17 +89,11 @@ std::optional<double> GrowthRate::per_second() const {
 
 std::string clock_text(nanoseconds time) {
   const std::int64_t all = std::chrono::duration_cast<seconds>(time).count();
-  char text[64];
-  const auto hours = static_cast<long long>(all / 3600);
-  const int minutes = static_cast<int>(all / 60 % 60);
-  if (hours >= 24) {
-    std::snprintf(text, sizeof text, "%lldd %02lld:%02d", hours / 24, hours % 24, minutes);
-  } else if (hours > 0) {
-    std::snprintf(text, sizeof text, "%lld:%02d:%02d", hours, minutes, static_cast<int>(all % 60));
-  } else {
-    std::snprintf(text, sizeof text, "%d:%02d", minutes, static_cast<int>(all % 60));
-  }
-  return text;
+  const std::int64_t hours = all / 3600;
+  const std::int64_t minutes = all / 60 % 60;
+  if (hours >= 24) return fmt::format("{}d {:02}:{:02}", hours / 24, hours % 24, minutes);
+  if (hours > 0) return fmt::format("{}:{:02}:{:02}", hours, minutes, all % 60);
+  return fmt::format("{}:{:02}", minutes, all % 60);
 }
 
 std::vector<LinePart> LiveLine::describe(nanoseconds now,
@@ -133,15 +114,15 @@ void LiveLine::append_progress(Parts& parts, const RankProgress& first) const {
   if (first.steps_total > 0) {
     std::int64_t epoch = first.epoch;  // from 1; 0: not reported
     if (rules_.epochs > 0) epoch = std::min(epoch, rules_.epochs);
-    std::string text = "epoch " + with_commas(epoch);
-    if (rules_.epochs > 0) text.append("/").append(with_commas(rules_.epochs));
+    std::string text = "epoch " + group_digits(epoch);
+    if (rules_.epochs > 0) text.append("/").append(group_digits(rules_.epochs));
     if (epoch > 0) parts.push_back({kEpoch, text});
     const double share = static_cast<double>(first.step) / static_cast<double>(first.steps_total);
     parts.push_back({kStep,
-                     "step " + with_commas(first.step) + "/" + with_commas(first.steps_total) +
-                         " (" + print("%.0f%%", std::floor(100 * share)) + ")"});
+                     "step " + group_digits(first.step) + "/" + group_digits(first.steps_total) +
+                         fmt::format(" ({:.0f}%)", std::floor(100 * share))});
   } else if (first.step > 0) {
-    parts.push_back({kStep, "step " + with_commas(first.step)});
+    parts.push_back({kStep, "step " + group_digits(first.step)});
   }
 }
 
@@ -158,7 +139,7 @@ void LiveLine::append_slowest(Parts& parts, std::span<const RankProgress> opened
   const auto [last, first] = std::minmax_element(opened.begin(), opened.end(), is_behind);
   if (const std::int64_t behind = first->step - last->step; behind > 0) {
     parts.push_back({kSlowest,
-                     "slowest rank " + std::to_string(last->rank) + " by " + with_commas(behind) +
+                     "slowest rank " + std::to_string(last->rank) + " by " + group_digits(behind) +
                          (behind == 1 ? " step" : " steps")});
     return;
   }
@@ -166,9 +147,9 @@ void LiveLine::append_slowest(Parts& parts, std::span<const RankProgress> opened
   std::sort(shares.begin(), shares.end());
   const double others = shares[shares.size() / 2].first;  // the median of all but the first
   if (others - shares[0].first < kWorthTelling) return;
-  parts.push_back({kSlowest,
-                   "slowest rank " + std::to_string(shares[0].second) + ", others wait " +
-                       print("%.0f%%", 100 * others)});
+  parts.push_back(
+      {kSlowest,
+       fmt::format("slowest rank {}, others wait {:.0f}%", shares[0].second, 100 * others)});
 }
 
 /// Of the rank that waits most for data, and of the one that holds most.
@@ -182,7 +163,7 @@ void LiveLine::append_costs(Parts& parts, nanoseconds now, std::span<const RankP
   data_wait_.note(now, data_wait);
   const std::optional<double> waited = data_wait_.per_second();
   if (data_wait > 0 && waited)
-    parts.push_back({kDataWait, "data wait " + print("%.0f%%", std::min(*waited / 1e7, 100.0))});
+    parts.push_back({kDataWait, fmt::format("data wait {:.0f}%", std::min(*waited / 1e7, 100.0))});
   if (device > 0) parts.push_back({kDeviceMemory, "device memory " + format_bytes(device)});
 }
 
@@ -203,11 +184,11 @@ LiveLine::Parts LiveLine::describe_training(nanoseconds now,
   append_progress(parts, first);
   if (first.step > 0 && first.loss) parts.push_back({kLoss, "loss " + loss_text(*first.loss)});
   if (first.step > 0 && first.lr.value_or(0) > 0)
-    parts.push_back({kLr, "lr " + print("%.3g", *first.lr)});
-  if (images > 0) parts.push_back({kImages, with_commas(images) + " images/s"});
+    parts.push_back({kLr, fmt::format("lr {:.3g}", *first.lr)});
+  if (images > 0) parts.push_back({kImages, group_digits(images) + " images/s"});
   const auto ranks = static_cast<std::int64_t>(samples.size());
   if (images > 0 && ranks > 1)
-    parts.push_back({kEachRank, with_commas(images / ranks) + " per rank"});
+    parts.push_back({kEachRank, group_digits(images / ranks) + " per rank"});
   const bool is_complete = count_alive(samples) == ranks;
   if (ranks > 1 || !is_complete)
     parts.push_back({is_complete ? kRanks : kLostRanks, count_ranks(samples)});
@@ -245,7 +226,7 @@ LiveLine::Parts LiveLine::describe_external(nanoseconds now,
     parts.push_back({kLoss, "no output of rank " + rank + " yet"});
   } else {
     parts.push_back(
-        {kLoss, with_commas(silence.count()) + " s since the last output of rank " + rank});
+        {kLoss, group_digits(silence.count()) + " s since the last output of rank " + rank});
   }
   return parts;
 }

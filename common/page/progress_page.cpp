@@ -54,17 +54,15 @@ std::string_view to_text(Phase phase) {
 }
 
 MappedProgressPage MappedProgressPage::create() {
-  const int fd = check(::memfd_create("ddp-progress", MFD_CLOEXEC | MFD_ALLOW_SEALING),
-                       "memfd_create",
-                       "progress page");
-  MappedProgressPage mapped(nullptr, fd);  // owns fd from here on
-  check(::ftruncate(fd, kPageBytes), "ftruncate", "progress page");
+  Descriptor fd(check(::memfd_create("ddp-progress", MFD_CLOEXEC | MFD_ALLOW_SEALING),
+                      "memfd_create",
+                      "progress page"));
+  check(::ftruncate(fd.fd(), kPageBytes), "ftruncate", "progress page");
   // A worker that cuts the page off would end its agent by SIGBUS.
-  check(::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL),
+  check(::fcntl(fd.fd(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL),
         "fcntl",
         "progress page");
-  mapped.page_ = new (map_page(fd)) ProgressPage();
-  return mapped;
+  return {new (map_page(fd.fd())) ProgressPage(), std::move(fd)};
 }
 
 MappedProgressPage MappedProgressPage::open(int fd) {
@@ -76,29 +74,15 @@ MappedProgressPage MappedProgressPage::open(int fd) {
         ": this descriptor is not a progress page. Unset the variable, or start by ddp-launch.");
   }
   // No constructor here: the agent has made the page already.
-  MappedProgressPage mapped(static_cast<ProgressPage*>(map_page(fd)), -1);
+  MappedProgressPage mapped(static_cast<ProgressPage*>(map_page(fd)), Descriptor());
   ::close(fd);
   mapped->phase.store(Phase::starting, std::memory_order_relaxed);
   mapped->version.store(ProgressPage::kVersion, std::memory_order_release);
   return mapped;
 }
 
-MappedProgressPage::MappedProgressPage(MappedProgressPage&& other) noexcept
-    : page_(std::exchange(other.page_, nullptr)), fd_(std::exchange(other.fd_, -1)) {}
-
-MappedProgressPage& MappedProgressPage::operator=(MappedProgressPage&& other) noexcept {
-  std::swap(page_, other.page_);
-  std::swap(fd_, other.fd_);
-  return *this;
-}
-
-void MappedProgressPage::close_fd() {
-  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
-}
-
-MappedProgressPage::~MappedProgressPage() {
-  if (page_ != nullptr) ::munmap(static_cast<void*>(page_), kPageBytes);
-  close_fd();
+void MappedProgressPage::Unmap::operator()(ProgressPage* page) const {
+  ::munmap(static_cast<void*>(page), kPageBytes);
 }
 
 }  // namespace ddp

@@ -9,7 +9,10 @@
 #include <chrono>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string_view>
+
+#include "common/files/descriptor.h"
 
 namespace ddp {
 
@@ -123,22 +126,19 @@ class MappedProgressPage {
   /// opened. Errors: UsageError when the descriptor is not such a page.
   static MappedProgressPage open(int fd);
 
-  MappedProgressPage(MappedProgressPage&& other) noexcept;
-  MappedProgressPage& operator=(MappedProgressPage&& other) noexcept;
-  MappedProgressPage(const MappedProgressPage&) = delete;
-  MappedProgressPage& operator=(const MappedProgressPage&) = delete;
-  ~MappedProgressPage();
-
   ProgressPage& operator*() const { return *page_; }
-  ProgressPage* operator->() const { return page_; }
-  [[nodiscard]] int fd() const { return fd_; }  // -1 on the worker's side
+  ProgressPage* operator->() const { return page_.get(); }
+  [[nodiscard]] int fd() const { return fd_.fd(); }  // -1 on the worker's side
   /// The page stays; its descriptor is for the worker, which has it by now.
-  void close_fd();
+  void close_fd() { fd_ = Descriptor(); }
 
  private:
-  MappedProgressPage(ProgressPage* page, int fd) : page_(page), fd_(fd) {}
-  ProgressPage* page_ = nullptr;
-  int fd_ = -1;
+  struct Unmap {
+    void operator()(ProgressPage* page) const;
+  };
+  MappedProgressPage(ProgressPage* page, Descriptor fd) : page_(page), fd_(std::move(fd)) {}
+  std::unique_ptr<ProgressPage, Unmap> page_;
+  Descriptor fd_;
 };
 
 }  // namespace ddp

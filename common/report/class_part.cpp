@@ -1,9 +1,8 @@
 #include "common/report/class_part.h"
 
+#include <fmt/format.h>
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <vector>
 
@@ -21,10 +20,8 @@ std::string shown_name(const std::string& name) {
   return escape(name.size() > kLongestClass ? name.substr(0, kLongestClass) + "..." : name);
 }
 
-std::string printed(const char* format, double value) {
-  std::array<char, 32> text{};
-  (void)std::snprintf(text.data(), text.size(), format, value);
-  return text.data();
+std::string pixels(double value) {
+  return fmt::format("{:.0f}", value);
 }
 
 struct Sums {
@@ -55,7 +52,7 @@ double share(std::int64_t part, std::int64_t whole) {
 }
 
 std::string percent(double value) {
-  return std::isfinite(value) ? printed("%.1f %%", 100 * value) : "-";
+  return std::isfinite(value) ? fmt::format("{:.1f} %", 100 * value) : "-";
 }
 
 std::string table_of(const RecordedClasses& classes, const Sums& sums) {
@@ -95,33 +92,29 @@ std::string matrix_of(const RecordedClasses& classes, const Sums& sums) {
   const double top = has_counts ? 20 + 0.8 * words : 12;
   const double size = static_cast<double>(side) * cell;
   // A small matrix is not blown up: its words would be.
-  std::string svg = "<svg style=\"max-width:" + printed("%.0f", left + size + 8) +
-                    "px\" viewBox=\"0 0 " + printed("%.0f", left + size + 8) + " " +
-                    printed("%.0f", top + size + 8) +
+  std::string svg = "<svg style=\"max-width:" + pixels(left + size + 8) + "px\" viewBox=\"0 0 " +
+                    pixels(left + size + 8) + " " + pixels(top + size + 8) +
                     "\" role=\"img\" aria-label=\"confusion matrix\">\n";
   const auto at = [&](std::size_t number, double start) {
     return start + static_cast<double>(number) * cell;
   };
-  svg += "<rect class=\"axis\" fill=\"none\" x=\"" + printed("%.0f", left) + "\" y=\"" +
-         printed("%.0f", top) + "\" width=\"" + printed("%.0f", size) + "\" height=\"" +
-         printed("%.0f", size) + "\"/>\n";
+  svg += "<rect class=\"axis\" fill=\"none\" x=\"" + pixels(left) + "\" y=\"" + pixels(top) +
+         "\" width=\"" + pixels(size) + "\" height=\"" + pixels(size) + "\"/>\n";
   for (std::size_t truth = 0; truth < side; ++truth) {
     for (std::size_t answer = 0; answer < side; ++answer) {
       const std::int64_t count = classes.count(truth, answer);
       if (count == 0) continue;
       const double part = share(count, sums.truths[truth]);
-      const std::string x = printed("%.0f", at(answer, left));
-      const std::string y = printed("%.0f", at(truth, top));
+      const std::string x = pixels(at(answer, left));
+      const std::string y = pixels(at(truth, top));
       // So that a rare cell is told from an empty one.
       svg += "<g><rect class=\"" + std::string(truth == answer ? "hit" : "cell") +
-             "\" fill-opacity=\"" + printed("%.2f", 0.08 + 0.77 * part) + "\" x=\"" + x +
-             "\" y=\"" + y + "\" width=\"" + printed("%.0f", cell) + "\" height=\"" +
-             printed("%.0f", cell) + "\"/>";
+             "\" fill-opacity=\"" + fmt::format("{:.2f}", 0.08 + 0.77 * part) + "\" x=\"" + x +
+             "\" y=\"" + y + "\" width=\"" + pixels(cell) + "\" height=\"" + pixels(cell) + "\"/>";
       if (has_counts) {
         svg += "<text class=\"count\" text-anchor=\"middle\" x=\"" +
-               printed("%.0f", at(answer, left) + cell / 2) + "\" y=\"" +
-               printed("%.0f", at(truth, top) + cell / 2 + 4) + "\">" + std::to_string(count) +
-               "</text>";
+               pixels(at(answer, left) + cell / 2) + "\" y=\"" +
+               pixels(at(truth, top) + cell / 2 + 4) + "\">" + std::to_string(count) + "</text>";
       }
       svg += element("title",
                      classes.names[truth] + " taken for " + classes.names[answer] + ": " +
@@ -131,12 +124,11 @@ std::string matrix_of(const RecordedClasses& classes, const Sums& sums) {
   }
   for (std::size_t i = 0; has_counts && i < side; ++i) {
     const std::string name = shown_name(classes.names[i]);
-    const std::string middle = printed("%.0f", at(i, left) + cell / 2 + 4);
-    svg += "<text text-anchor=\"end\" x=\"" + printed("%.0f", left - 6) + "\" y=\"" +
-           printed("%.0f", at(i, top) + cell / 2 + 4) + "\">" + name + "</text>\n";
-    svg += "<text x=\"" + middle + "\" y=\"" + printed("%.0f", top - 6) +
-           "\" transform=\"rotate(-60 " + middle + " " + printed("%.0f", top - 6) + ")\">" + name +
-           "</text>\n";
+    const std::string middle = pixels(at(i, left) + cell / 2 + 4);
+    svg += "<text text-anchor=\"end\" x=\"" + pixels(left - 6) + "\" y=\"" +
+           pixels(at(i, top) + cell / 2 + 4) + "\">" + name + "</text>\n";
+    svg += "<text x=\"" + middle + "\" y=\"" + pixels(top - 6) + "\" transform=\"rotate(-60 " +
+           middle + " " + pixels(top - 6) + ")\">" + name + "</text>\n";
   }
   return "<h3>Confusion matrix</h3><p class=\"soft\">A row for each true class, a column for each "
          "answer; the darker a cell, the larger its share of the row.</p><div class=\"wide\">" +

@@ -1,11 +1,11 @@
 #include "common/report/html.h"
 
+#include <fmt/format.h>
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
 
+#include "common/text/units.h"
 #include "common/text/utf8.h"
 
 namespace ddp {
@@ -68,13 +68,6 @@ code,pre{font:13px/1.45 ui-monospace,monospace}
 pre{margin:6px 0;white-space:pre-wrap;overflow-wrap:anywhere}
 details{margin-top:10px}summary{cursor:pointer;color:var(--soft)}
 )css";
-
-template <typename... Values>
-std::string print(const char* format, Values... values) {
-  std::array<char, 64> text{};
-  (void)std::snprintf(text.data(), text.size(), format, values...);
-  return text.data();
-}
 
 void escape_character(std::string_view character, std::string& text) {
   switch (character[0]) {
@@ -154,35 +147,31 @@ std::string html_page(std::string_view title, std::string_view body) {
 }
 
 std::string short_number(double value) {
-  return std::isfinite(value) ? print("%.4g", value) : "-";
+  return std::isfinite(value) ? fmt::format("{:.4g}", value) : "-";
 }
 
 std::string grouped(std::int64_t value) {
-  std::string text = std::to_string(value);
-  const std::size_t first = value < 0 ? 1 : 0;
-  for (std::size_t i = text.size(); i > first + 3; i -= 3)
-    text.insert(i - 3, "\xe2\x80\xaf");  // a narrow space that does not break
-  return text;
+  return group_digits(value, "\xe2\x80\xaf");  // a narrow space that does not break
 }
 
 std::string metric_number(std::string_view name, double value) {
   if (!std::isfinite(value)) return "-";
-  if (name.ends_with("accuracy")) return print("%.2f %%", 100 * value);
+  if (name.ends_with("accuracy")) return fmt::format("{:.2f} %", 100 * value);
   const double size = std::abs(value);
-  return size == 0 || (size >= 0.001 && size < 1e5) ? print("%.4f", value) : short_number(value);
+  return size == 0 || (size >= 0.001 && size < 1e5) ? fmt::format("{:.4f}", value)
+                                                    : short_number(value);
 }
 
 std::string told_loss(double value) {
-  return std::isfinite(value) ? metric_number("loss", value) : print("%f", value);
+  return std::isfinite(value) ? metric_number("loss", value) : fmt::format("{}", value);
 }
 
 std::string time_text(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0) return "-";
-  if (seconds < 60) return print("%.1f s", seconds);
+  if (seconds < 60) return fmt::format("{:.1f} s", seconds);
   const auto whole = static_cast<std::int64_t>(std::min(seconds, 1e15));
-  const auto rest = [](std::int64_t number) { return static_cast<int>(number % 60); };
-  if (whole < 3600) return std::to_string(whole / 60) + print(" min %02d s", rest(whole));
-  return std::to_string(whole / 3600) + print(" h %02d min", rest(whole / 60));
+  if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
+  return fmt::format("{} h {:02} min", whole / 3600, whole / 60 % 60);
 }
 
 }  // namespace ddp

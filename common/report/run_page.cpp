@@ -12,6 +12,7 @@
 #include "common/report/html.h"
 #include "common/report/rank_part.h"
 #include "common/report/svg_chart.h"
+#include "common/text/join_words.h"
 
 namespace ddp {
 namespace {
@@ -317,11 +318,10 @@ std::string setting_part(const RunRecord& run) {
   add("versions", newest.versions);
   if (newest.time > 0) add("began", moment(run.starts.front().time));
   if (run.batch > 0) add("whole batch", grouped(run.batch));
-  std::string checkpoints;
-  for (const std::string& name : run.checkpoints)
-    checkpoints +=
-        (checkpoints.empty() ? "" : ", ") + name + (name == run.best_checkpoint ? " (best)" : "");
-  add("checkpoints", checkpoints);
+  const auto shown = [&run](const std::string& name) {
+    return name + (name == run.best_checkpoint ? " (best)" : "");
+  };
+  add("checkpoints", join_words(run.checkpoints, ", ", shown));
   for (const std::string& problem : run.problems)
     add("not shown", problem);
   return "<h2>Where and how</h2>\n<div class=\"card\">" + html_table({"", ""}, rows) + "</div>\n";

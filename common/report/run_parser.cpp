@@ -16,6 +16,8 @@
 #include "common/job/job_keys.h"
 #include "common/job/print_job.h"
 #include "common/job/resolve_job.h"
+#include "common/text/join_words.h"
+#include "common/text/split.h"
 
 namespace ddp {
 namespace {
@@ -102,16 +104,6 @@ std::optional<std::int64_t> find_integer(const Numbers& numbers, const std::stri
   return static_cast<std::int64_t>(number);
 }
 
-std::vector<std::string_view> split(std::string_view line) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    const std::size_t comma = std::min(line.find(','), line.size());
-    parts.push_back(line.substr(0, comma));
-    if (comma == line.size()) return parts;
-    line.remove_prefix(comma + 1);
-  }
-}
-
 void parse_start(const json::object& line, std::int64_t step, RunRecord& run) {
   RecordedRound start;
   start.round = small_in(line, "round");
@@ -146,9 +138,7 @@ RecordedCause parse_cause(const json::object& object) {
   cause.hint = text_in(object, "hint");
   cause.stands_in = text_in(object, "stands_in");
   cause.last_lines = texts_in(object, "last_lines");
-  const auto add = [&](const std::string& words) {
-    cause.where += (cause.where.empty() ? "" : ", ") + words;
-  };
+  const auto add = [&](const std::string& words) { add_word(cause.where, words); };
   for (const char* const name : {"rank", "node_rank", "pid"}) {
     if (const auto number = integer_in(object, name)) {
       const std::string word = name == std::string_view("node_rank") ? "node" : name;
@@ -219,7 +209,7 @@ void MetricsParser::add_json(std::string_view line) {
 }
 
 void MetricsParser::add_csv(std::string_view line) {
-  const std::vector<std::string_view> parts = split(line);
+  const std::vector<std::string_view> parts = split(line, ',');
   if (columns_.empty()) {
     columns_.assign(parts.begin(), parts.end());
     return;

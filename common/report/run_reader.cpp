@@ -13,7 +13,6 @@
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <vector>
 
 #include "common/error.h"
 #include "common/files/descriptor.h"
@@ -36,8 +35,8 @@ class Files {
 
   /// Whether there is such a file. Each whole line, without its end.
   bool for_each_line(const std::string& name, const std::function<void(std::string_view)>& take) {
-    const Descriptor file(open(name));
-    if (file.fd() < 0) return false;
+    const Descriptor file = open(name);
+    if (!file) return false;
     std::array<char, 1 << 16> buffer{};
     std::string line;
     std::size_t total = 0;
@@ -66,8 +65,8 @@ class Files {
   }
 
   std::optional<std::string> text(const std::string& name) {
-    const Descriptor file(open(name));
-    if (file.fd() < 0) return {};
+    const Descriptor file = open(name);
+    if (!file) return {};
     std::string all;
     std::array<char, 1 << 16> buffer{};
     ssize_t size = 0;
@@ -79,19 +78,14 @@ class Files {
 
  private:
   /// A regular file, not through a link: another may have put anything there.
-  int open(const std::string& name) {
-    const int fd =
-        ::openat(directory_, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0 && errno == ENOENT) return -1;
-    if (fd < 0) {
-      fail(name, errno);
-      return -1;
-    }
+  Descriptor open(const std::string& name) {
+    Descriptor file(
+        ::openat(directory_, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (!file && errno != ENOENT) fail(name, errno);
     struct stat status {};
-    if (::fstat(fd, &status) == 0 && S_ISREG(status.st_mode)) return fd;
-    ::close(fd);
+    if (!file || (::fstat(file.fd(), &status) == 0 && S_ISREG(status.st_mode))) return file;
     run_.problems.push_back(name + " is not a regular file");
-    return -1;
+    return {};
   }
 
   static ssize_t read(int fd, char* into, std::size_t size) {

@@ -1,9 +1,9 @@
 #include "common/report/svg_chart.h"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 
 #include "common/report/html.h"
@@ -35,22 +35,15 @@ struct Range {
 
 /// Units of SVG, one decimal: a page of many points stays small.
 std::string place(double value) {
-  std::array<char, 32> text{};
-  (void)std::snprintf(text.data(), text.size(), "%.1f", value);
-  return text.data();
+  return fmt::format("{:.1f}", value);
 }
 
 std::string tick_text(double value) {
   const double size = std::abs(value);
-  std::array<char, 32> text{};
-  if (size >= 1e6 && size < 1e9 && std::fmod(value, 1e5) == 0) {
-    (void)std::snprintf(text.data(), text.size(), "%.4gM", value / 1e6);
-  } else if (size >= 1e4 && size < 1e6 && std::fmod(value, 100) == 0) {
-    (void)std::snprintf(text.data(), text.size(), "%.4gk", value / 1e3);
-  } else {
-    (void)std::snprintf(text.data(), text.size(), "%.4g", value);
-  }
-  return text.data();
+  const bool is_millions = size >= 1e6 && size < 1e9 && std::fmod(value, 1e5) == 0;
+  if (is_millions) return fmt::format("{:.4g}M", value / 1e6);
+  const bool is_thousands = size >= 1e4 && size < 1e6 && std::fmod(value, 100) == 0;
+  return is_thousands ? fmt::format("{:.4g}k", value / 1e3) : fmt::format("{:.4g}", value);
 }
 
 /// 1, 2 or 5 times a power of ten, for about `count` steps.

@@ -1,19 +1,27 @@
 // Words as one text.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <string_view>
 
 namespace ddp {
 
-/// "sgd, adam" of a range of texts.
-template <typename Words>
-std::string join_words(const Words& words, const std::string& separator = ", ") {
+/// Adds one to those in `list`.
+inline void add_word(std::string& list, std::string_view word, std::string_view separator = ", ") {
+  if (!list.empty()) list += separator;
+  list += word;
+}
+
+/// "sgd, adam" of a range of texts, or of what `to_text` makes of each.
+template <typename Words, typename ToText = std::identity>
+std::string join_words(const Words& words, std::string_view separator = ", ", ToText to_text = {}) {
   std::string text;
   bool is_first = true;
   for (const auto& word : words) {
     if (!is_first) text += separator;
     is_first = false;
-    text += word;
+    text += std::invoke(to_text, word);
   }
   return text;
 }

@@ -1,9 +1,9 @@
 #include "common/text/units.h"
 
+#include <fmt/format.h>
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 
 namespace ddp {
@@ -78,6 +78,14 @@ std::string format_number(double number) {
   return {text.data(), end};
 }
 
+std::string group_digits(std::int64_t number, std::string_view separator) {
+  std::string text = std::to_string(number);
+  const std::size_t first = number < 0 ? 1 : 0;
+  for (std::size_t i = text.size(); i > first + 3; i -= 3)
+    text.insert(i - 3, separator);
+  return text;
+}
+
 std::string format_bytes(std::int64_t bytes) {
   constexpr std::array<const char*, 5> kNames{"B", "KiB", "MiB", "GiB", "TiB"};
   double value = static_cast<double>(bytes);
@@ -86,9 +94,7 @@ std::string format_bytes(std::int64_t bytes) {
     value /= 1024.0;
     ++unit;
   }
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), unit == 0 ? "%.0f %s" : "%.1f %s", value, kNames[unit]);
-  return text.data();
+  return fmt::format("{:.{}f} {}", value, unit == 0 ? 0 : 1, kNames[unit]);
 }
 
 }  // namespace ddp

@@ -27,6 +27,9 @@ std::string format_seconds(std::chrono::nanoseconds time);
 /// "1e+30", "nan".
 std::string format_number(double number);
 
+/// 9214 as "9,214".
+std::string group_digits(std::int64_t number, std::string_view separator = ",");
+
 /// "1.2 GiB", "14.0 KiB", "12 B".
 std::string format_bytes(std::int64_t bytes);
 

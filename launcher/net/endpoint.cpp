@@ -7,9 +7,7 @@
 #include <climits>
 #include <utility>
 
-#include "launcher/net/master_address.h"
 #include "launcher/os/resources.h"
-#include "launcher/plan/start/listen_addresses.h"
 #include "launcher/plan/wire/store_protocol.h"
 
 namespace ddp::launcher {

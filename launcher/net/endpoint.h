@@ -9,9 +9,7 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <functional>
-#include <list>
 #include <map>
 #include <memory>
 #include <set>

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "launcher/net/frame_cipher.h"
 #include "launcher/os/asio.h"

@@ -7,7 +7,6 @@
 // protocol.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>

@@ -9,13 +9,10 @@
 // sent it.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <list>
 #include <memory>
-#include <optional>
-#include <set>
 #include <string>
 #include <vector>
 

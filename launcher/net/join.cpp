@@ -8,11 +8,13 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/text/join_words.h"
 #include "launcher/net/auth.h"
 #include "launcher/net/frame_io.h"
 #include "launcher/net/handshake_server.h"
 #include "launcher/os/inbox.h"
 #include "launcher/os/tcp_facts.h"
+#include "launcher/plan/endpoint_text.h"
 #include "launcher/plan/wire/frames.h"
 #include "launcher/plan/wire/message_codec.h"
 
@@ -26,11 +28,6 @@ constexpr auto kHandshake = 15s;   // node 0 may be busy with a thousand others
 constexpr auto kFirstPause = 50ms;
 constexpr auto kLongestPause = 1000ms;
 constexpr auto kBetweenLines = 10s;
-
-std::string place_of(const JoinPlan& plan) {
-  const bool is_v6 = plan.host.find(':') != std::string::npos;
-  return (is_v6 ? "[" + plan.host + "]" : plan.host) + ":" + std::to_string(plan.port);
-}
 
 /// What a try came to: an answer over a link, or why there is none.
 struct Handshake {
@@ -203,11 +200,6 @@ asio::awaitable<Handshake> shake_hands(std::shared_ptr<Race> race,
   co_return attempt;
 }
 
-void add(std::string& texts, const std::string& text) {
-  if (!texts.empty()) texts += "; ";
-  texts += text;
-}
-
 /// `pause` is how long the others are waited for once an address has refused: a dead one does not
 /// hold up the next try.
 asio::awaitable<Handshake> try_once(asio::io_context& io,
@@ -234,18 +226,18 @@ asio::awaitable<Handshake> try_once(asio::io_context& io,
   for (std::size_t answered = 0; answered < addresses.size(); ++answered) {
     const std::optional<Connected> result = co_await race->results.next(end);
     if (!result) {
-      add(errors, "no answer");
+      add_word(errors, "no answer", "; ");
       break;
     }
     if (!result->error.empty()) {
-      add(errors, result->error);
+      add_word(errors, result->error, "; ");
       end = std::min(end, begin + pause);
       continue;
     }
     const Deadline deadline = std::min(limit, Clock::now() + kHandshake);
     attempt = co_await shake_hands(*race, result->index, plan, deadline);
     if (attempt.answer) co_return attempt;
-    add(errors, addresses[result->index].to_string() + ": " + attempt.error);
+    add_word(errors, addresses[result->index].to_string() + ": " + attempt.error, "; ");
   }
   attempt.error = errors;
   co_return attempt;
@@ -287,14 +279,15 @@ asio::awaitable<Joined> join(asio::io_context& io,
     }
     if (Clock::now() >= next_line) {
       next_line += kBetweenLines;
-      notice("node 0 does not answer at " + place_of(plan) + " (" + attempt.error +
-             "); trying for another " + std::to_string(seconds_until(end)) + " s");
+      notice("node 0 does not answer at " + endpoint_text(plan.host, plan.port) + " (" +
+             attempt.error + "); trying for another " + std::to_string(seconds_until(end)) + " s");
     }
     timer.expires_at(std::min(end, begin + pause));
     co_await timer.async_wait(kResult);
     if (Clock::now() >= end) {
       throw SystemError(
-          "cannot join: node 0 does not answer at " + place_of(plan) + " after " +
+          "cannot join: node 0 does not answer at " + endpoint_text(plan.host, plan.port) +
+              " after " +
               std::to_string(std::chrono::duration_cast<std::chrono::seconds>(plan.limit).count()) +
               " s (" + attempt.error +
               "). Start ddp-launch with --node-rank 0 on the node that --master-addr names, and "

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/text/join_words.h"
 #include "launcher/net/master_address.h"
 #include "launcher/os/port.h"
 #include "launcher/plan/endpoint_text.h"
@@ -80,11 +81,9 @@ bool is_absent(int error) {
                           "this node, or leave --master-addr out.",
                       exit_code::kRendezvous);
   }
-  std::string all;
-  for (const std::string& address : served)
-    all += (all.empty() ? "" : " and ") + address;
   throw SystemError("cannot listen at " + text + ": the loopback interface of this node has " +
-                        all + " alone. Give that as --master-addr, or leave it out.",
+                        join_words(served, " and ") +
+                        " alone. Give that as --master-addr, or leave it out.",
                     exit_code::kRendezvous);
 }
 

@@ -9,9 +9,7 @@
 #include <system_error>
 #include <vector>
 
-#include "common/files/files.h"
 #include "launcher/os/own_cgroups.h"
-#include "launcher/plan/start/cgroups.h"
 
 namespace ddp::launcher {
 namespace {
@@ -57,17 +55,16 @@ JobCgroup::~JobCgroup() {
 
 void JobCgroup::begin_round(int round) {
   if (path_.empty()) return;
-  if (fd_ >= 0) ::close(fd_);
+  fd_ = Descriptor();
   remove_cgroup(round_path_);
   round_path_ = path_ / ("round-" + std::to_string(round));
   std::error_code ignored;
   fs::create_directory(round_path_, ignored);
-  fd_ = ::open(round_path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  fd_ = Descriptor(::open(round_path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 }
 
 void JobCgroup::give_up() {
-  if (fd_ >= 0) ::close(fd_);
-  fd_ = -1;
+  fd_ = Descriptor();
   remove_cgroup(path_);
   path_.clear();
   round_path_.clear();
@@ -75,10 +72,8 @@ void JobCgroup::give_up() {
 
 void kill_cgroup(const fs::path& path) {
   if (path.empty()) return;
-  const int fd = ::open((path / kKill).c_str(), O_WRONLY | O_CLOEXEC);
-  if (fd < 0) return;
-  const bool was_written = ::write(fd, "1", 1) == 1;  // if not: the other layers
-  ::close(fd);
+  const Descriptor file(::open((path / kKill).c_str(), O_WRONLY | O_CLOEXEC));
+  const bool was_written = ::write(file.fd(), "1", 1) == 1;  // if not: the other layers
   static_cast<void>(was_written);
 }
 

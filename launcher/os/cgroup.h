@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <string>
 
+#include "common/files/descriptor.h"
+
 namespace ddp::launcher {
 
 class JobCgroup {
@@ -29,14 +31,14 @@ class JobCgroup {
   /// Of the round.
   [[nodiscard]] const std::filesystem::path& round_path() const { return round_path_; }
   /// Its directory, open: workers are started into it. -1: none.
-  [[nodiscard]] int fd() const { return fd_; }
+  [[nodiscard]] int fd() const { return fd_.fd(); }
 
  private:
   void give_up();
 
   std::filesystem::path path_;
   std::filesystem::path round_path_;
-  int fd_ = -1;
+  Descriptor fd_;
 };
 
 /// SIGKILL to every process of the cgroup and of those below it. Nothing for an empty path.

@@ -12,17 +12,18 @@
 #include <array>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <optional>
 #include <sstream>
 #include <string_view>
 
 #include "common/error.h"
+#include "common/files/descriptor.h"
 #include "launcher/os/process.h"
 #include "launcher/os/process_state.h"
 
@@ -33,16 +34,15 @@ namespace {
 /// false when it cannot be read.
 template <typename Use>
 bool read_pieces(const char* path, Use use) {
-  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return false;
+  const Descriptor file(::open(path, O_RDONLY | O_CLOEXEC));
+  if (!file) return false;
   std::array<char, 4096> buffer;
   bool stop = false;
   while (!stop) {
-    const ssize_t got = ::read(fd, buffer.data(), buffer.size());
+    const ssize_t got = ::read(file.fd(), buffer.data(), buffer.size());
     if (got <= 0) break;
     stop = use(std::string_view(buffer.data(), static_cast<std::size_t>(got)));
   }
-  ::close(fd);
   return true;
 }
 
@@ -79,13 +79,11 @@ bool has_variable(pid_t pid, const std::string& variable) {
 
 template <typename Use>
 void for_each_process(Use use) {
-  DIR* const directory = ::opendir("/proc");
-  if (directory == nullptr) return;
-  while (const dirent* const entry = ::readdir(directory)) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> list(::opendir("/proc"), ::closedir);
+  while (const dirent* const entry = list ? ::readdir(list.get()) : nullptr) {
     const pid_t pid = std::atoi(entry->d_name);
     if (pid > 0) use(pid);
   }
-  ::closedir(directory);
 }
 
 SessionMember member_of(pid_t pid) {
@@ -147,15 +145,14 @@ bool for_each_descendant(const std::string& variable, std::span<Session> session
     if (pid == self) return;
     // The pidfd first, then the look: had the number gone to another process in between, the
     // pidfd would still mean the first one, which is dead, and nobody else is hit.
-    const int pidfd = open_pidfd(pid);
-    if (pidfd < 0) return;
+    const Descriptor pidfd(open_pidfd(pid));
+    if (!pidfd) return;
     const ProcessState stat = look_at(pid);
     const bool in_session = known.has({pid, stat.session, stat.started});
     const bool is_alive = stat.state != 'Z' && stat.state != 'X';
     // Without a variable an empty entry would do, and who overwrites his environment has some.
     const bool is_ours = in_session || (!variable.empty() && has_variable(pid, variable));
-    if (is_alive && is_ours) use(pid, pidfd);
-    ::close(pidfd);
+    if (is_alive && is_ours) use(pid, pidfd.fd());
   });
   return known.end(begin);
 }
@@ -254,14 +251,13 @@ std::vector<SessionProcess> session_processes(std::vector<Session> sessions) {
 }
 
 bool signal_in_session(pid_t pid, const Session& session, int signal) {
-  const int pidfd = open_pidfd(pid);
-  if (pidfd < 0) return false;
+  const Descriptor pidfd(open_pidfd(pid));
+  if (!pidfd) return false;
   const bool is_ours =
       look_at(pid).session == session.number && proves(session, member_of(session.number));
   const bool is_sent =
-      is_ours && (signal != SIGABRT || forbid_core(pid)) && signal_pidfd(pidfd, signal);
-  if (is_sent) signal_pidfd(pidfd, SIGCONT);
-  ::close(pidfd);
+      is_ours && (signal != SIGABRT || forbid_core(pid)) && signal_pidfd(pidfd.fd(), signal);
+  if (is_sent) signal_pidfd(pidfd.fd(), SIGCONT);
   return is_sent;
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "common/error.h"
+#include "common/files/descriptor.h"
 #include "common/node/nvml.h"
 #include "launcher/os/process.h"
 
@@ -44,16 +45,11 @@ void ask(int fd) {
 GpuQuestion::GpuQuestion(asio::io_context& io) : pipe_(io) {
   int ends[2];
   check(::pipe2(ends, O_CLOEXEC), "pipe2", "question about GPUs");
+  const Descriptor write_end(ends[1]);
   pipe_.assign(ends[0]);
-  try {
-    // A process of its own: NVML loads the driver's library, and may hang in a broken driver,
-    // from which no thread of ours could be taken back.
-    pid_ = fork_helper(ask, ends[1]);
-  } catch (...) {
-    ::close(ends[1]);
-    throw;
-  }
-  ::close(ends[1]);
+  // A process of its own: NVML loads the driver's library, and may hang in a broken driver,
+  // from which no thread of ours could be taken back.
+  pid_ = fork_helper(ask, write_end.fd());
 }
 
 GpuQuestion::~GpuQuestion() {

@@ -4,7 +4,6 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cstring>
 #include <memory>
@@ -51,23 +50,7 @@ Interfaces read_interfaces() {
   return {all, &::freeifaddrs};
 }
 
-/// The kernel is asked, not the list: all of 127.0.0.0/8 is there with any of it.
-bool can_bind(const char* text) {
-  const tcp::endpoint at(asio::ip::make_address(text), 0);
-  const int fd = ::socket(at.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return false;
-  const bool is_bound = ::bind(fd, at.data(), static_cast<socklen_t>(at.size())) == 0;
-  ::close(fd);
-  return is_bound;
-}
-
 }  // namespace
-
-std::string loopback_address() {
-  constexpr const char* kUsual = "127.0.0.1";
-  constexpr const char* kOther = "::1";
-  return !can_bind(kUsual) && can_bind(kOther) ? kOther : kUsual;
-}
 
 std::set<asio::ip::address> own_addresses() {
   const Interfaces all = read_interfaces();

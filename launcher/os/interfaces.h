@@ -12,9 +12,6 @@ namespace ddp::launcher {
 /// Whether `address`, a numeric one, is of this node. All of 127.0.0.0/8 is. Errors: SystemError.
 bool is_own_address(const std::string& address);
 
-/// "127.0.0.1"; where the loopback interface has IPv6 alone, "::1".
-std::string loopback_address();
-
 /// Those of all its interfaces. Errors: SystemError.
 std::set<asio::ip::address> own_addresses();
 

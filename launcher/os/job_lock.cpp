@@ -7,11 +7,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <optional>
 
@@ -28,14 +28,7 @@ std::string file_name(const std::string& name) {
   std::uint64_t hash = 14695981039346656037U;
   for (const unsigned char byte : name)
     hash = (hash ^ byte) * 1099511628211U;
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "lock-%016llx", static_cast<unsigned long long>(hash));
-  return text.data();
-}
-
-int open_file(const std::filesystem::path& path) {
-  return check(
-      ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600), "open", path.string());
+  return fmt::format("lock-{:016x}", hash);
 }
 
 /// False for a file that its last holder has removed in the meantime: the name is another's now.
@@ -59,12 +52,9 @@ bool is_alive(pid_t pid) {
 /// Who holds the lock of that name there; nothing when nobody does, 0 when it is not known.
 std::optional<pid_t> holder_in(const std::filesystem::path& directory, const std::string& file) {
   const std::string path = (directory / file).string();
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (fd < 0) return std::nullopt;
-  std::optional<pid_t> holder;
-  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) holder = read_holder(fd);
-  ::close(fd);
-  return holder;
+  const Descriptor lock(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!lock || ::flock(lock.fd(), LOCK_EX | LOCK_NB) == 0) return std::nullopt;
+  return read_holder(lock.fd());
 }
 
 [[noreturn]] void refuse(const std::string& name, pid_t holder, const std::string& path) {
@@ -84,20 +74,22 @@ JobLock::JobLock(const std::filesystem::path& directory,
     : path_(directory / file_name(name)) {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (true) {
-    fd_ = open_file(path_);
+    fd_ = Descriptor(check(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600),
+                           "open",
+                           path_.string()));
     std::filesystem::path held = path_;
     std::optional<pid_t> holder;
     // flock(2) and not fcntl(2): it belongs to the open file, so workers, which inherit the
     // descriptor, hold it for as long as one of them lives, and no close() elsewhere in this
     // process drops it.
-    if (::flock(fd_, LOCK_EX | LOCK_NB) != 0 || !is_named(fd_, path_)) holder = read_holder(fd_);
+    if (::flock(fd(), LOCK_EX | LOCK_NB) != 0 || !is_named(fd(), path_)) holder = read_holder(fd());
     for (const std::filesystem::path& other : others) {
       if (holder) break;
       held = other / file_name(name);
       holder = holder_in(other, file_name(name));
     }
     if (!holder) break;
-    ::close(fd_);
+    fd_ = Descriptor();
     // A holder that is gone, and a lock that is held: by its workers, which the guard is about
     // to kill.
     if (is_alive(*holder) || std::chrono::steady_clock::now() >= deadline) {
@@ -107,17 +99,16 @@ JobLock::JobLock(const std::filesystem::path& directory,
   }
   const std::string text = std::to_string(::getpid()) + "\n" + name + "\n";
   // Without the text the lock holds all the same; only its holder is not named.
-  if (::ftruncate(fd_, 0) != 0 || ::pwrite(fd_, text.data(), text.size(), 0) < 0) return;
+  if (::ftruncate(fd(), 0) != 0 || ::pwrite(fd(), text.data(), text.size(), 0) < 0) return;
 }
 
 JobLock::~JobLock() {
-  ::close(fd_);
-  const int fd = ::open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0) return;
+  fd_ = Descriptor();
+  const Descriptor own(::open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
   // Only who holds it may take the name away; between our close() and now another may have it,
   // and the next one would make a second file of that name.
-  if (::flock(fd, LOCK_EX | LOCK_NB) == 0 && is_named(fd, path_)) ::unlink(path_.c_str());
-  ::close(fd);
+  if (::flock(own.fd(), LOCK_EX | LOCK_NB) == 0 && is_named(own.fd(), path_))
+    ::unlink(path_.c_str());
 }
 
 }  // namespace ddp::launcher

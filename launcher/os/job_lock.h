@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "common/files/descriptor.h"
+
 namespace ddp::launcher {
 
 class JobLock {
@@ -26,11 +28,11 @@ class JobLock {
   ~JobLock();
 
   /// To be inherited by the workers.
-  [[nodiscard]] int fd() const { return fd_; }
+  [[nodiscard]] int fd() const { return fd_.fd(); }
 
  private:
   std::filesystem::path path_;
-  int fd_ = -1;
+  Descriptor fd_;
 };
 
 }  // namespace ddp::launcher

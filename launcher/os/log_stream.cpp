@@ -3,11 +3,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
-#include <cstdio>
 #include <ctime>
 #include <utility>
 
@@ -29,15 +28,7 @@ std::string local_time() {
       std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
   std::tm parts{};
   ::localtime_r(&seconds, &parts);
-  std::array<char, 32> text{};
-  const int size = std::snprintf(text.data(),
-                                 text.size(),
-                                 "%02d:%02d:%02d.%03d",
-                                 parts.tm_hour,
-                                 parts.tm_min,
-                                 parts.tm_sec,
-                                 static_cast<int>(millis));
-  return std::string(text.data(), static_cast<std::size_t>(size));
+  return fmt::format("{:02}:{:02}:{:02}.{:03}", parts.tm_hour, parts.tm_min, parts.tm_sec, millis);
 }
 
 }  // namespace

@@ -5,8 +5,6 @@
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
 
-#include <string>
-
 #include "common/node/node_gpus.h"
 
 namespace ddp::launcher {

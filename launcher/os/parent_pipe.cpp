@@ -8,6 +8,7 @@
 #include <csignal>
 
 #include "common/error.h"
+#include "common/files/descriptor.h"
 
 namespace ddp::launcher {
 namespace {
@@ -39,9 +40,8 @@ Secret take_parent_pipe() {
   Secret token = read_line(STDIN_FILENO);
   // Away from 0: workers inherit stdin, and are not to read what is meant for us.
   const int connection = check(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3), "fcntl", kName);
-  const int nothing = check(::open("/dev/null", O_RDONLY | O_CLOEXEC), "open", "/dev/null");
-  check(::dup2(nothing, STDIN_FILENO), "dup2", kName);
-  ::close(nothing);
+  const Descriptor nothing(check(::open("/dev/null", O_RDONLY | O_CLOEXEC), "open", "/dev/null"));
+  check(::dup2(nothing.fd(), STDIN_FILENO), "dup2", kName);
   check(::fcntl(connection, F_SETOWN, ::getpid()), "fcntl", kName);
   // With O_ASYNC the kernel sends this signal when the descriptor becomes readable, or its other
   // end is closed (fcntl(2), F_SETOWN and F_SETSIG): even where the loop does not run yet.

@@ -8,11 +8,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <fmt/format.h>
 #include <array>
 #include <cerrno>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <sstream>
@@ -114,13 +113,9 @@ std::string as_in_table(const tcp::endpoint& endpoint, bool is_mapped) {
     if (address.is_v4()) count = 1;
   }
   std::string text;
-  std::array<char, 16> piece;
-  for (std::size_t i = 0; i < count; ++i) {
-    std::snprintf(piece.data(), piece.size(), "%08X", words[i]);
-    text += piece.data();
-  }
-  std::snprintf(piece.data(), piece.size(), ":%04X", static_cast<unsigned>(endpoint.port()));
-  return text + piece.data();
+  for (std::size_t i = 0; i < count; ++i)
+    text += fmt::format("{:08X}", words[i]);
+  return text + fmt::format(":{:04X}", endpoint.port());
 }
 
 Answer search(const char* table, const std::string& pair, Found& found) {
@@ -163,33 +158,24 @@ PeerUsers PeerUsers::from_files() {
   return PeerUsers(-1);
 }
 
-PeerUsers::~PeerUsers() {
-  close_netlink();
-}
-
-void PeerUsers::close_netlink() {
-  if (netlink_ >= 0) ::close(netlink_);
-  netlink_ = -1;
-}
-
 PeerUsers::Look PeerUsers::probe(const tcp::endpoint& peer, const tcp::endpoint& own) {
   const auto ask = [this](const tcp::endpoint& socket, const tcp::endpoint& remote, Found& found) {
-    return netlink_ >= 0 ? ask_netlink(netlink_, ask_for(socket, remote, ++sequence_), found)
-                         : read_tables(socket, remote, found);
+    return netlink_ ? ask_netlink(netlink_.fd(), ask_for(socket, remote, ++sequence_), found)
+                    : read_tables(socket, remote, found);
   };
   Found found;
   const Answer answer = ask(peer, own, found);
-  if (netlink_ >= 0 && !is_proven_) {
+  if (netlink_ && !is_proven_) {
     Found listener;
     const tcp::endpoint nobody(own.protocol(), 0);
     is_proven_ = answer == Answer::found || ask(own, nobody, listener) == Answer::found;
     if (!is_proven_) {
-      close_netlink();
+      netlink_ = Descriptor();
       return probe(peer, own);
     }
   }
   Look probe;
-  probe.can_tell = netlink_ >= 0 || answer != Answer::failed;
+  probe.can_tell = netlink_ || answer != Answer::failed;
   // Inode 0: the process has closed it or is gone, and what is left is the kernel's.
   if (answer == Answer::found && found.inode != 0) probe.user = found.user;
   return probe;

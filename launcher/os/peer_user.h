@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 
+#include "common/files/descriptor.h"
 #include "launcher/os/asio.h"
 
 namespace ddp::launcher {
@@ -28,18 +29,14 @@ class PeerUsers {
   PeerUsers();
   /// Without sock_diag, for tests of the other source.
   static PeerUsers from_files();
-  PeerUsers(const PeerUsers&) = delete;
-  PeerUsers& operator=(const PeerUsers&) = delete;
-  ~PeerUsers();
 
   /// Whose socket `peer` is: the other end of a connection of which ours is `own`, where we listen.
   Look probe(const tcp::endpoint& peer, const tcp::endpoint& own);
 
  private:
   explicit PeerUsers(int netlink) : netlink_(netlink) {}
-  void close_netlink();
 
-  int netlink_;  // -1: the files are read
+  Descriptor netlink_;  // none: the files are read
   std::uint32_t sequence_ = 0;
   bool is_proven_ = false;  // netlink has named a socket
 };

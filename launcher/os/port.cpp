@@ -1,9 +1,7 @@
 #include "launcher/os/port.h"
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
@@ -12,6 +10,8 @@
 #include <sstream>
 
 #include "common/error.h"
+#include "common/files/descriptor.h"
+#include "launcher/os/asio.h"
 
 namespace ddp::launcher {
 namespace {
@@ -19,37 +19,28 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Binds and lets go. Returns the port, or -errno.
-int try_address(int family, sockaddr* address, socklen_t size) {
-  const int fd = ::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return -errno;
+int try_to_bind(tcp::endpoint at) {
+  const Descriptor socket(::socket(at.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!socket) return -errno;
   // A port in TIME_WAIT, where an earlier job has left it, can be bound all the same; one that
   // somebody listens at cannot (socket(7), SO_REUSEADDR). Workers bind so, too.
   const int on = 1;
   const int off = 0;
-  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  ::setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-  const bool bound = ::bind(fd, address, size) == 0 && ::getsockname(fd, address, &size) == 0;
-  const int error = errno;
-  ::close(fd);
-  return bound ? 0 : -error;
+  ::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  ::setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  auto size = static_cast<socklen_t>(at.size());
+  const bool is_bound = ::bind(socket.fd(), at.data(), size) == 0 &&
+                        ::getsockname(socket.fd(), at.data(), &size) == 0;
+  return is_bound ? at.port() : -errno;
 }
 
 /// In IPv6 and IPv4 at once, as workers listen; in IPv4 where this node has no other. Returns the
 /// port, or -errno.
 int try_port(int port) {
-  sockaddr_in6 any{};
-  any.sin6_family = AF_INET6;
-  any.sin6_addr = in6addr_any;
-  any.sin6_port = htons(static_cast<std::uint16_t>(port));
-  const int result = try_address(AF_INET6, reinterpret_cast<sockaddr*>(&any), sizeof any);
-  if (result == 0) return ntohs(any.sin6_port);
-  if (result != -EAFNOSUPPORT && result != -EADDRNOTAVAIL) return result;
-  sockaddr_in any_4{};
-  any_4.sin_family = AF_INET;
-  any_4.sin_addr.s_addr = htonl(INADDR_ANY);
-  any_4.sin_port = any.sin6_port;
-  const int result_4 = try_address(AF_INET, reinterpret_cast<sockaddr*>(&any_4), sizeof any_4);
-  return result_4 == 0 ? ntohs(any_4.sin_port) : result_4;
+  const auto number = static_cast<std::uint16_t>(port);
+  const int result = try_to_bind({tcp::v6(), number});
+  const bool has_v6 = result != -EAFNOSUPPORT && result != -EADDRNOTAVAIL;
+  return has_v6 ? result : try_to_bind({tcp::v4(), number});
 }
 
 /// "socket:[INODE]" of everybody who listens at `port`, as their descriptors show it (proc(5)).
@@ -81,6 +72,13 @@ bool holds_one(const fs::path& process, const std::set<std::string>& links) {
 }
 
 }  // namespace
+
+// The kernel is asked, not the list of interfaces: all of 127.0.0.0/8 is there with any of it.
+std::string loopback_address() {
+  const bool has_v4 = try_to_bind({asio::ip::address_v4::loopback(), 0}) >= 0;
+  const bool has_v6 = has_v4 || try_to_bind({asio::ip::address_v6::loopback(), 0}) >= 0;
+  return !has_v4 && has_v6 ? "::1" : "127.0.0.1";
+}
 
 int free_port() {
   const int port = try_port(0);

@@ -1,9 +1,12 @@
-// TCP ports of this node: a free one, and who holds a taken one.
+// What can be bound on this node: its loopback address, a free TCP port; and who holds a taken one.
 #pragma once
 
 #include <string>
 
 namespace ddp::launcher {
+
+/// "127.0.0.1"; where the loopback interface has IPv6 alone, "::1".
+std::string loopback_address();
 
 /// A port that was free a moment ago and that nobody holds: a worker is to listen there. The kernel
 /// hands a port out again only after some thousand others, so the gap is small, but it is there.

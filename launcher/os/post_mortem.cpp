@@ -14,7 +14,9 @@
 #include <optional>
 #include <system_error>
 
+#include "common/files/descriptor.h"
 #include "common/files/files.h"
+#include "common/node/identity.h"
 #include "launcher/os/own_cgroups.h"
 #include "launcher/plan/round/death_facts.h"
 #include "launcher/plan/start/cgroups.h"
@@ -58,18 +60,17 @@ std::vector<std::string> kernel_lines(std::chrono::microseconds since) {
   std::vector<std::string> lines;
   // At the oldest record. EPERM where kernel.dmesg_restrict is 1 and we are not root: then
   // nothing is found.
-  const int fd = ::open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0) return lines;
+  const Descriptor log(::open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (!log) return lines;
   std::array<char, 8192> buffer;
   while (true) {
-    const ssize_t got = ::read(fd, buffer.data(), buffer.size());
+    const ssize_t got = ::read(log.fd(), buffer.data(), buffer.size());
     if (got < 0 && errno == EPIPE) continue;
     if (got <= 0) break;
     auto record =
         read_kernel_record(std::string_view(buffer.data(), static_cast<std::size_t>(got)));
     if (record && record->at >= since) lines.push_back(std::move(record->text));
   }
-  ::close(fd);
   return lines;
 }
 
@@ -130,8 +131,7 @@ std::string core_finding(const DeadWorker& worker) {
   facts.signal = worker.status.signal;
   facts.user = ::getuid();
   facts.group = ::getgid();
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) == 0) facts.host = host.data();
+  facts.host = host_name();
   facts.executable = worker.executable;
   facts.directory = worker.directory.string();
   const bool uses_pid = read_file("/proc/sys/kernel/core_uses_pid").value_or("0").starts_with('1');

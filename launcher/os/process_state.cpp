@@ -9,19 +9,20 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <memory>
 #include <string>
+
+#include "common/files/descriptor.h"
 
 namespace ddp::launcher {
 namespace {
 
 ProcessState read_stat(const char* path) {
   ProcessState found;
-  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return found;
+  const Descriptor file(::open(path, O_RDONLY | O_CLOEXEC));
   std::array<char, 4096> text{};
   // One read is enough, as the line is far shorter; and it is of one moment.
-  const ssize_t size = ::read(fd, text.data(), text.size() - 1);
-  ::close(fd);
+  const ssize_t size = ::read(file.fd(), text.data(), text.size() - 1);
   // Fields after the name in parentheses, which may itself hold anything (proc(5)).
   const char* const close = size > 0 ? std::strrchr(text.data(), ')') : nullptr;
   if (close == nullptr) return found;
@@ -78,10 +79,9 @@ ProcessState look_at_main_thread(pid_t pid) {
 std::vector<pid_t> children_of(pid_t pid, std::size_t most_threads) {
   std::vector<pid_t> pids;
   const std::string tasks = "/proc/" + std::to_string(pid) + "/task";
-  DIR* const directory = ::opendir(tasks.c_str());
-  if (directory == nullptr) return pids;
+  const std::unique_ptr<DIR, int (*)(DIR*)> list(::opendir(tasks.c_str()), ::closedir);
   std::size_t threads = 0;
-  while (const dirent* const entry = ::readdir(directory)) {
+  while (const dirent* const entry = list ? ::readdir(list.get()) : nullptr) {
     if (threads == most_threads) break;
     if (std::isdigit(static_cast<unsigned char>(entry->d_name[0])) == 0) continue;
     ++threads;
@@ -91,7 +91,6 @@ std::vector<pid_t> children_of(pid_t pid, std::size_t most_threads) {
     for (pid_t child = 0; file >> child;)
       pids.push_back(child);
   }
-  ::closedir(directory);
   return pids;
 }
 

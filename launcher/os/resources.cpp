@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <climits>
 #include <filesystem>
@@ -15,7 +14,6 @@
 #include <optional>
 #include <sstream>
 #include <system_error>
-#include <tuple>
 #include <vector>
 
 #include "common/error.h"
@@ -154,11 +152,6 @@ std::optional<ProcessShortage> find_process_shortage(int needed) {
   return ProcessShortage{std::max<std::int64_t>(0, most - used),
                          "the limit of processes of this user is " + std::to_string(most) +
                              " (ulimit -u), " + std::to_string(used) + " in use"};
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
 }
 
 std::string make_id() {

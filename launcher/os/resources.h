@@ -1,4 +1,4 @@
-// What this node has: CPUs that we may use, GPUs that are there, descriptors; and its name.
+// What this node has: CPUs that we may use, GPUs that are there, descriptors.
 #pragma once
 
 #include <cstdint>
@@ -26,9 +26,6 @@ struct ProcessShortage {
 /// Looks whether `needed` more processes and threads may be started: RLIMIT_NPROC, which counts all
 /// of the user's, and pids.max of our cgroups. Nothing when they may, or when nobody knows.
 std::optional<ProcessShortage> find_process_shortage(int needed);
-
-/// The node's host name, as reports show it.
-std::string host_name();
 
 /// For a job (its run id) or an agent (its agent id): 32 hexadecimal digits. Errors: SystemError.
 std::string make_id();

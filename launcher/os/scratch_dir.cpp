@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <set>
 #include <string_view>
 #include <system_error>
@@ -45,17 +46,14 @@ std::optional<fs::path> common_directory() {
 
 std::vector<std::string> names_in(int fd) {
   std::vector<std::string> names;
-  const int copy = ::openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);  // with its own position
-  DIR* const directory = copy < 0 ? nullptr : ::fdopendir(copy);
-  if (directory == nullptr) {
-    if (copy >= 0) ::close(copy);
-    return names;
-  }
-  while (const dirent* const entry = ::readdir(directory)) {
+  Descriptor copy(::openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));  // with its own position
+  const std::unique_ptr<DIR, int (*)(DIR*)> list(::fdopendir(copy.fd()), ::closedir);
+  if (!list) return names;
+  (void)copy.release();
+  while (const dirent* const entry = ::readdir(list.get())) {
     const std::string_view name = entry->d_name;
     if (name != "." && name != "..") names.emplace_back(name);
   }
-  ::closedir(directory);
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -96,16 +94,15 @@ fs::path usual_place(const Environment& environment) {
 std::vector<OwnDir> random_places(const Environment& environment) {
   std::vector<OwnDir> places;
   const fs::path directory = temporary_directory(environment);
-  const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return places;
+  const Descriptor opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!opened) return places;
   const std::string start = name_of_user() + ".";
-  for (const std::string& name : names_in(fd)) {
+  for (const std::string& name : names_in(opened.fd())) {
     if (!name.starts_with(start)) continue;
     std::string somebody_else;
     auto place = OwnDir::open(directory / name, somebody_else);
     if (place) places.push_back(std::move(*place));
   }
-  ::close(fd);
   return places;
 }
 
@@ -185,7 +182,7 @@ std::optional<OwnDir> OwnDir::open(const fs::path& path, std::string& why_not) {
 
 std::optional<OwnDir> OwnDir::enter(const std::string& name) const {
   std::string why_not;
-  return open_at(fd_, name, path_ / name, why_not);
+  return open_at(fd(), name, path_ / name, why_not);
 }
 
 std::optional<OwnDir> OwnDir::open_at(int parent,
@@ -193,17 +190,17 @@ std::optional<OwnDir> OwnDir::open_at(int parent,
                                       fs::path path,
                                       std::string& why_not) {
   // The last name must not be a link. Nobody but root puts one before it: /tmp and what is ours.
-  const int fd =
-      ::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) {
+  Descriptor fd(
+      ::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  if (!fd) {
     if (errno == EACCES) why_not = "belongs to another user";
     if (errno == ENOTDIR || errno == ELOOP) why_not = "is not a directory";
     return std::nullopt;
   }
   // From here on the descriptor is what is judged and used, whatever becomes of the name.
-  OwnDir opened(fd, std::move(path));
+  OwnDir opened(std::move(fd), std::move(path));
   struct stat status {};
-  if (::fstat(fd, &status) != 0) {
+  if (::fstat(opened.fd(), &status) != 0) {
     why_not = "cannot be looked at";
   } else if (status.st_uid != ::geteuid()) {
     why_not = "belongs to another user (uid " + std::to_string(status.st_uid) + ")";
@@ -214,21 +211,8 @@ std::optional<OwnDir> OwnDir::open_at(int parent,
   return opened;
 }
 
-OwnDir::OwnDir(OwnDir&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)) {}
-
-OwnDir& OwnDir::operator=(OwnDir&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  std::swap(path_, other.path_);
-  return *this;
-}
-
-OwnDir::~OwnDir() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
 std::vector<std::string> OwnDir::names() const {
-  return names_in(fd_);
+  return names_in(fd());
 }
 
 ScratchPlace make_scratch_place(const Environment& environment) {

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "common/files/descriptor.h"
 #include "common/node/identity.h"
 
 namespace ddp::launcher {
@@ -29,25 +30,19 @@ class OwnDir {
   /// An entry of it that is one too.
   [[nodiscard]] std::optional<OwnDir> enter(const std::string& name) const;
 
-  OwnDir(OwnDir&& other) noexcept;
-  OwnDir& operator=(OwnDir&& other) noexcept;
-  OwnDir(const OwnDir&) = delete;
-  OwnDir& operator=(const OwnDir&) = delete;
-  ~OwnDir();
-
-  [[nodiscard]] int fd() const { return fd_; }
+  [[nodiscard]] int fd() const { return fd_.fd(); }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   /// Names of its entries, sorted.
   [[nodiscard]] std::vector<std::string> names() const;
 
  private:
-  OwnDir(int fd, std::filesystem::path path) : fd_(fd), path_(std::move(path)) {}
+  OwnDir(Descriptor fd, std::filesystem::path path) : fd_(std::move(fd)), path_(std::move(path)) {}
   static std::optional<OwnDir> open_at(int parent,
                                        const std::string& name,
                                        std::filesystem::path path,
                                        std::string& why_not);
 
-  int fd_ = -1;
+  Descriptor fd_;
   std::filesystem::path path_;
 };
 

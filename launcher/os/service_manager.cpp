@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "common/files/descriptor.h"
 #include "common/text/parse_whole.h"
 
 namespace ddp::launcher {
@@ -58,17 +59,15 @@ void ServiceManager::notify(std::string_view state) const {
   // As systemd writes it; such a name begins with a null byte and is as long as the address says
   // (unix(7)).
   if (socket_[0] == '@') address.sun_path[0] = '\0';  // an abstract name
-  const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return;
+  const Descriptor fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + socket_.size());
   // Nobody takes it: the manager's business, not ours.
-  (void)::sendto(fd,
+  (void)::sendto(fd.fd(),
                  state.data(),
                  state.size(),
                  MSG_NOSIGNAL,
                  reinterpret_cast<const sockaddr*>(&address),
                  length);
-  ::close(fd);
 }
 
 }  // namespace ddp::launcher

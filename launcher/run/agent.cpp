@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <ctime>
 #include <utility>
 
 #include "common/error.h"

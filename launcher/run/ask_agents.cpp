@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/text/join_words.h"
 #include "launcher/net/control_socket.h"
 #include "launcher/plan/command_line/status_answer.h"
 #include "launcher/plan/output/console_text.h"
@@ -26,10 +27,7 @@ std::string describe_all(const std::vector<RunningJob>& jobs) {
 }
 
 std::string to_json(const std::vector<RunningJob>& jobs) {
-  std::string text;
-  for (const RunningJob& job : jobs)
-    text += (text.empty() ? "" : ",\n") + job.json;
-  return "[" + text + "]\n";
+  return "[" + join_words(jobs, ",\n", &RunningJob::json) + "]\n";
 }
 
 /// What the agent says to `request`.
@@ -77,7 +75,7 @@ void check_rank(const std::vector<RunningJob>& jobs, const std::string& rank) {
   for (const RunningJob& job : jobs) {
     for (const WorkerAnswer& worker : job.status.workers) {
       if (worker.rank == rank) return;
-      known += (known.empty() ? "" : ", ") + worker.rank;
+      add_word(known, worker.rank);
     }
   }
   throw UsageError("logs: the job has no rank " + plain_line(rank, kLongestAnswer) +

@@ -3,7 +3,6 @@
 // and after the job, common/program/log says what is to be said.
 #pragma once
 
-#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>

@@ -1,6 +1,5 @@
 #include "launcher/run/dry_run.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <vector>
 

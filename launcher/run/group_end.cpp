@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <string>
 #include <system_error>
-#include <utility>
 #include <vector>
 
 #include "common/error.h"

@@ -13,8 +13,10 @@
 #include <variant>
 
 #include "common/error.h"
+#include "common/files/descriptor.h"
 #include "common/files/input_file.h"
 #include "common/job/job_keys.h"
+#include "common/text/join_words.h"
 #include "launcher/os/asio.h"
 #include "launcher/os/file_writer.h"
 #include "launcher/os/inbox.h"
@@ -65,18 +67,12 @@ struct Connection {
 
   const std::size_t node;
   const std::string name;
-  int input = -1;  // write end of its stdin
+  Descriptor input;  // write end of its stdin
   asio::posix::stream_descriptor output;
   asio::posix::stream_descriptor errors;
   Inbox<StreamEnded> streams;
   std::string last_error;  // the newest line of its stderr
   std::unique_ptr<Process> process;
-
-  ~Connection() {
-    if (input >= 0) ::close(input);
-  }
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
 };
 
 std::string read_host_file(const std::string& path) {
@@ -158,12 +154,12 @@ void Starter::start(Connection& connection, const Secret& token) {
   std::array<std::array<int, 2>, 3> pipes{};  // stdin, stdout, stderr
   for (auto& ends : pipes)
     check(::pipe2(ends.data(), O_CLOEXEC), "pipe2", label);
-  connection.input = pipes[0][1];
+  connection.input = Descriptor(pipes[0][1]);
   connection.output.assign(pipes[1][0]);
   connection.errors.assign(pipes[2][0]);
   // It fits into the pipe, and waits there: an ssh that ends at once breaks nothing.
   for (const std::string_view text : {token.text(), std::string_view("\n")})
-    check(::write(connection.input, text.data(), text.size()), "write", label);
+    check(::write(connection.input.fd(), text.data(), text.size()), "write", label);
   ProcessSpec spec;
   spec.label = label;
   spec.arguments = ssh_command(plan_, static_cast<int>(connection.node));
@@ -289,11 +285,10 @@ void Starter::carry_out(HostsEnd::Step step) {
       connection->process->signal(SIGKILL);
       continue;
     }
-    if (end_.has_ended(connection->node) || connection->input < 0) continue;
+    if (end_.has_ended(connection->node) || !connection->input) continue;
     const bool is_stop = step == HostsEnd::Step::stop_agents;
-    if (is_stop && ::write(connection->input, "\n", 1) == 1) continue;
-    ::close(connection->input);
-    connection->input = -1;
+    if (is_stop && ::write(connection->input.fd(), "\n", 1) == 1) continue;
+    connection->input = Descriptor();
   }
 }
 
@@ -319,9 +314,9 @@ SshPlan plan_hosts(const Options& options,
   // What is wrong with the job is said once, here.
   const JobValues job = load_values(options, environment).job;
   plan.others_wait = job.duration("launch.grace") + kOthersWait;
-  if (!job.is_null("launch.replace_timeout")) {
-    plan.others_wait += job.duration("launch.replace_timeout");  // they wait for another node
-  }
+  // They wait for another node.
+  plan.others_wait +=
+      job.maybe_duration("launch.replace_timeout").value_or(std::chrono::milliseconds(0));
   return plan;
 }
 
@@ -331,10 +326,7 @@ std::string describe_ssh_plan(const SshPlan& plan) {
     word = mask_secret(word);
   std::string text;
   for (std::size_t node = 0; node < plan.hosts.size(); ++node) {
-    std::string line;
-    for (const std::string& word : ssh_command(shown, static_cast<int>(node)))
-      line += (line.empty() ? "" : " ") + quote_for_shell(word);
-    text += line + "\n";
+    text += join_words(ssh_command(shown, static_cast<int>(node)), " ", quote_for_shell) + "\n";
   }
   return text;
 }

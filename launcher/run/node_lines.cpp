@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "common/exit_code.h"
+#include "common/node/identity.h"
 #include "common/page/live_line.h"
 #include "launcher/os/descendants.h"
-#include "launcher/os/resources.h"
 #include "launcher/plan/endpoint_text.h"
 #include "launcher/plan/round/end_round_line.h"
 #include "launcher/plan/start/placement.h"

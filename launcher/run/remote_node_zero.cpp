@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "launcher/os/resources.h"
+#include "common/node/identity.h"
 #include "launcher/plan/round/node_table.h"
 #include "launcher/plan/round/report.h"
 #include "launcher/plan/wire/message_codec.h"

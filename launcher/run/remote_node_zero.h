@@ -8,7 +8,6 @@
 #include <string>
 
 #include "launcher/net/control_link.h"
-#include "launcher/plan/round/lone_end.h"
 #include "launcher/plan/round/node_commands.h"
 #include "launcher/plan/start/job_spec.h"
 #include "launcher/run/console.h"

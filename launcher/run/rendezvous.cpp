@@ -10,6 +10,7 @@
 #include "common/error.h"
 #include "common/job/job_keys.h"
 #include "common/job/print_job.h"
+#include "common/node/identity.h"
 #include "common/program/log.h"
 #include "common/version.h"
 #include "launcher/net/join.h"

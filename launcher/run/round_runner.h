@@ -2,7 +2,6 @@
 // decides, with times on node 0's clock; what it decides goes to the nodes and to the store.
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>

@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "common/error.h"
+#include "common/files/descriptor.h"
+#include "common/text/join_words.h"
 #include "launcher/os/descendants.h"
 #include "launcher/os/process.h"
 #include "launcher/os/process_state.h"
@@ -43,7 +45,7 @@ std::string names_of(const std::vector<StackSource>& sources, bool has_spies) {
     const bool is_used = std::any_of(sources.begin(), sources.end(), [&](const StackSource& one) {
       return one.signal == signal && !(has_spies && one.is_python);
     });
-    if (is_used) names += (names.empty() ? "" : ", ") + signal_name(signal);
+    if (is_used) add_word(names, signal_name(signal));
   }
   return names;
 }
@@ -117,19 +119,19 @@ void StackCollector::start_spies(const std::string& program,
   for (const StackSource& source : sources) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) break;  // the signal is left
+    const Descriptor write_end(ends[1]);
     auto spy = std::make_unique<Spy>(io_, source, ends[0]);
     ProcessSpec process;
     process.label = "py-spy";
     process.executable = program;
     process.arguments = {program, "dump", "--full-filenames", "--pid", std::to_string(source.pid)};
     process.environment = spec_.environment;
-    process.stdout_fd = process.stderr_fd = ends[1];
+    process.stdout_fd = process.stderr_fd = write_end.fd();
     try {
       spy->process = std::make_unique<Process>(io_, process);
     } catch (const SystemError& error) {
       console_.warning(error.what());
     }
-    ::close(ends[1]);
     if (!spy->process) break;
     pids.push_back(spy->process->pid());
     spies_.push_back(std::move(spy));

@@ -4,7 +4,6 @@
 // found by the workers' LogStreams; what py-spy prints is taken here.
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>

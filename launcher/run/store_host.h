@@ -16,7 +16,6 @@
 #include "launcher/plan/hang/watchdog.h"
 #include "launcher/plan/round/round.h"
 #include "launcher/plan/start/job_spec.h"
-#include "launcher/plan/wire/store_joins.h"
 #include "launcher/run/console.h"
 
 namespace ddp::launcher {

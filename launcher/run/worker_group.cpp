@@ -1,7 +1,6 @@
 #include "launcher/run/worker_group.h"
 
 #include <algorithm>
-#include <cassert>
 #include <csignal>
 
 #include "common/error.h"

@@ -14,13 +14,13 @@
 #include <vector>
 
 #include "common/files/owned_dir.h"
+#include "common/node/identity.h"
 #include "common/page/progress_page.h"
 #include "launcher/os/cgroup.h"
 #include "launcher/os/file_writer.h"
 #include "launcher/os/guard.h"
 #include "launcher/os/log_mux.h"
 #include "launcher/os/process.h"
-#include "launcher/os/resources.h"
 #include "launcher/plan/round/escalation.h"
 #include "launcher/plan/round/outcome.h"
 #include "launcher/plan/start/job_spec.h"

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "common/error.h"
+#include "common/node/identity.h"
 #include "worker/dist/agreement.h"
 #include "worker/dist/alone.h"
 #include "worker/dist/cuda_module.h"
@@ -17,15 +18,9 @@
 namespace ddp::worker {
 namespace {
 
-std::string node_name() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
-
 /// Two processes with one rank would take each other's answers. Errors: PeerError.
 void take_rank(c10d::Store& store, const WorkerIdentity& self) {
-  const std::string own = "pid " + std::to_string(::getpid()) + " on " + node_name();
+  const std::string own = "pid " + std::to_string(::getpid()) + " on " + host_name();
   std::string owner;
   try {
     owner = store.compareSet("taken/" + std::to_string(self.rank), std::string(), own);
@@ -64,7 +59,7 @@ std::unique_ptr<Group> join(const WorkerIdentity& self,
   agree(voters, {kJoin, "release or job", "did not join"}, world + releases(device) + digest);
   if (device.nccl) {
     // NCCL would refuse it too, by a text without names, or hang.
-    const std::string gpu = device.identity.empty() ? "" : device.identity + " of " + node_name();
+    const std::string gpu = device.identity.empty() ? "" : device.identity + " of " + host_name();
     agree(voters,
           {"gpus",
            "GPU",

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/node/identity.h"
 
 namespace ddp::worker {
 namespace {
@@ -90,10 +91,7 @@ std::int64_t next_time(const OwnedDir& directory) {
 }
 
 std::string new_name(const OwnedDir& directory) {
-  std::array<char, HOST_NAME_MAX + 1> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0 || host[0] == '\0')
-    std::strcpy(host.data(), "localhost");
-  return std::string(kPrefix) + std::to_string(next_time(directory)) + "." + host.data() + "." +
+  return std::string(kPrefix) + std::to_string(next_time(directory)) + "." + host_name() + "." +
          std::to_string(::getpid());
 }
 

@@ -17,6 +17,7 @@
 #include "common/error.h"
 #include "common/files/files.h"
 #include "common/job/job_rules.h"
+#include "common/node/identity.h"
 #include "common/program/log.h"
 #include "worker/data/cached_source.h"
 #include "worker/data/memory_source.h"
@@ -42,12 +43,10 @@ constexpr const char* kOwn = "own";  // in place of a path: each rank reads for 
 
 /// What ranks have in common that can open each other's files in /proc and want the same data.
 std::string turn_id(const DataJob& job) {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
   std::error_code ignored;
   const auto processes = std::filesystem::read_symlink("/proc/self/ns/pid", ignored);
-  std::string id = std::string(name.data()) + " " + processes.string() + " " +
-                   std::to_string(::getuid()) + " " + job.name + " " + std::to_string(job.seed);
+  std::string id = host_name() + " " + processes.string() + " " + std::to_string(::getuid()) + " " +
+                   job.name + " " + std::to_string(job.seed);
   for (const auto& size : {job.train_size, job.test_size})
     id += " " + std::to_string(size.value_or(0));
   // Another root may hold other data: each is read, and compared.

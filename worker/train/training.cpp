@@ -14,6 +14,7 @@
 #include "common/files/files.h"
 #include "common/job/job_rules.h"
 #include "common/job/print_job.h"
+#include "common/node/identity.h"
 #include "common/program/log.h"
 #include "common/text/units.h"
 #include "worker/dist/alone.h"
@@ -39,10 +40,8 @@ namespace {
 constexpr const char* kBatchName = "batch.json";
 
 std::string describe_self(const Device& device) {
-  std::array<char, 128> name{};
-  ::gethostname(name.data(), name.size() - 1);
   const int threads = at::get_num_threads();
-  return std::string(name.data()) + ", " + device.name + ", " + std::to_string(threads) +
+  return host_name() + ", " + device.name + ", " + std::to_string(threads) +
          (threads == 1 ? " thread" : " threads") + ", pid " + std::to_string(::getpid());
 }
 

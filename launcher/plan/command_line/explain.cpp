@@ -9,19 +9,13 @@
 #include "common/job/job_keys.h"
 #include "common/job/print_job.h"
 #include "common/job/resolve_job.h"
+#include "common/text/join_words.h"
 #include "common/text/spelling.h"
 #include "common/text/units.h"
 #include "launcher/plan/command_line/flags.h"
 
 namespace ddp::launcher {
 namespace {
-
-std::string list(const std::vector<std::string_view>& words) {
-  std::string text;
-  for (const std::string_view word : words)
-    text += (text.empty() ? "" : ", ") + std::string(word);
-  return text;
-}
 
 /// A limit without a useless fraction.
 std::string show(double limit) {
@@ -42,7 +36,7 @@ std::string least_of(const JobKey& duration) {
 }
 
 std::string type_of(const JobKey& key) {
-  const std::string words = key.choices.empty() ? "" : ", or " + list(key.choices);
+  const std::string words = key.choices.empty() ? "" : ", or " + join_words(key.choices);
   switch (key.type) {
     case JobType::boolean:
       return "true or false";
@@ -56,7 +50,7 @@ std::string type_of(const JobKey& key) {
       return "name of letters, digits, '.', '_' and '-'";
     case JobType::choice:
       return (key.is_open ? "a name of the program's own, or one of " : "one of ") +
-             list(key.choices);
+             join_words(key.choices);
     case JobType::duration:
       return "duration with a unit, as 30s or 10min" + least_of(key);
     case JobType::bytes:
@@ -74,15 +68,12 @@ std::string type_of(const JobKey& key) {
 }
 
 std::string flags_of(std::string_view path, bool variables) {
-  std::vector<std::string_view> names;
+  std::string text;
   for (const Flag& flag : flags()) {
     if (flag.key != path) continue;
-    if (!variables) names.push_back(flag.name);
-    if (variables && !flag.variable.empty()) names.push_back(flag.variable);
+    if (!variables) add_word(text, "--" + std::string(flag.name));
+    if (variables && !flag.variable.empty()) add_word(text, flag.variable);
   }
-  std::string text;
-  for (const std::string_view name : names)
-    text += (text.empty() ? "" : ", ") + std::string(variables ? "" : "--") + std::string(name);
   return text;
 }
 
@@ -104,7 +95,7 @@ std::string explain_key(const JobKey& key, const JobValues& job) {
   add(text, "from", is_of_program ? "the program, which has no job file" : setting.origin);
   add(text, "flag", flags_of(key.path, false));
   add(text, "variable", flags_of(key.path, true));
-  add(text, "later", key.later.empty() ? "" : list(key.later) + ": not in this version");
+  add(text, "later", key.later.empty() ? "" : join_words(key.later) + ": not in this version");
   add(text, "nodes", key.may_differ ? "may differ between nodes and runs of a job" : "");
   return text;
 }

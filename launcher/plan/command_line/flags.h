@@ -33,7 +33,7 @@ struct Flag {
   std::string_view switched = "true";  // none: what it gives its key
   std::string_view placeholder = {};   // in --help, before the choices of the key
   std::string_view help = {};          // without the key's default; ignored: why it has no effect
-  std::string_view group = {};         // heading in --help
+  std::string_view group = {};         // heading in --help that begins here
 };
 
 std::span<const Flag> flags();

@@ -6,6 +6,7 @@
 
 #include "common/exit_code.h"
 #include "common/job/job_keys.h"
+#include "common/text/join_words.h"
 #include "launcher/plan/command_line/verbs.h"
 
 namespace ddp::launcher {
@@ -104,7 +105,7 @@ std::string placeholder_of(const Flag& flag) {
   std::string text(flag.placeholder);
   for (const std::string_view word : key ? key->choices : std::vector<std::string_view>()) {
     if (word == "none") continue;  // what it is without the flag
-    text += (text.empty() ? "" : "|") + std::string(word);
+    add_word(text, word, "|");
   }
   return flag.value == FlagValue::optional ? "[=" + text + "]" : text;
 }
@@ -124,10 +125,8 @@ std::string describe(const Flag& flag) {
 std::string help_text() {
   std::string text = std::string(kPurpose) + "\n\n" + list(usages()) + "\nExamples:\n" +
                      list(examples()) + "\n" + wrap(kWhereFlagsGo, 0) + "\n";
-  std::string_view group;
   for (const Flag& flag : flags()) {
-    if (flag.group != group) text += "\n" + std::string(flag.group) + ":\n";
-    group = flag.group;
+    if (!flag.group.empty()) text += "\n" + std::string(flag.group) + ":\n";
     const std::string letter = flag.letter != '\0' ? std::string("-") + flag.letter + ", " : "    ";
     const std::string value = placeholder_of(flag);
     const std::string gap = value.empty() || flag.value == FlagValue::optional ? "" : " ";

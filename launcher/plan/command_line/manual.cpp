@@ -19,10 +19,8 @@ using roff::title;
 
 std::string flag_items() {
   std::string text;
-  std::string_view group;
   for (const Flag& flag : flags()) {
-    if (flag.group != group) text += subsection(flag.group);
-    group = flag.group;
+    if (!flag.group.empty()) text += subsection(flag.group);
     std::string term = flag.letter != '\0' ? bold(std::string("-") + flag.letter) + ", " : "";
     term += bold("--" + std::string(flag.name));
     const std::string value = placeholder_of(flag);

@@ -1,11 +1,11 @@
 #include "launcher/plan/command_line/status_answer.h"
 
+#include <fmt/format.h>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <cmath>
-#include <cstdio>
 
 #include "common/report/html.h"
 #include "launcher/plan/output/console_text.h"
@@ -142,11 +142,14 @@ std::optional<JobAnswer> read_answer(std::string_view text) {
 }
 
 std::string headline(const JobAnswer& job) {
-  char uptime[32];
-  std::snprintf(uptime, sizeof uptime, "%.0f s", job.uptime);
-  return job.run_id.substr(0, 8) + "  pid " + job.pid + "  " + job.program + "  round " +
-         job.round + "  up " + uptime + "  " + job.endpoint +
-         (job.run_dir.empty() ? "" : "  " + job.run_dir);
+  return fmt::format("{}  pid {}  {}  round {}  up {:.0f} s  {}{}",
+                     job.run_id.substr(0, 8),
+                     job.pid,
+                     job.program,
+                     job.round,
+                     job.uptime,
+                     job.endpoint,
+                     job.run_dir.empty() ? "" : "  " + job.run_dir);
 }
 
 std::string describe(const JobAnswer& job) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <vector>
 
+#include "common/text/join_words.h"
 #include "launcher/plan/doctor/health_tables.h"
 #include "launcher/plan/doctor/health_text.h"
 
@@ -120,17 +121,14 @@ class Doctor {
   void compare(const std::string& what, bool is_problem, const std::string& advice, Value value) {
     std::map<std::string, std::string> nodes_of;
     for (const NodeHealth& node : nodes_) {
-      std::string& list = nodes_of[value(node)];
-      list += (list.empty() ? "" : ",") + std::to_string(node.node_rank);
+      add_word(nodes_of[value(node)], std::to_string(node.node_rank), ",");
     }
     if (nodes_of.size() < 2) return;
-    std::string text = what + " differ:";
-    const char* separator = " ";
-    for (const auto& [found, nodes] : nodes_of) {
-      text += separator + (found.empty() ? "none" : found) + " (node " + nodes + ")";
-      separator = ", ";
-    }
-    (is_problem ? problems_ : notes_).push_back(text + ". " + advice);
+    const auto to_text = [](const auto& entry) {
+      return (entry.first.empty() ? "none" : entry.first) + " (node " + entry.second + ")";
+    };
+    (is_problem ? problems_ : notes_)
+        .push_back(what + " differ: " + join_words(nodes_of, ", ", to_text) + ". " + advice);
   }
 
   void look_at(const NodeChecks& check) {

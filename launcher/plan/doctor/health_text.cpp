@@ -1,9 +1,10 @@
 #include "launcher/plan/doctor/health_text.h"
 
+#include <fmt/format.h>
 #include <cmath>
-#include <cstdio>
 #include <map>
 
+#include "common/text/join_words.h"
 #include "common/text/units.h"
 
 namespace ddp::launcher {
@@ -22,13 +23,8 @@ std::string bytes_text(std::int64_t bytes) {
 
 std::string time_text(std::chrono::nanoseconds time) {
   const double seconds = std::chrono::duration<double>(time).count();
-  char text[48];
-  if (std::abs(seconds) < 1) {
-    std::snprintf(text, sizeof text, "%.3g ms", seconds * 1e3);
-  } else {
-    std::snprintf(text, sizeof text, "%.1f s", seconds);
-  }
-  return text;
+  return std::abs(seconds) < 1 ? fmt::format("{:.3g} ms", seconds * 1e3)
+                               : fmt::format("{:.1f} s", seconds);
 }
 
 std::string rate_text(double bytes_per_second) {
@@ -43,10 +39,10 @@ std::string gpu_text(const NodeHealth& node) {
   std::map<std::string, std::size_t> models;
   for (const std::string& gpu : node.gpus)
     ++models[gpu];
-  std::string text;
-  for (const auto& [model, number] : models)
-    text += (text.empty() ? "" : ", ") + std::to_string(number) + " " + model;
-  return text.empty() ? "none" : text;
+  if (models.empty()) return "none";
+  return join_words(models, ", ", [](const auto& model) {
+    return std::to_string(model.second) + " " + model.first;
+  });
 }
 
 }  // namespace ddp::launcher

@@ -8,6 +8,7 @@
 #include "common/error.h"
 #include "common/shown_problems.h"
 #include "common/text/parse_whole.h"
+#include "common/text/split.h"
 #include "launcher/plan/endpoint_text.h"
 
 namespace ddp::launcher {
@@ -32,13 +33,6 @@ bool is_ipv6(std::string_view text) {
   const bool has_zone = percent != std::string_view::npos;
   if (has_zone && !is_word(text.substr(percent + 1), kLongestZone)) return false;
   return is_address(AF_INET6, text.substr(0, percent));
-}
-
-std::string_view trim(std::string_view text) {
-  constexpr std::string_view kBlank = " \t\r";
-  const std::size_t first = text.find_first_not_of(kBlank);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
 }
 
 /// Printable, and short.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/exit_code.h"
+#include "common/text/join_words.h"
 #include "launcher/plan/job_size.h"
 #include "launcher/plan/output/console_text.h"
 
@@ -66,8 +67,10 @@ std::optional<Refusal> compare_jobs(const Hello& hello,
     const std::string ours = value_of(own.job_keys, key);
     if (theirs == ours) continue;
     if (++differences > kMostDifferences) continue;
-    text += (text.empty() ? "" : "; ") + shown(key) + " is " + shown(theirs) + " on " + node +
-            " and " + (tells_ours ? shown(ours) : "something else") + " on " + zero;
+    add_word(text,
+             shown(key) + " is " + shown(theirs) + " on " + node + " and " +
+                 (tells_ours ? shown(ours) : "something else") + " on " + zero,
+             "; ");
   }
   if (differences == 0) return std::nullopt;
   if (differences > kMostDifferences) {
@@ -226,7 +229,7 @@ std::string NodeTable::who_is_missing() const {
   std::size_t named = 0;
   for (const NodeEntry& entry : entries_) {
     if (++named > kMostNames) continue;
-    here += (here.empty() ? "" : ", ") + name_node(entry.shown_node_rank(), entry.hello.host);
+    add_word(here, name_node(entry.shown_node_rank(), entry.hello.host));
   }
   if (named > kMostNames) here += ", ...";
   std::string missing;
@@ -241,7 +244,7 @@ std::string NodeTable::who_is_missing() const {
           return entry.hello.node_rank == rank;
         });
     if (is_here || ++named > kMostNames) continue;
-    missing += (missing.empty() ? "" : ", ") + ("node " + std::to_string(rank));
+    add_word(missing, "node " + std::to_string(rank));
   }
   if (named > kMostNames) missing += ", ...";
   const int wanted = own().min_nodes - present();

@@ -1,5 +1,6 @@
 #include "launcher/plan/round/report.h"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <array>
 #include <boost/json/array.hpp>
@@ -45,10 +46,7 @@ int shown_code(const ExitStatus& status) {
 }
 
 std::string milliseconds(std::chrono::nanoseconds time) {
-  std::array<char, 32> text{};
-  std::snprintf(
-      text.data(), text.size(), "%.1f ms", std::chrono::duration<double, std::milli>(time).count());
-  return text.data();
+  return fmt::format("{:.1f} ms", std::chrono::duration<double, std::milli>(time).count());
 }
 
 std::string what_happened(const WorkerReport& worker) {

@@ -3,26 +3,13 @@
 #include <algorithm>
 #include <charconv>
 
+#include "common/text/split.h"
+
 namespace ddp::launcher {
 namespace {
 
-/// What lies before each separator, and what is left behind the last one. Without a copy: the list
-/// of mounts is read by every start, and may be long.
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(separator), text.size());
-    parts.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return parts;
-}
-
 bool has_word(std::string_view list, std::string_view word) {
-  for (const std::string_view part : split(list, ',')) {
-    if (part == word) return true;
-  }
-  return false;
+  return std::ranges::count(split(list, ','), word) > 0;
 }
 
 /// The path behind "ID:CONTROLLERS:"; v2 is 0 and names none.

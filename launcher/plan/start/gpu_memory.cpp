@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/text/join_words.h"
 #include "launcher/plan/rank_name.h"
 
 namespace ddp::launcher {
@@ -14,8 +15,7 @@ GpuMemoryWait::Step GpuMemoryWait::take(const std::vector<GpuHolder>& holders, T
           return worker.pid == holder.pid;
         });
     if (found == former_.end()) continue;
-    names += (names.empty() ? "" : ", ") + name_rank(found->rank, holder.pid) + " on GPU " +
-             std::to_string(holder.gpu);
+    add_word(names, name_rank(found->rank, holder.pid) + " on GPU " + std::to_string(holder.gpu));
   }
   const auto waited = std::chrono::duration_cast<std::chrono::seconds>(now - begin_);
   const std::string seconds = std::to_string(waited.count()) + " s";

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
-#include <sstream>
-#include <string_view>
 
 #include "common/error.h"
 #include "common/job/job_keys.h"
 #include "common/text/parse_whole.h"
+#include "common/text/split.h"
 #include "launcher/plan/command_line/flags.h"
 #include "launcher/plan/command_line/split_arguments.h"
 #include "launcher/plan/endpoint_text.h"
@@ -17,17 +16,6 @@
 
 namespace ddp::launcher {
 namespace {
-
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, separator);) {
-    const std::size_t first = part.find_first_not_of(' ');
-    if (first == std::string::npos) continue;
-    parts.push_back(part.substr(first, part.find_last_not_of(' ') - first + 1));
-  }
-  return parts;
-}
 
 bool is_python_file(const std::string& program) {
   return program.ends_with(".py");
@@ -214,7 +202,7 @@ class Maker {
   /// torchrun's table of waiting times; what has no meaning here is accepted with a note.
   void take_conf() {
     const std::string key = "launch.rdzv_conf";
-    for (const std::string& part : split(job().maybe_text(key).value_or(""), ',')) {
+    for (const std::string& part : split_words(job().maybe_text(key).value_or(""))) {
       const std::size_t equals = part.find('=');
       if (equals == std::string::npos || equals == 0) {
         complain(key, part + ": not KEY=VALUE. Write --rdzv-conf KEY=VALUE,KEY=VALUE.");
@@ -224,12 +212,8 @@ class Maker {
     }
     spec_.last_call = job().duration("launch.last_call");
     if (last_call_conf_) spec_.last_call = *last_call_conf_;
-    if (!job().is_null("launch.join_timeout")) {
-      spec_.join_timeout = job().duration("launch.join_timeout");
-    }
-    if (!job().is_null("launch.replace_timeout")) {
-      spec_.replace_timeout = job().duration("launch.replace_timeout");
-    }
+    spec_.join_timeout = job().maybe_duration("launch.join_timeout").value_or(spec_.join_timeout);
+    spec_.replace_timeout = job().maybe_duration("launch.replace_timeout");
     const bool outlives_nodes = spec_.min_nodes < spec_.max_nodes || spec_.replace_timeout;
     const bool has_number = job().setting("launch.max_restarts").origin != "default";
     spec_.lost_nodes_are_free = outlives_nodes && !has_number;
@@ -263,7 +247,7 @@ class Maker {
 
   void take_signals() {
     spec_.stop_signal_names = job().text("launch.signals_to_handle");
-    for (const std::string& name : split(spec_.stop_signal_names, ',')) {
+    for (const std::string& name : split_words(spec_.stop_signal_names)) {
       const int signal = signal_number(name);
       if (signal == 0 || signal == signal_number("KILL") || signal == signal_number("STOP") ||
           signal == signal_number("CHLD")) {
@@ -283,13 +267,11 @@ class Maker {
     spec_.max_restarts = static_cast<int>(job().integer("launch.max_restarts"));
     spec_.grace = job().duration("launch.grace");
     spec_.died_within = job().duration("launch.died_within");
-    if (!job().is_null("launch.hang_timeout")) {
-      spec_.hang_timeout = job().duration("launch.hang_timeout");
-      if (*spec_.hang_timeout < kShortestHang) {
-        complain("launch.hang_timeout",
-                 "a worker cannot be told from a hanging one in less than 1s. "
-                 "Give more, or leave it out.");
-      }
+    spec_.hang_timeout = job().maybe_duration("launch.hang_timeout");
+    if (spec_.hang_timeout && *spec_.hang_timeout < kShortestHang) {
+      complain("launch.hang_timeout",
+               "a worker cannot be told from a hanging one in less than 1s. "
+               "Give more, or leave it out.");
     }
     spec_.virtual_local_rank = job().flag("launch.virtual_local_rank");
     const std::string& shown = job().text("launch.append_local_rank");
@@ -351,7 +333,7 @@ class Maker {
 
   void take_logs() {
     const std::string key_of_specs = "launch.logs_specs";
-    if (!job().is_null(key_of_specs) && job().text(key_of_specs) != "default") {
+    if (job().maybe_text(key_of_specs).value_or("default") != "default") {
       complain(key_of_specs,
                job().text(key_of_specs) +
                    ": Python plug-ins are not loaded here, only default is there. Leave it out; "
@@ -429,7 +411,7 @@ class Maker {
       return;
     }
     // Nothing is known of the devices, but the list must name one per worker all the same.
-    const std::size_t named = split(visible_devices(), ',').size();
+    const std::size_t named = split_words(visible_devices()).size();
     if (!spec_.virtual_local_rank || !is_set || spec_.nproc <= static_cast<int>(named)) return;
     problems_.push_back("--virtual-local-rank: " + std::to_string(spec_.nproc) +
                         " workers, but CUDA_VISIBLE_DEVICES=" + visible_devices() + " names " +

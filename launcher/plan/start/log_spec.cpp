@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/text/parse_whole.h"
+#include "common/text/split.h"
 
 namespace ddp::launcher {
 namespace {
@@ -11,17 +12,6 @@ constexpr unsigned kBoth = 3;
 
 unsigned bit_of(WorkerStream stream) {
   return stream == WorkerStream::output ? 1U : 2U;
-}
-
-/// All parts, empty ones too: a comma too many is to be seen.
-std::vector<std::string_view> split(std::string_view text) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    const std::size_t comma = text.find(',');
-    parts.push_back(text.substr(0, comma));
-    if (comma == std::string_view::npos) return parts;
-    text.remove_prefix(comma + 1);
-  }
 }
 
 /// "2" or "0-3".
@@ -109,7 +99,7 @@ class LogKeys {
       return std::vector<unsigned>(static_cast<std::size_t>(nproc_), *all);
     }
     std::vector<unsigned> by_rank(static_cast<std::size_t>(nproc_), 0U);
-    for (const std::string_view part : split(text)) {
+    for (const std::string_view part : split(text, ',')) {  // a comma too many is to be seen
       const std::size_t colon = std::min(part.find(':'), part.size());
       const auto ranks = read_ranks(part.substr(0, colon));
       const auto value = read_streams(part.substr(std::min(colon + 1, part.size())));
@@ -132,7 +122,7 @@ class LogKeys {
     if (!text) return chosen;
     std::string plain = *text;
     std::erase(plain, ' ');  // torchrun takes them here
-    for (const std::string_view part : split(plain)) {
+    for (const std::string_view part : split(plain, ',')) {
       const auto ranks = read_ranks(part);
       if (!ranks) {
         complain(key, "\"" + *text + "\": write local ranks, as 0,2-3.");

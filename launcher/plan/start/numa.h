@@ -3,7 +3,6 @@
 // of the CPU that touches it first, and those are bound (torchrun sets none either).
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>

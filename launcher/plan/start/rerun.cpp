@@ -1,9 +1,9 @@
 #include "launcher/plan/start/rerun.h"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cstdio>
 #include <string_view>
 
 #include "common/text/shell_quotes.h"
@@ -28,11 +28,8 @@ std::string quote_control(std::string_view word) {
     const std::size_t length = utf8_length(word);
     const std::string_view character = word.substr(0, std::max<std::size_t>(length, 1));
     if (length == 0 || is_control(character)) {
-      for (const char c : character) {
-        std::array<char, 8> code{};
-        std::snprintf(code.data(), code.size(), "\\%03o", static_cast<unsigned char>(c));
-        quoted += code.data();
-      }
+      for (const char c : character)
+        quoted += fmt::format("\\{:03o}", static_cast<unsigned char>(c));
     } else {
       if (character == "'" || character == "\\") quoted += '\\';
       quoted += character;

@@ -1,7 +1,5 @@
 #include "launcher/plan/web/live_page.h"
 
-#include <algorithm>
-
 #include "common/report/html.h"
 
 namespace ddp::launcher {

@@ -1,8 +1,8 @@
 #include "launcher/plan/web/page_parts.h"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "common/page/progress_page.h"
 #include "common/report/html.h"
@@ -16,23 +16,18 @@ constexpr double kMillisecond = 1e-3;
 constexpr std::size_t kLongestCell = 160;  // of a worker, as shown
 constexpr std::size_t kFewRanks = 32;      // have more than one line each
 
-std::string number(const char* format, double value) {
-  std::array<char, 32> text{};
-  (void)std::snprintf(text.data(), text.size(), format, value);
-  return text.data();
-}
-
 std::string step_time(double seconds) {
-  return seconds < 1 ? number("%.3g ms", seconds / kMillisecond) : number("%.3g s", seconds);
+  return seconds < 1 ? fmt::format("{:.3g} ms", seconds / kMillisecond)
+                     : fmt::format("{:.3g} s", seconds);
 }
 
 /// As it is read: 0.25, 318.5, 12 345.
 std::string rate_text(double rate) {
-  return rate < 1000 ? number("%.4g", rate) : grouped(std::llround(std::min(rate, 1e15)));
+  return rate < 1000 ? fmt::format("{:.4g}", rate) : grouped(std::llround(std::min(rate, 1e15)));
 }
 
 std::string percent(double share) {
-  return number("%.0f %%", 100 * share);
+  return fmt::format("{:.0f} %", 100 * share);
 }
 
 std::string tile(std::string_view name, const std::string& value) {

@@ -1,5 +1,6 @@
 #include "launcher/plan/web/prometheus.h"
 
+#include <fmt/format.h>
 #include <cmath>
 #include <functional>
 #include <optional>
@@ -29,23 +30,20 @@ std::string label(std::string_view name, std::string_view value) {
   return text + "\"";
 }
 
-void head(std::string& text, std::string_view name, std::string_view type, std::string_view help) {
-  text += "# HELP " + std::string(name) + " " + std::string(help) + "\n";
-  text += "# TYPE " + std::string(name) + " " + std::string(type) + "\n";
+/// What only grows is a counter, and is called so.
+void head(std::string& text, std::string_view name, std::string_view help) {
+  const char* const type = name.ends_with("_total") ? "counter" : "gauge";
+  text += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", name, help, type);
 }
 
 void line(std::string& text, std::string_view name, const std::string& labels, double value) {
-  text += std::string(name) + (labels.empty() ? "" : "{" + labels + "}") + " " + value_text(value) +
-          "\n";
+  text += fmt::format("{}{{{}}} {}\n", name, labels, value_text(value));
 }
 
-void single(std::string& text,
-            std::string_view name,
-            std::string_view type,
-            std::string_view help,
-            double value) {
-  head(text, name, type, help);
-  line(text, name, "", value);
+template <typename Number>
+void single(std::string& text, std::string_view name, std::string_view help, Number value) {
+  head(text, name, help);
+  text += fmt::format("{} {}\n", name, value_text(static_cast<double>(value)));
 }
 
 /// A family with one line for each rank that has a value.
@@ -104,64 +102,49 @@ const std::vector<RankFamily>& families() {
 
 void append_training(std::string& text, const JobView::Rank& rank) {
   const WorkerSample& sample = rank.sample;
-  const auto real = [](std::int64_t value) { return static_cast<double>(value); };
-  single(text, "ddp_epoch", "gauge", "Epoch of the lowest rank that runs.", real(sample.epoch));
-  single(text,
-         "ddp_step",
-         "gauge",
-         "Optimizer steps of the lowest rank that runs.",
-         real(sample.step));
-  single(text, "ddp_steps_planned", "gauge", "Steps of the run.", real(sample.steps_total));
-  single(text,
-         "ddp_samples_total",
-         "counter",
-         "Samples that the job has trained on.",
-         real(sample.samples));
-  if (sample.loss) single(text, "ddp_loss", "gauge", "Training loss.", *sample.loss);
-  if (!std::isnan(sample.accuracy)) {
-    single(text,
-           "ddp_accuracy",
-           "gauge",
-           "Share of right answers in the newest evaluation.",
-           sample.accuracy);
-  }
-  if (sample.lr) single(text, "ddp_learning_rate", "gauge", "Learning rate.", *sample.lr);
+  single(text, "ddp_epoch", "Epoch of the lowest rank that runs.", sample.epoch);
+  single(text, "ddp_step", "Optimizer steps of the lowest rank that runs.", sample.step);
+  single(text, "ddp_steps_planned", "Steps of the run.", sample.steps_total);
+  single(text, "ddp_samples_total", "Samples that the job has trained on.", sample.samples);
+  if (sample.loss) single(text, "ddp_loss", "Training loss.", *sample.loss);
+  if (!std::isnan(sample.accuracy))
+    single(
+        text, "ddp_accuracy", "Share of right answers in the newest evaluation.", sample.accuracy);
+  if (sample.lr) single(text, "ddp_learning_rate", "Learning rate.", *sample.lr);
   single(text,
          "ddp_checkpoint_step",
-         "gauge",
          "Step of the newest checkpoint; -1: none yet.",
-         real(sample.checkpoint_step));
+         sample.checkpoint_step);
 }
 
 }  // namespace
 
 std::string prometheus_text(const JobView& job) {
   std::string text;
-  head(text, "ddp_job_info", "gauge", "The job; always 1.");
+  head(text, "ddp_job_info", "The job; always 1.");
   line(text,
        "ddp_job_info",
        label("run", job.run_id) + "," + label("rdzv_id", job.user_run_id) + "," +
            label("program", job.program) + "," + label("host", job.host),
        1);
-  head(text, "ddp_job_state", "gauge", "1 for the state that the job is in.");
+  head(text, "ddp_job_state", "1 for the state that the job is in.");
   using enum JobView::Shown;
   for (const JobView::Shown state : {waiting, running, stopping, over})
     line(text, "ddp_job_state", label("state", to_text(state)), job.state == state ? 1 : 0);
-  single(text, "ddp_uptime_seconds", "gauge", "Since the job began.", job.uptime);
-  single(text, "ddp_round", "gauge", "Number of the round, from 0.", job.round);
-  single(text, "ddp_max_restarts", "gauge", "Rounds after the first.", job.max_restarts);
-  single(text, "ddp_world_size", "gauge", "Ranks of the round.", job.world_size);
-  single(text, "ddp_nodes", "gauge", "Nodes of the round.", static_cast<double>(job.nodes.size()));
+  single(text, "ddp_uptime_seconds", "Since the job began.", job.uptime);
+  single(text, "ddp_round", "Number of the round, from 0.", job.round);
+  single(text, "ddp_max_restarts", "Rounds after the first.", job.max_restarts);
+  single(text, "ddp_world_size", "Ranks of the round.", job.world_size);
+  single(text, "ddp_nodes", "Nodes of the round.", job.nodes.size());
   if (const JobView::Rank* const rank = first_with_page(job)) append_training(text, *rank);
   if (job.samples_per_second) {
     single(text,
            "ddp_samples_per_second",
-           "gauge",
            "Throughput over the last ten seconds.",
            *job.samples_per_second);
   }
   for (const RankFamily& family : families()) {
-    head(text, family.name, family.name.ends_with("_total") ? "counter" : "gauge", family.help);
+    head(text, family.name, family.name.ends_with("_total") ? "counter" : family.help);
     for (const JobView::Rank& rank : job.ranks) {
       const std::optional<double> value = family.value(rank);
       if (!value) continue;
@@ -170,7 +153,7 @@ std::string prometheus_text(const JobView& job) {
       line(text, family.name, labels, *value);
     }
   }
-  head(text, "ddp_rank_phase", "gauge", "1 for the phase that the rank is in.");
+  head(text, "ddp_rank_phase", "1 for the phase that the rank is in.");
   for (const JobView::Rank& rank : job.ranks) {
     if (!rank.sample.has_page) continue;
     line(text,

@@ -1,6 +1,6 @@
 #include "launcher/plan/web/web_request.h"
 
-#include <arpa/inet.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,6 @@
 #include "launcher/plan/wire/store_joins.h"
 
-#include <algorithm>
-
+#include "common/text/join_words.h"
 #include "launcher/plan/rank_name.h"
 
 namespace ddp::launcher {
@@ -19,7 +18,7 @@ std::optional<std::string> who_is_missing(std::span<const WorkerState> ranks, in
     if (rank.joined_store) ++joined;
     if (rank.joined_store || rank.ended) continue;  // who has left is another question
     if (++missing > kNamed) continue;
-    names += (names.empty() ? "" : ", ") + name_rank(rank.rank, rank.pid);
+    add_word(names, name_rank(rank.rank, rank.pid));
   }
   if (joined == 0 || missing <= unknown_clients) return {};
   if (missing > kNamed) names += " and " + std::to_string(missing - kNamed) + " more";

@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
+#include "common/node/identity.h"
 #include "common/version.h"
 #include "launcher/net/peer_check.h"
 #include "launcher/os/inbox.h"
 #include "launcher/os/interfaces.h"
 #include "launcher/os/node_health.h"
-#include "launcher/os/resources.h"
 
 namespace ddp::launcher {
 namespace {
