@@ -8,6 +8,7 @@
 #include "common/report/html.h"
 #include "common/report/svg_chart.h"
 #include "common/text/one_line.h"
+#include "common/text/text_table.h"
 
 namespace ddp {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 constexpr std::size_t kLongestCell = 60;  // of a terminal's table, in bytes
 const std::string kUnknown = "?";
 
-using Row = std::vector<std::string>;
+using Row = TextRow;
 
 /// What stands in the row of a run; both tables are made of it.
 Row cells_of(const RunRecord& run, bool is_best) {
@@ -61,31 +62,12 @@ std::vector<Row> rows_of(std::span<const RunRecord> runs) {
   return rows;
 }
 
-/// Characters, not bytes: what continues one is not counted.
-std::size_t width_of(const std::string& text) {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80; }));
-}
-
-std::string text_table(std::vector<Row> rows) {
-  std::vector<std::size_t> widths;
+std::string shortened_table(std::vector<Row> rows) {
   for (Row& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      row[i] = one_line(row[i], kLongestCell);
-      widths[i] = std::max(widths[i], width_of(row[i]));
-    }
+    for (std::string& cell : row)
+      cell = one_line(cell, kLongestCell);
   }
-  std::string text;
-  for (const Row& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      line += row[i];
-      if (i + 1 < row.size()) line += std::string(widths[i] - width_of(row[i]) + 2, ' ');
-    }
-    text += line + "\n";
-  }
-  return text;
+  return text_table(rows);
 }
 
 Row names_of(std::span<const RunRecord> runs) {
@@ -176,7 +158,7 @@ std::optional<std::size_t> best_run(std::span<const RunRecord> runs) {
 std::string comparison_text(std::span<const RunRecord> runs) {
   std::vector<Row> rows = rows_of(runs);
   rows.insert(rows.begin(), heads());
-  std::string text = text_table(std::move(rows));
+  std::string text = shortened_table(std::move(rows));
   const std::vector<DifferingKey> keys = differing_keys(runs);
   const Row unknown = unknown_jobs(runs);
   for (const std::string& line : unknown)
@@ -190,7 +172,7 @@ std::string comparison_text(std::span<const RunRecord> runs) {
     row.insert(row.end(), key.values.begin(), key.values.end());
     table.push_back(std::move(row));
   }
-  return text + "\n" + text_table(std::move(table));
+  return text + "\n" + shortened_table(std::move(table));
 }
 
 std::string comparison_page(std::span<const RunRecord> runs) {

@@ -4,37 +4,12 @@
 #include <vector>
 
 #include "common/text/join_words.h"
+#include "common/text/text_table.h"
 #include "common/text/units.h"
 #include "launcher/plan/doctor/health_text.h"
 
 namespace ddp::launcher {
 namespace {
-
-/// Columns as wide as their widest cell, two blanks between them.
-class Table {
- public:
-  explicit Table(std::vector<std::string> head) { rows_.push_back(std::move(head)); }
-  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
-
-  [[nodiscard]] std::string text() const {
-    std::vector<std::size_t> widths(rows_.front().size());
-    for (const auto& row : rows_) {
-      for (std::size_t i = 0; i < row.size(); ++i)
-        widths[i] = std::max(widths[i], row[i].size());
-    }
-    std::string text;
-    for (const auto& row : rows_) {
-      std::string line;
-      for (std::size_t i = 0; i < row.size(); ++i)
-        line += row[i] + std::string(widths[i] - row[i].size() + 2, ' ');
-      text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-    }
-    return text;
-  }
-
- private:
-  std::vector<std::vector<std::string>> rows_;
-};
 
 /// Of that node against node 0's, by node 0's look at it.
 std::string clock_of(int node_rank, std::span<const NodeChecks> checks) {
@@ -52,40 +27,40 @@ std::string clock_of(int node_rank, std::span<const NodeChecks> checks) {
 }  // namespace
 
 std::string health_table(std::span<const NodeHealth> nodes) {
-  Table table({"node",
-               "host",
-               "ddp-launch",
-               "kernel",
-               "machine",
-               "CPUs",
-               "memory",
-               "/dev/shm",
-               "open files",
-               "processes",
-               "locked",
-               "GPUs",
-               "driver"});
+  std::vector<TextRow> rows{{"node",
+                             "host",
+                             "ddp-launch",
+                             "kernel",
+                             "machine",
+                             "CPUs",
+                             "memory",
+                             "/dev/shm",
+                             "open files",
+                             "processes",
+                             "locked",
+                             "GPUs",
+                             "driver"}};
   for (const NodeHealth& node : nodes) {
-    table.add({std::to_string(node.node_rank),
-               node.host,
-               node.version,
-               node.kernel,
-               node.machine,
-               std::to_string(node.cpus),
-               bytes_text(node.memory_bytes),
-               bytes_text(node.shared_bytes),
-               limit_text(node.open_files) + " of " + limit_text(node.most_open_files),
-               limit_text(node.processes),
-               bytes_text(node.locked_bytes),
-               gpu_text(node),
-               node.driver.empty() ? "none" : node.driver});
+    rows.push_back({std::to_string(node.node_rank),
+                    node.host,
+                    node.version,
+                    node.kernel,
+                    node.machine,
+                    std::to_string(node.cpus),
+                    bytes_text(node.memory_bytes),
+                    bytes_text(node.shared_bytes),
+                    limit_text(node.open_files) + " of " + limit_text(node.most_open_files),
+                    limit_text(node.processes),
+                    bytes_text(node.locked_bytes),
+                    gpu_text(node),
+                    node.driver.empty() ? "none" : node.driver});
   }
-  return table.text();
+  return text_table(rows);
 }
 
 std::string network_table(std::span<const NodeHealth> nodes, std::span<const NodeChecks> checks) {
-  Table table(
-      {"node", "address", "interfaces", "reaches", "round trip", "clock", "to the next node"});
+  std::vector<TextRow> rows{
+      {"node", "address", "interfaces", "reaches", "round trip", "clock", "to the next node"}};
   for (const NodeChecks& check : checks) {
     const NodeHealth* const node = find_node(nodes, check.node_rank);
     if (node == nullptr) continue;
@@ -98,15 +73,15 @@ std::string network_table(std::span<const NodeHealth> nodes, std::span<const Nod
       slowest = std::max(slowest, peer.round_trip);
       rate = std::max(rate, peer.bytes_per_second);
     }
-    table.add({std::to_string(check.node_rank),
-               node->address,
-               join_words(node->interfaces),
-               std::to_string(reached) + " of " + std::to_string(check.peers.size()),
-               reached > 0 ? time_text(slowest) : "-",
-               clock_of(check.node_rank, checks),
-               rate > 0 ? rate_text(rate) : "-"});
+    rows.push_back({std::to_string(check.node_rank),
+                    node->address,
+                    join_words(node->interfaces),
+                    std::to_string(reached) + " of " + std::to_string(check.peers.size()),
+                    reached > 0 ? time_text(slowest) : "-",
+                    clock_of(check.node_rank, checks),
+                    rate > 0 ? rate_text(rate) : "-"});
   }
-  return table.text() + "round trip: the longest; clock: against node 0; to the next node: " +
+  return text_table(rows) + "round trip: the longest; clock: against node 0; to the next node: " +
          format_bytes(kDoctorBytes) +
          " by TCP from each node to its next one, all at once, as in the ring of an all-reduce\n";
 }
