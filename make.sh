@@ -747,7 +747,7 @@ case "$command" in
     build_tests
     result=0
     run_tests release || result=1
-    [[ -z "$*" ]] || python3 -B tests/times.py build/release/tests.xml
+    [[ -z "$*" ]] || python3 -B tests/times.py build/release
     exit "$result"
     ;;
   test-slurm) test_slurm ;;

@@ -1,23 +1,31 @@
 """What a run of the tests took: by label, and each test from the slowest on until nine tenths of the time are named.
 
-times.py RESULTS.xml; seconds are each test's own, while others ran beside it.
+times.py BUILD_DIRECTORY; seconds are each test's own, while others ran beside it.
 """
 
 import collections
+import json
 import pathlib
+import subprocess
 import sys
 import xml.etree.ElementTree as xml
 
 
-def label(case) -> str:
-    for entry in case.iter("property"):
-        if entry.get("name") == "cmake_labels":
-            return entry.get("value").split(";")[0]
-    return "none"
+def labels(directory: pathlib.Path) -> dict:
+    """The first label of each test, by its name."""
+    shown = subprocess.run(["ctest", "--test-dir", directory, "--show-only=json-v1"], capture_output=True, check=True).stdout
+    found = {}
+    for test in json.loads(shown)["tests"]:
+        values = [entry["value"] for entry in test["properties"] if entry["name"] == "LABELS"]
+        found[test["name"]] = values[0][0] if values else "none"
+    return found
 
 
 def main() -> None:
-    cases = [(float(case.get("time")), label(case), case.get("name")) for case in xml.parse(pathlib.Path(sys.argv[1])).iter("testcase")]
+    directory = pathlib.Path(sys.argv[1])
+    label = labels(directory)
+    results = xml.parse(directory / "tests.xml").iter("testcase")
+    cases = [(float(case.get("time")), label.get(case.get("name"), "none"), case.get("name")) for case in results]
     whole = sum(seconds for seconds, _, _ in cases)
     by_label = collections.defaultdict(list)
     for seconds, kind, _ in cases:
