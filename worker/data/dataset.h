@@ -1,4 +1,4 @@
-// Image sets in memory as plain bytes: what every loader makes and the trainer takes.
+// An image set held in memory as plain bytes, and the request by which a job names a data set.
 #pragma once
 
 #include <cstdint>

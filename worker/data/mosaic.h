@@ -1,4 +1,5 @@
-// mosaic: four images around a point. See worker/data/augment.h for its arguments.
+// The augmentation `mosaic` joins four images around a point. See worker/data/augment.h for its
+// arguments.
 #pragma once
 
 #include <array>

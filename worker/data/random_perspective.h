@@ -1,5 +1,5 @@
-// random-perspective: an image turned, scaled, sheared, shifted and tilted at once, in the size
-// that a detector takes. See worker/data/augment.h for its arguments.
+// The augmentation `random-perspective` turns, scales, shears, shifts and tilts an image at once,
+// to the size that a detector takes. See worker/data/augment.h for its arguments.
 #pragma once
 
 #include "worker/data/augment.h"

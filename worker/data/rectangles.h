@@ -1,5 +1,5 @@
-// Evaluation without the grey that makes an image a square: each image has a rectangle of its own
-// shape, and a batch holds images of one rectangle.
+// Evaluation without letterbox padding: each image keeps a rectangle of its own shape, and a batch
+// holds images of one rectangle.
 // Promises: the rectangle of an image depends on its size alone, not on the number of ranks, nor on
 // what it shares a batch with; so an evaluation is the same for any number of ranks.
 #pragma once

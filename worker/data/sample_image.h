@@ -1,5 +1,5 @@
-// The image of a sample, and its boxes, as the room of images takes them. What is done to it is
-// there in the sample once this ends.
+// A sample's image and boxes in the types of worker/image. What is done to them is in the sample
+// once this ends.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,6 @@
-// What an evaluation judges found objects by: all that the labels of an image tell, in pixels of
-// its file, as the areas of objects are told in them. It stands in targets of its own, behind the
-// boxes (target 0), which have no crowds and move with the image.
+// The ground truth of one image for an evaluation: boxes, areas and crowds, in pixels of its file.
+// It stands in targets of its own, behind the boxes (target 0), which have no crowds and move with
+// the image.
 #pragma once
 
 #include <cstddef>

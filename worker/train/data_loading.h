@@ -1,4 +1,4 @@
-// The data of a job on every rank: once per node in memory, and a problem said once.
+// Loads the data of a job on every rank: once per node in memory, and a problem is reported once.
 #pragma once
 
 #include <memory>

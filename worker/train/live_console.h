@@ -1,5 +1,5 @@
-// How the run goes, in one line, where no launcher of ours shows it: the last line of a terminal,
-// rewritten in place, with all that is printed above it; elsewhere a line of its own each 30 s.
+// The live line of a run that no launcher of ours shows: the last line of a terminal, rewritten in
+// place, with all that is printed above it; elsewhere a line of its own each 30 s.
 // Promises: what is written to std::cout and std::cerr comes out whole and in order, at once; where
 // there is no line to show, nothing stands in its way. Trap: what others write to the terminal by
 // themselves (printf, a child) begins at the line's start and may leave its end behind it.

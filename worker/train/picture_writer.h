@@ -1,6 +1,5 @@
 // Draws pictures and writes them into the run directory as PNG files, and results for people as
-// text, by a thread of its own: a
-// checkpoint's writer would be late by them, and training has better things to do.
+// text, on a thread of its own, so that neither training nor checkpoints wait.
 // Promises: a file is whole or not there; of a name the newest picture alone waits, so what waits
 // is bounded; what cannot be drawn or written is one warning, and the run goes on.
 #pragma once

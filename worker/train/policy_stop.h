@@ -1,7 +1,6 @@
-// Ends of a run that the ranks agree on, by its own numbers or as rank 0 cannot save: rank 0 says
-// why, every rank writes it into its error file, and all leave with the same code. By numbers,
-// which of them is seen to leave first, and is named by the launcher, is chance: so each has the
-// reason.
+// Ends of a run that all ranks agree on: bad numbers, or rank 0 cannot save. Rank 0 says why, every
+// rank writes the reason into its error file, and all leave with the same code. Which rank is seen
+// to leave first, and is named by the launcher, is chance: so each has the reason.
 #pragma once
 
 #include <cstdint>

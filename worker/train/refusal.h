@@ -1,6 +1,6 @@
-// What every rank finds wrong once they have met, before a training begins or in it, or one of them
-// alone, is said once: by the first rank that has found it. The others are silent. Under a launcher
-// they end as its victims, after it; without one all end by the same code, once all have spoken.
+// An error that ranks find after they have met is reported once, by the first rank that has found
+// it, whether all of them find it or one alone. The others are silent. Under a launcher they end as
+// its victims, after it; without one all end by the same code, once all have spoken.
 #pragma once
 
 #include <string>

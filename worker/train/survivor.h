@@ -1,7 +1,6 @@
-// A rank that has lost a peer and goes on in the next round of its job with all that it holds
-// (launch.restart: failed), while anyone who is gone is started again. Every rank holds the whole
-// state, so one that is left is enough: it is read from memory, not from the disk, and no step is
-// done twice.
+// A rank that outlives a lost peer and goes on in the next round without a restart (launch.restart:
+// failed), while the ranks that are gone are started again. Every rank holds the whole state, so
+// one that is left is enough: it is read from memory, not from the disk, and no step is done twice.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// The training page: the one loop, read from top to bottom. What a step, a vote, an evaluation, a
-// save and a record are is told in their own files.
+// The training loop: epochs, steps, evaluations and saves, in their order. What each of them is
+// stands in a file of its own.
 #pragma once
 
 #include <atomic>

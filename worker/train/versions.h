@@ -1,4 +1,4 @@
-// The release that was compiled against, and the one that runs.
+// Refuses a LibTorch of another release than the one that was compiled against; tells both.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
-// How another node's steady clock stands to ours, estimated from heartbeats that carry the time of
-// the heartbeat they answer; and by which clock a round's times on a node are told: which of two
-// failures on two nodes came first depends on it. Pure.
+// Estimates the offset of another node's steady clock from heartbeats, which carry the time of the
+// heartbeat they answer, so that failures on two nodes can be put in order. It also decides by
+// which clock a round's times on a node are told. Pure.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,5 @@
-// What a program's last words mean for how it was started. Pure.
+// Hints from a failed program's last lines: a wrong argument, another Python, a missing library.
+// Pure.
 #pragma once
 
 #include <optional>

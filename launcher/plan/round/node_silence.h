@@ -1,4 +1,4 @@
-// When a node that says nothing is lost, and when that is worth a line. Pure.
+// When a silent node is lost, and when its silence is printed. Pure.
 //
 //   silent for         what
 //   > kQuiet           said once the node is heard again

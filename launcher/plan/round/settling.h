@@ -1,4 +1,5 @@
-// How long the end of a round waits for workers that may survive it (`--restart failed`). Pure:
+// How long the end of a round waits for surviving workers to be ready for the next (`--restart
+// failed`). Pure:
 // run/worker_group keeps those that wait for the next round, and tells of what comes meanwhile.
 //
 //   what comes                               then

@@ -1,5 +1,5 @@
-// What a node kills at the end of a round of what its workers have left behind, and when that is
-// done. Pure: run/worker_group looks for it and sends the signals.
+// Which leftover processes a node kills after a round, and when that is done. Pure:
+// run/worker_group looks for it and sends the signals.
 //
 //   what lives on                        marked as this agent's   adopted orphans   done when there
 //                                        (DDP_AGENT_ID)                             is no

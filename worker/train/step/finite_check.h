@@ -1,8 +1,7 @@
-// Of `train.non_finite: skip`: whether the gradients of a step are finite, and how many steps were
-// left out because they were not. All of it lives on the device; only the calls that show numbers
-// wait for it.
-// Gradients are the same on every rank after the all-reduce, so all find the same without a
-// collective of their own.
+// Checks gradients for infinite values and NaN, and counts skipped steps (`train.non_finite:
+// skip`). All of it lives on the device; only the calls that show numbers wait for it. Gradients
+// are the same on every rank after the all-reduce, so all find the same without a collective of
+// their own.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,4 @@
-// One pass of a batch through the task, in the numbers of the job's precision.
+// The forward pass of a batch through the task, in the job's precision.
 #pragma once
 
 #include <c10/util/Exception.h>
