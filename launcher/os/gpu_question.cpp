@@ -76,7 +76,8 @@ asio::awaitable<std::vector<GpuHolder>> GpuQuestion::answer() {
   }
   timer.cancel();
   std::vector<GpuHolder> holders(bytes.size() / sizeof(GpuHolder));
-  std::memcpy(holders.data(), bytes.data(), holders.size() * sizeof(GpuHolder));
+  if (!holders.empty())
+    std::memcpy(holders.data(), bytes.data(), holders.size() * sizeof(GpuHolder));
   co_return holders;
 }
 

@@ -122,7 +122,10 @@ class World {
   };
 
   int pick(int from, int to) { return std::uniform_int_distribution<int>(from, to)(random_); }
-  nanoseconds some_ms(int from, int to) { return nanoseconds(pick(from * 1000000, to * 1000000)); }
+  nanoseconds some_ms(std::int64_t from, std::int64_t to) {
+    return nanoseconds(
+        std::uniform_int_distribution<std::int64_t>(from * 1'000'000, to * 1'000'000)(random_));
+  }
   void at(nanoseconds time, std::function<void()> act) {
     events_.push(Happening{time, command_++, std::move(act)});
   }
