@@ -58,18 +58,18 @@ std::optional<Peer> StoreAccess::identify(const tcp::socket& socket) {
     peer.source = source_of(peer.address);
     return peer;
   }
-  const PeerUsers::Look probe = users_.probe(remote, own);
+  const PeerUsers::Look seen = users_.probe(remote, own);
   // Its process has closed the socket or is gone: there is nobody to serve.
-  if (probe.can_tell && !probe.user) return std::nullopt;
-  if (!probe.can_tell && !std::exchange(warned_no_peer_user_, true)) {
+  if (seen.can_tell && !seen.user) return std::nullopt;
+  if (!seen.can_tell && !std::exchange(warned_no_peer_user_, true)) {
     notice_(
         "this system does not tell whose a connection is (neither sock_diag nor /proc/net/tcp): "
         "every user of this node can use this job's store.");
   }
-  peer.user = probe.user;
-  peer.source = "user " + (probe.user ? std::to_string(*probe.user) : "unknown");
+  peer.user = seen.user;
+  peer.source = "user " + (seen.user ? std::to_string(*seen.user) : "unknown");
   // The first worker that runs as somebody else; the next ones are known then.
-  if (may_change(peer) && Clock::now() >= next_probe_) this->probe();
+  if (may_change(peer) && Clock::now() >= next_probe_) probe();
   return peer;
 }
 

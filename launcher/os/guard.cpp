@@ -49,7 +49,7 @@ constexpr std::chrono::milliseconds kRemoveTime(500);
 
 /// Its text follows it. Both together are smaller than PIPE_BUF, so they are written whole.
 struct Message {
-  char kind = 0;  // kAgentId, kScratch, kCgroup, kWatch, kDaemon, kForget, kLease, kFarewell
+  char kind = 0;  // kAgentId, kScratch, kCgroup, kWatch, kDaemon, kForget, kLease, kDisarm
   Session session;
   std::int64_t lease_end = 0;
   std::size_t text_bytes = 0;  // at most kTextBytes
@@ -61,7 +61,7 @@ constexpr char kWatch = 'w';
 constexpr char kDaemon = 'd';
 constexpr char kForget = 'f';
 constexpr char kLease = 'l';
-constexpr char kFarewell = 'b';
+constexpr char kDisarm = 'b';
 
 /// What the agent has told.
 struct Guarded {
@@ -341,7 +341,7 @@ bool Guard::is_lease_over() const {
 }
 
 void Guard::disarm() {
-  send(kFarewell, {}, "");
+  send(kDisarm, {}, "");
 }
 
 void Guard::send(char kind, const Session& session, const std::string& text) const {

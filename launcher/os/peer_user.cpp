@@ -174,11 +174,11 @@ PeerUsers::Look PeerUsers::probe(const tcp::endpoint& peer, const tcp::endpoint&
       return probe(peer, own);
     }
   }
-  Look probe;
-  probe.can_tell = netlink_ || answer != Answer::failed;
+  Look seen;
+  seen.can_tell = netlink_ || answer != Answer::failed;
   // Inode 0: the process has closed it or is gone, and what is left is the kernel's.
-  if (answer == Answer::found && found.inode != 0) probe.user = found.user;
-  return probe;
+  if (answer == Answer::found && found.inode != 0) seen.user = found.user;
+  return seen;
 }
 
 std::string describe_user(uid_t user) {

@@ -75,9 +75,12 @@ bool holds_one(const fs::path& process, const std::set<std::string>& links) {
 
 // The kernel is asked, not the list of interfaces: all of 127.0.0.0/8 is there with any of it.
 std::string loopback_address() {
-  const bool has_v4 = try_to_bind({asio::ip::address_v4::loopback(), 0}) >= 0;
-  const bool has_v6 = has_v4 || try_to_bind({asio::ip::address_v6::loopback(), 0}) >= 0;
-  return !has_v4 && has_v6 ? "::1" : "127.0.0.1";
+  const auto is_there = [](const asio::ip::address& address) {
+    return try_to_bind({address, 0}) >= 0;
+  };
+  const bool is_v6_alone =
+      !is_there(asio::ip::address_v4::loopback()) && is_there(asio::ip::address_v6::loopback());
+  return is_v6_alone ? "::1" : "127.0.0.1";
 }
 
 int free_port() {
