@@ -27,14 +27,14 @@
 #include "worker/train/failure/last_words.h"
 #include "worker/train/failure/stacks.h"
 #include "worker/train/failure/uncaught.h"
-#include "worker/train/live_console.h"
+#include "worker/train/live_line_console.h"
 #include "worker/train/refusal.h"
-#include "worker/train/training.h"
+#include "worker/train/run_training.h"
+#include "worker/train/torch_version.h"
 #include "worker/train/verbs/export.h"
 #include "worker/train/verbs/inspect.h"
 #include "worker/train/verbs/predict.h"
 #include "worker/train/verbs/preview.h"
-#include "worker/train/versions.h"
 
 namespace ddp::worker {
 namespace {

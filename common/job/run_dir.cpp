@@ -40,7 +40,7 @@ constexpr int kMaxRuns = 1000000;
 constexpr const char* kLockName = ".lock";
 constexpr const char* kJobName = "job.yaml";
 constexpr const char* kResultName = "result.json";
-constexpr const char* kBatchName = "batch.json";  // worker/train/training's
+constexpr const char* kBatchName = "batch.json";  // worker/train/run_training's
 constexpr const char* kResume = "checkpoint.resume";
 // What a continued run reads or adds to: every run, and one of ddp-worker.
 constexpr std::array<const char*, 4> kRecords{kLockName, kJobName, kResultName, "logs"};

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "launcher/os/resources.h"
-#include "launcher/plan/wire/store_protocol.h"
+#include "launcher/plan/store/store_protocol.h"
 
 namespace ddp::launcher {
 namespace {

@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "launcher/os/asio.h"
-#include "launcher/plan/wire/key_space.h"
-#include "launcher/plan/wire/store_protocol.h"
+#include "launcher/plan/store/key_space.h"
+#include "launcher/plan/store/store_protocol.h"
 
 namespace ddp::launcher {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/error.h"
-#include "launcher/plan/round/report.h"
+#include "launcher/plan/round/job_report.h"
 #include "launcher/run/job_view.h"
 
 namespace ddp::launcher {

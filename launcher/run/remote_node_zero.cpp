@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "common/node/identity.h"
+#include "launcher/plan/round/job_report.h"
 #include "launcher/plan/round/node_table.h"
-#include "launcher/plan/round/report.h"
 #include "launcher/plan/wire/message_codec.h"
 
 namespace ddp::launcher {
@@ -58,11 +58,11 @@ EndJob RemoteNodeZero::note_agent_failed(const std::string& failure, int exit_co
   return describe_own_end(exit_code, failure);
 }
 
-/// Asks plan/round/lone_end whether this node must end its part without node 0, and does so.
+/// Asks plan/round/node_zero_lost whether this node must end its part without node 0, and does so.
 void RemoteNodeZero::end_alone_if_needed(bool is_fenced) {
   if (commands_.end_job()) return;
   const Clock::time_point now = Clock::now();
-  LoneFacts facts;
+  NodeZeroFacts facts;
   facts.name = name_node(0, host_);
   facts.host = host_ + ", " + link_->peer_address();
   facts.why_slept = why_slept_();
@@ -72,7 +72,7 @@ void RemoteNodeZero::end_alone_if_needed(bool is_fenced) {
   facts.is_fenced = is_fenced;
   facts.is_stop_unanswered = commands_.is_stop_unanswered(now);
   facts.requested_signal = commands_.requested_signal();
-  std::optional<LoneEnd> end = end_without_node_zero(facts, spec_.grace);
+  std::optional<EndWithoutNodeZero> end = end_without_node_zero(facts, spec_.grace);
   if (!end) return;
   link_->close();  // first, so that nothing is obeyed that node 0 still sends
   end->command.round = commands_.round();
@@ -80,7 +80,7 @@ void RemoteNodeZero::end_alone_if_needed(bool is_fenced) {
   // A stop that is under way stays what it is: its line has been said, this one has not.
   if (end->lost && before && !before->what.empty()) console_.error(end->command.what);
   const EndJob end_job =
-      describe_lone_end(*end, before, commands_.world_size(), spec_, host_name());
+      describe_end_without_node_zero(*end, before, commands_.world_size(), spec_, host_name());
   // As if node 0 had given these commands; it is not heard any more. First the round's end, so that
   // it is ended for this reason, not as one that the job's end has cut short.
   take_command_(end->command);

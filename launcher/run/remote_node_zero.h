@@ -1,6 +1,6 @@
 // Node 0 on another node: its agent, over the control link. When it is lost, or does not listen,
-// plan/round/lone_end says how this node ends its part of the job, and this gives the commands for
-// it, as if node 0 had.
+// plan/round/node_zero_lost says how this node ends its part of the job, and this gives the
+// commands for it, as if node 0 had.
 #pragma once
 
 #include <memory>

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "launcher/os/port.h"
-#include "launcher/plan/wire/store_joins.h"
+#include "launcher/plan/store/store_joins.h"
 
 namespace ddp::launcher {
 StoreHost::StoreHost(asio::io_context& io,

@@ -7,9 +7,9 @@
 #include "common/page/survivor_page.h"
 #include "launcher/os/descendants.h"
 #include "launcher/plan/rank_name.h"
-#include "launcher/plan/round/drain.h"
-#include "launcher/plan/round/settling.h"
-#include "launcher/plan/round/sweep.h"
+#include "launcher/plan/round/leftover_kill.h"
+#include "launcher/plan/round/output_drain.h"
+#include "launcher/plan/round/survivor_wait.h"
 #include "launcher/plan/start/numa.h"
 
 namespace ddp::launcher {
@@ -28,10 +28,10 @@ Escalation::Step note_event(Escalation& escalation, const std::optional<AgentEve
   return Escalation::Step::wait;
 }
 
-Settling::Step note_event(const std::optional<AgentEvent>& event) {
-  if (event && std::holds_alternative<KillCame>(*event)) return Settling::note_kill_command();
+SurvivorWait::Step note_event(const std::optional<AgentEvent>& event) {
+  if (event && std::holds_alternative<KillCame>(*event)) return SurvivorWait::note_kill_command();
   const auto* const came = event ? std::get_if<SignalCame>(&*event) : nullptr;
-  return came != nullptr ? Settling::note_signal(came->stops) : Settling::Step::wait;
+  return came != nullptr ? SurvivorWait::note_signal(came->stops) : SurvivorWait::Step::wait;
 }
 
 }  // namespace
@@ -260,15 +260,15 @@ void WorkerGroup::give_up_survivors() {
 asio::awaitable<void> WorkerGroup::settle() {
   // What came before us is not told from what a dead worker has left behind, so all must go.
   if (!earlier_children_.empty()) co_return;
-  const Settling settling(Clock::now());
-  Settling::Step step = settling.advance(keep_survivors(), Clock::now());
-  while (step == Settling::Step::wait) {
+  const SurvivorWait settling(Clock::now());
+  SurvivorWait::Step step = settling.advance(keep_survivors(), Clock::now());
+  while (step == SurvivorWait::Step::wait) {
     const std::optional<AgentEvent> event = co_await inbox_.next(Clock::now() + kSettlePause);
     if (event) note(*event);
     step = note_event(event);
-    if (step == Settling::Step::wait) step = settling.advance(keep_survivors(), Clock::now());
+    if (step == SurvivorWait::Step::wait) step = settling.advance(keep_survivors(), Clock::now());
   }
-  if (step == Settling::Step::nobody_survives) give_up_survivors();
+  if (step == SurvivorWait::Step::nobody_survives) give_up_survivors();
 }
 
 /// Returns how many may come to wait.
@@ -303,12 +303,12 @@ asio::awaitable<void> WorkerGroup::end(StopReason reason, Escalation escalation)
 asio::awaitable<std::vector<std::string>> WorkerGroup::sweep() {
   // One deadline with end(): what did not go by SIGKILL there gets no second kKillWait here.
   const Deadline deadline = kill_deadline_.value_or(Clock::now() + kKillWait);
-  const Sweep sweep(!earlier_children_.empty());
+  const LeftoverKill sweep(!earlier_children_.empty());
   reap_adopted();
   // Every process that a worker ever started is below a child of ours now: a subreaper inherits
   // orphans before their parent is reported (prctl(2)). So without a child /proc need not be read.
-  while (!Sweep::is_done(running(), adopted().size())) {
-    const std::size_t marked = Sweep::may_kill_marked(survivors()) ? kill_marked() : 0;
+  while (!LeftoverKill::is_done(running(), adopted().size())) {
+    const std::size_t marked = LeftoverKill::may_kill_marked(survivors()) ? kill_marked() : 0;
     if (sweep.may_kill_orphans()) {
       for (const pid_t pid : adopted())
         signal_process(pid, SIGKILL);  // our own children: not yet reaped, so still theirs
@@ -351,7 +351,7 @@ asio::awaitable<void> WorkerGroup::drain() {
     }
     return found;
   };
-  Drain drain;
+  OutputDrain drain;
   while (!drain.is_over(count(&LogStream::is_drained, false))) {
     const Clock::time_point begin = Clock::now();
     const std::optional<AgentEvent> event = co_await inbox_.next(begin + kDrainPause);

@@ -22,7 +22,7 @@
 #include "launcher/os/log_mux.h"
 #include "launcher/os/process.h"
 #include "launcher/plan/round/escalation.h"
-#include "launcher/plan/round/outcome.h"
+#include "launcher/plan/round/root_cause.h"
 #include "launcher/plan/start/job_spec.h"
 #include "launcher/plan/start/log_layout.h"
 #include "launcher/plan/start/placement.h"
@@ -90,7 +90,7 @@ class WorkerGroup {
   void note(const AgentEvent& event);
 
   /// Keeps those as survivors that wait for the next round. Suspends: until all do that can, or
-  /// somebody wants them ended; at most Settling::kLongest.
+  /// somebody wants them ended; at most SurvivorWait::kLongest.
   asio::awaitable<void> settle();
 
   /// Nobody survives the round any more.
@@ -111,7 +111,7 @@ class WorkerGroup {
 
   /// Waits for the last lines, and says which stream is cut if one is. Suspends: as long as the
   /// writer is behind and moves, at most FileWriter::kStallWait for one that does not; besides that
-  /// at most Drain::kLongest, as a process that is not ours to kill may hold a pipe.
+  /// at most OutputDrain::kLongest, as a process that is not ours to kill may hold a pipe.
   asio::awaitable<void> drain();
 
   /// The last resort: kills and reaps all that was started, without suspending. Blocks: a second

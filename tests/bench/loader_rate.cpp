@@ -87,7 +87,7 @@ int measure(const std::vector<std::string>& words) {
   const DataFacts& facts = sources.train->facts();
   const std::int64_t batch = std::stoll(words.at(2));
   const double limit = std::stod(words.at(3));
-  // As worker/train/assembly chooses on a CPU.
+  // As worker/train/build_run chooses on a CPU.
   const int threads = words.size() > 4 ? std::stoi(words[4]) : facts.is_in_memory ? 0 : 2;
   Loader loader(sources.train,
                 {.augments = make_augments(registry, job, facts), .seed = 1, .threads = threads});

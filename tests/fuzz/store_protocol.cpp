@@ -4,8 +4,8 @@
 #include <map>
 #include <vector>
 
-#include "launcher/plan/wire/key_space.h"
-#include "launcher/plan/wire/store_protocol.h"
+#include "launcher/plan/store/key_space.h"
+#include "launcher/plan/store/store_protocol.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {

@@ -25,7 +25,7 @@
 #include "gpu_of_test.h"
 #include "worker/dist/gloo_group.h"
 #include "worker/train/failure/last_words.h"
-#include "worker/train/versions.h"
+#include "worker/train/torch_version.h"
 
 namespace ddp::worker {
 namespace {

@@ -25,7 +25,7 @@ OPEN_TO = {
     "worker/save": ["worker/plan", "worker/data", "worker/model", "worker/dist"],
     "worker/fetch": ["worker/plan", "worker/data", "worker/save"],
     "worker/train": ["worker"],
-    "worker/loop": ["worker"],
+    "worker/own_loop": ["worker"],
     "worker/include": ["worker"],
     "worker/program.h": ["worker"],
     "worker/program.cpp": ["worker"],

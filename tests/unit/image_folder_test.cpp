@@ -11,7 +11,7 @@
 #include "common/error.h"
 #include "tests/unit/scratch.h"
 #include "worker/data/augment.h"
-#include "worker/data/image_file.h"
+#include "worker/data/read_image.h"
 #include "worker/image/png.h"
 
 namespace ddp::worker {
@@ -67,7 +67,7 @@ class ImageFolders : public ::testing::Test {
 };
 
 TEST_F(ImageFolders, ClassesAndFilesAreSortedByTheirBytes) {
-  const FileList list = list_classes(root() / "train");
+  const ImageList list = list_classes(root() / "train");
   EXPECT_THAT(list.classes, ElementsAre("Zebra", "cat"));
   EXPECT_THAT(list.files,
               ElementsAre("Zebra/deep/0.PNG",
@@ -136,7 +136,7 @@ TEST_F(ImageFolders, D6OtherFilesOfTheSameNamesHaveAnotherDigest) {
   EXPECT_NE(list_classes(root() / "train").digest(), before);
 }
 
-TEST(FileList, TheSizesOfAFewFilesAreEnoughOfAMillion) {
+TEST(ImageList, TheSizesOfAFewFilesAreEnoughOfAMillion) {
   const Scratch scratch;
   const std::string name = "a";
   scratch.write(name, "xyz");

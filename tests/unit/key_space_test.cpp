@@ -1,4 +1,4 @@
-#include "launcher/plan/wire/key_space.h"
+#include "launcher/plan/store/key_space.h"
 
 #include <gmock/gmock.h>
 

@@ -16,7 +16,7 @@
 #include "common/error.h"
 #include "tests/support/other_user.h"
 #include "tests/unit/scratch.h"
-#include "worker/data/coco.h"
+#include "worker/data/detection_set.h"
 #include "worker/data/label_cache.h"
 
 namespace ddp::worker {
@@ -219,7 +219,7 @@ TEST_F(LabelFolder, AnotherNumberOfClassesIsSeen) {
     scratch_.write("names.txt", names);
     request.label_cache = use;
     try {
-      return std::to_string(load_coco(request).train->facts().classes);
+      return std::to_string(load_detection_set(request).train->facts().classes);
     } catch (const UsageError& error) {
       return error.what();
     }

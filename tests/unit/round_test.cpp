@@ -8,7 +8,7 @@
 #include "common/exit_code.h"
 #include "launcher/plan/hang/stack_sources.h"
 #include "launcher/plan/round/end_round_line.h"
-#include "launcher/plan/round/settling.h"
+#include "launcher/plan/round/survivor_wait.h"
 
 namespace ddp::launcher {
 namespace {
@@ -277,7 +277,7 @@ TEST(Round, AReportMayTakeAsLongAsAllThatANodeWaitsFor) {
   spec.grace = 30s;
   spec.hang_timeout = 5s;
   spec.keeps_survivors = true;
-  const nanoseconds least = spec.grace + Escalation::kKillWait + Drain::kLongest;
+  const nanoseconds least = spec.grace + Escalation::kKillWait + OutputDrain::kLongest;
   const auto wait_of = [&](const std::function<void(Rig&)>& end, nanoseconds& at) {
     Round::Rules rules = Round::make_rules(spec);
     rules.has_restarts = true;
@@ -289,7 +289,7 @@ TEST(Round, AReportMayTakeAsLongAsAllThatANodeWaitsFor) {
   nanoseconds at = 1s;
   EXPECT_GT(wait_of([](Rig& rig) { rig.stop(SIGTERM); }, at), least);
   EXPECT_GT(wait_of([](Rig& rig) { rig.exit(0, ended(0, 1s, code(7))); }, at),
-            least + Settling::kLongest);
+            least + SurvivorWait::kLongest);
   EXPECT_GT(wait_of([](Rig& rig) { rig.hang(1); }, at), least + kSpyWait + kPrintWait);
 }
 

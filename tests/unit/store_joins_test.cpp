@@ -1,4 +1,4 @@
-#include "launcher/plan/wire/store_joins.h"
+#include "launcher/plan/store/store_joins.h"
 
 #include <gmock/gmock.h>
 

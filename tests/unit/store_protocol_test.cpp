@@ -1,4 +1,4 @@
-#include "launcher/plan/wire/store_protocol.h"
+#include "launcher/plan/store/store_protocol.h"
 
 #include <gtest/gtest.h>
 

@@ -23,7 +23,7 @@
 #include "worker/train/registry.h"
 #include "worker/train/snapshot.h"
 #include "worker/train/step/meters.h"
-#include "worker/train/versions.h"
+#include "worker/train/torch_version.h"
 
 namespace ddp::worker {
 namespace {

@@ -2,9 +2,9 @@
 
 #include "worker/data/colors.h"
 #include "worker/data/crops.h"
+#include "worker/data/geometric_augments.h"
 #include "worker/data/mix.h"
 #include "worker/data/mosaic.h"
-#include "worker/data/moves.h"
 #include "worker/data/random_perspective.h"
 
 namespace ddp::worker {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "worker/data/dataset.h"
+#include "worker/data/image_set.h"
 
 namespace ddp::worker {
 

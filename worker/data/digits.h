@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "worker/data/dataset.h"
+#include "worker/data/image_set.h"
 
 namespace ddp::worker {
 

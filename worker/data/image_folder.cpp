@@ -8,8 +8,8 @@
 #include "common/text/join_words.h"
 #include "common/text/one_line.h"
 #include "worker/data/augment.h"
-#include "worker/data/image_file.h"
-#include "worker/data/set_files.h"
+#include "worker/data/find_set_files.h"
+#include "worker/data/read_image.h"
 
 namespace ddp::worker {
 namespace {
@@ -31,7 +31,7 @@ fs::path find_half(const DataRequest& request, const std::vector<std::string>& n
                    "each class in both.");
 }
 
-DataFacts facts_of(const FileList& list, std::string name, int side) {
+DataFacts facts_of(const ImageList& list, std::string name, int side) {
   DataFacts facts;
   facts.name = std::move(name);
   facts.shape = {3, side, side};
@@ -45,7 +45,7 @@ DataFacts facts_of(const FileList& list, std::string name, int side) {
 }
 
 /// Which class names are in one list alone. Empty: none.
-std::string odd_classes(const FileList& one, const FileList& other) {
+std::string odd_classes(const ImageList& one, const ImageList& other) {
   std::vector<std::string> odd;
   std::ranges::set_symmetric_difference(one.classes, other.classes, std::back_inserter(odd));
   const bool is_long = odd.size() > 5;
@@ -68,7 +68,7 @@ void require_fits(const fs::path& path, ImageSize image, int side) {
 }
 
 /// The first `wanted` of every class as near as that goes: each n-th file.
-void take(FileList& list, std::optional<std::int64_t> wanted, const char* key) {
+void take(ImageList& list, std::optional<std::int64_t> wanted, const char* key) {
   if (!wanted) return;
   const auto count = static_cast<std::int64_t>(list.files.size());
   require_part(key, *wanted, count, list.root.string());
@@ -83,10 +83,10 @@ void take(FileList& list, std::optional<std::int64_t> wanted, const char* key) {
 
 }  // namespace
 
-ImageFolder::ImageFolder(FileList list, std::string name, int side, int at_least)
+ImageFolder::ImageFolder(ImageList list, std::string name, int side, int at_least)
     : ImageFolder(list, facts_of(list, std::move(name), side), at_least) {}
 
-ImageFolder::ImageFolder(FileList list, DataFacts facts, int at_least)
+ImageFolder::ImageFolder(ImageList list, DataFacts facts, int at_least)
     : list_(std::move(list)), facts_(std::move(facts)) {
   facts_.count = static_cast<std::int64_t>(list_.files.size());
   request_.channels = static_cast<int>(facts_.shape.at(0));
@@ -120,8 +120,8 @@ Sources load_image_folder(const DataRequest& request) {
                request.root,
                "Set it to the folder that holds train and val, with one folder for each class in "
                "both.");
-  FileList train = list_classes(find_half(request, {"train"}));
-  FileList test = list_classes(find_half(request, {"val", "test", "valid", "validation"}));
+  ImageList train = list_classes(find_half(request, {"train"}));
+  ImageList test = list_classes(find_half(request, {"val", "test", "valid", "validation"}));
   if (train.classes != test.classes) {
     throw UsageError(train.root.string() + " and " + test.root.string() +
                      " do not have the same classes: only one of them has " +

@@ -1,8 +1,8 @@
 // Images in files, one folder per class: ROOT/train/cat/1.jpg. Read as they are needed.
 #pragma once
 
-#include "worker/data/dataset.h"
-#include "worker/data/file_list.h"
+#include "worker/data/image_list.h"
+#include "worker/data/image_set.h"
 #include "worker/data/source.h"
 #include "worker/image/decode.h"
 
@@ -12,9 +12,9 @@ class ImageFolder : public Source {
  public:
   /// Samples have any size and three channels; they are to be fitted to `side` x `side`. With
   /// `at_least` above 0 an image may come smaller than its file, but not below that side.
-  ImageFolder(FileList list, std::string name, int side, int at_least);
+  ImageFolder(ImageList list, std::string name, int side, int at_least);
   /// The same with what is known of the samples, as of a set that a model was trained on.
-  ImageFolder(FileList list, DataFacts facts, int at_least);
+  ImageFolder(ImageList list, DataFacts facts, int at_least);
 
   [[nodiscard]] const DataFacts& facts() const override { return facts_; }
   /// Errors: BadSample; of read_part() those of the request, too.
@@ -25,7 +25,7 @@ class ImageFolder : public Source {
   [[nodiscard]] std::optional<std::int64_t> label(std::int64_t index) const override;
 
  private:
-  FileList list_;
+  ImageList list_;
   DataFacts facts_;
   DecodeRequest request_;
 };

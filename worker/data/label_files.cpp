@@ -13,7 +13,7 @@
 #include "common/error.h"
 #include "common/files/descriptor.h"
 #include "common/files/input_file.h"
-#include "worker/data/cache_place.h"
+#include "worker/data/data_cache_file.h"
 #include "worker/data/label_cache.h"
 #include "worker/data/yolo_labels.h"
 
@@ -136,7 +136,7 @@ class Cache {
   }
 
   Descriptor folder_;
-  std::optional<CachePlace> place_{};
+  std::optional<DataCacheFile> place_{};
   CachedFolder known_{};
   std::vector<bool> is_right_{};  // [known]: asked for, and the file is as it was
   std::size_t next_ = 0;          // the place that is asked for next, as a rule

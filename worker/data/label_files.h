@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "worker/data/annotations.h"
-#include "worker/data/dataset.h"
+#include "worker/data/image_set.h"
 
 namespace ddp::worker {
 

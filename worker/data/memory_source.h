@@ -5,7 +5,7 @@
 #include <memory>
 #include <span>
 
-#include "worker/data/dataset.h"
+#include "worker/data/image_set.h"
 #include "worker/data/source.h"
 
 namespace ddp::worker {

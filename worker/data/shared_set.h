@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "common/files/descriptor.h"
-#include "worker/data/dataset.h"
+#include "worker/data/image_set.h"
 #include "worker/data/source.h"
 
 namespace ddp::worker {

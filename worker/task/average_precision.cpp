@@ -13,9 +13,9 @@
 #include <utility>
 
 #include "common/error.h"
+#include "worker/data/ground_truth.h"
 #include "worker/data/sample.h"
 #include "worker/data/sample_image.h"
-#include "worker/data/truths.h"
 #include "worker/image/letterbox.h"
 #include "worker/model/named_tensor.h"
 #include "worker/task/quality_pictures.h"
@@ -72,7 +72,7 @@ std::vector<Detection> read_detections(const at::Tensor& rows, Place place) {
   return detections;
 }
 
-/// Rows of boxes (kBoxRow) or truths (kTruthRow).
+/// Rows of boxes (kBoxRow) or truths (kGroundTruthRow).
 std::vector<GroundTruth> read_truths(const at::Tensor& rows, std::int64_t image, int classes) {
   std::vector<GroundTruth> truths;
   const float* row = rows.const_data_ptr<float>();
@@ -84,7 +84,7 @@ std::vector<GroundTruth> read_truths(const at::Tensor& rows, std::int64_t image,
     GroundTruth truth{.label = static_cast<int>(row[0]), .box = box_of(row + 1)};
     truth.area = (static_cast<double>(truth.box.right) - truth.box.left) *
                  (static_cast<double>(truth.box.bottom) - truth.box.top);
-    if (rows.size(1) == kTruthRow) {
+    if (rows.size(1) == kGroundTruthRow) {
       truth.area = row[kBoxRow];
       truth.is_crowd = row[kBoxRow + 1] > 0;
     }
@@ -100,9 +100,9 @@ std::optional<ImageSize> input_size(const Batch& batch) {
 }
 
 bool has_truths(const Batch& batch) {
-  if (batch.targets.size() != kTruthTargets || batch.input.dim() != 4) return false;
-  const Target& rows = batch.targets[kTruthRows];
-  return rows.values.dim() == 2 && rows.values.size(1) == kTruthRow && rows.rows.defined();
+  if (batch.targets.size() != kGroundTruthTargets || batch.input.dim() != 4) return false;
+  const Target& rows = batch.targets[kGroundTruthRows];
+  return rows.values.dim() == 2 && rows.values.size(1) == kGroundTruthRow && rows.rows.defined();
 }
 
 /// What of a batch its images are judged by, on the host.
@@ -135,14 +135,14 @@ class Judged {
 
  private:
   [[nodiscard]] const Target& target(const Batch& batch) const {
-    return batch.targets[has_truths_ ? kTruthRows : 0];
+    return batch.targets[has_truths_ ? kGroundTruthRows : 0];
   }
   static std::int64_t number(const at::Tensor& numbers, std::size_t place) {
     return numbers.const_data_ptr<std::int64_t>()[place];
   }
 
   bool has_truths_;
-  at::Tensor values_;  // [n, kBoxRow or kTruthRow]
+  at::Tensor values_;  // [n, kBoxRow or kGroundTruthRow]
   at::Tensor rows_;    // [B]
   ImageSize input_;
   at::Tensor heights_;  // [B]

@@ -11,7 +11,7 @@
 #include "common/text/join_words.h"
 #include "common/text/spelling.h"
 #include "worker/data/class_names.h"
-#include "worker/data/coco.h"
+#include "worker/data/detection_set.h"
 #include "worker/data/image_folder.h"
 #include "worker/data/memory_source.h"
 #include "worker/data/mosaic.h"
@@ -154,7 +154,7 @@ Registry built_in() {
   for (const BuiltInSet& set : built_in_sets())
     registry.data_sets[std::string(set.name)] = load_data_set;
   registry.sources["image-folder"] = load_image_folder;
-  registry.sources["coco"] = load_coco;
+  registry.sources["coco"] = load_detection_set;
   registry.augments = built_in_augments();
   registry.losses["cross-entropy"] = [](const LossJob& job) {
     return make_cross_entropy(job.label_smoothing);

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "worker/data/augment.h"
-#include "worker/data/dataset.h"
+#include "worker/data/image_set.h"
 #include "worker/data/source.h"
 #include "worker/model/model_factory.h"
 #include "worker/plan/job.h"

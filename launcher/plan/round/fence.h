@@ -4,7 +4,7 @@
 //
 //   the guard's lease    our agent did not run      what it is
 //   is not over          -                          not fenced
-//   is over              for less than kSlept       node 0 says nothing (plan/round/lone_end)
+//   is over              for less than kSlept       node 0 says nothing (plan/round/node_zero_lost)
 //   is over              for kSlept or more         we have slept: the others have lost us
 //
 // The agent looks once a second: kSlept without a look is not the delay of a busy machine. A node

@@ -49,7 +49,8 @@ NodeCommands::Meaning NodeCommands::take_end_job(const EndJob& end) {
   end_job_ = end;
   start_.reset();
   // What is being ended already is ended by the requests so far: of node 0 that is lost meanwhile,
-  // plan/round/lone_end gives this command, and the user's second request still is the second.
+  // plan/round/node_zero_lost gives this command, and the user's second request still is the
+  // second.
   if (state_ != State::running || end_command_) return Meaning::noted;
   requests_ = StopRequests();
   EndRound command;

@@ -14,7 +14,7 @@
 #include "launcher/plan/round/end_round_line.h"
 #include "launcher/plan/round/node_table.h"
 #include "launcher/plan/round/restart_policy.h"
-#include "launcher/plan/round/settling.h"
+#include "launcher/plan/round/survivor_wait.h"
 
 namespace ddp::launcher {
 namespace {
@@ -292,7 +292,7 @@ void Round::begin_ending(EndRound command, Time now) {
   command.grace = rules_.grace;
   nanoseconds wait = command.grace + kGroupEndWait;
   if (command.reason == EndReason::hang) wait += kSpyWait + kPrintWait;
-  if (command.keeps_survivors) wait += Settling::kLongest;
+  if (command.keeps_survivors) wait += SurvivorWait::kLongest;
   group_end_deadline_ = now + wait;
   command_nodes(command);
   end_if_all_have();

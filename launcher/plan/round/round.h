@@ -37,9 +37,9 @@
 #include <vector>
 
 #include "launcher/plan/hang/watchdog.h"
-#include "launcher/plan/round/drain.h"
 #include "launcher/plan/round/escalation.h"
 #include "launcher/plan/round/messages.h"
+#include "launcher/plan/round/output_drain.h"
 #include "launcher/plan/round/round_result.h"
 #include "launcher/plan/round/stop_requests.h"
 #include "launcher/plan/round/worker_state.h"
@@ -62,10 +62,10 @@ class Round {
   };
 
   // --- How long a node's report may take, after the grace, and kSpyWait + kPrintWait (plan/
-  // stack_sources) more after a hang, and Settling::kLongest where some workers may survive: all
-  // that a node itself may wait for, and some time for what has no limit of its own.
+  // stack_sources) more after a hang, and SurvivorWait::kLongest where some workers may survive:
+  // all that a node itself may wait for, and some time for what has no limit of its own.
   static constexpr std::chrono::seconds kGroupEndWait =
-      Escalation::kKillWait + Drain::kLongest + std::chrono::seconds(5);
+      Escalation::kKillWait + OutputDrain::kLongest + std::chrono::seconds(5);
   /// And that much longer where the node is heard, and none of its workers lives: what they have
   /// printed last is written to a slow disk, for which the node itself waits as long as it moves.
   static constexpr std::chrono::minutes kLinesWait{5};

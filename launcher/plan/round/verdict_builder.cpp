@@ -2,7 +2,7 @@
 
 #include "common/exit_code.h"
 #include "common/text/units.h"
-#include "launcher/plan/round/report.h"
+#include "launcher/plan/round/job_report.h"
 
 namespace ddp::launcher {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "launcher/plan/hang/stacks.h"
-#include "launcher/plan/round/outcome.h"
+#include "launcher/plan/round/root_cause.h"
 
 namespace ddp::launcher {
 

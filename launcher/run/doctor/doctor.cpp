@@ -8,7 +8,7 @@
 
 #include "common/error.h"
 #include "common/program/streams.h"
-#include "launcher/plan/round/report.h"
+#include "launcher/plan/round/job_report.h"
 #include "launcher/run/doctor/doctor_agent.h"
 #include "launcher/run/doctor/doctor_coordinator.h"
 #include "launcher/run/rendezvous.h"

@@ -1,10 +1,10 @@
 // All that a program of its own needs of ddp, in C++: find_package(ddp), and link ddp::worker.
 //   ddp::worker::run()   the whole of ddp-worker, with models, tasks, data, losses, metrics,
 //                        optimizers and hooks that the program registers: worker/program.h
-//   ddp::Context         a training loop of one's own: worker/loop/context.h
+//   ddp::Context         a training loop of one's own: worker/own_loop/context.h
 #pragma once
 
-#include "worker/loop/checkpoints.h"
-#include "worker/loop/context.h"
-#include "worker/loop/ddp.h"
+#include "worker/own_loop/checkpoints.h"
+#include "worker/own_loop/context.h"
+#include "worker/own_loop/ddp.h"
 #include "worker/program.h"

@@ -14,7 +14,7 @@
 #include "common/text/one_line.h"
 #include "common/text/utf8.h"
 #include "worker/data/class_names.h"
-#include "worker/data/found_objects.h"
+#include "worker/data/detections_text.h"
 #include "worker/image/letterbox.h"
 #include "worker/task/suppression.h"
 #include "worker/train/verbs/object_files.h"

@@ -4,14 +4,15 @@
 #include <memory>
 #include <vector>
 
-#include "worker/data/image_files.h"
+#include "worker/data/unlabelled_images.h"
 #include "worker/plan/options.h"
 #include "worker/train/verbs/answers.h"
 
 namespace ddp::worker {
 
-/// For batches of ImageFiles of `images`, fitted by letterbox(); `facts` are those that the model
-/// was trained on. With options.output its directories are made. Errors: those of ObjectFiles.
+/// For batches of UnlabelledImages of `images`, fitted by letterbox(); `facts` are those that the
+/// model was trained on. With options.output its directories are made. Errors: those of
+/// ObjectFiles.
 std::unique_ptr<Answers> answer_by_objects(std::vector<NamedImage> images,
                                            const DataFacts& facts,
                                            const Options& options);

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "worker/data/found_objects.h"
-#include "worker/data/image_files.h"
+#include "worker/data/detections_text.h"
+#include "worker/data/unlabelled_images.h"
 
 namespace ddp::worker {
 

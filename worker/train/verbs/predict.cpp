@@ -21,9 +21,9 @@
 #include "common/text/one_line.h"
 #include "worker/data/augment.h"
 #include "worker/data/class_names.h"
-#include "worker/data/image_files.h"
 #include "worker/data/image_folder.h"
 #include "worker/data/loader.h"
+#include "worker/data/unlabelled_images.h"
 #include "worker/dist/alone.h"
 #include "worker/save/model_tensors.h"
 #include "worker/train/step/forward.h"
@@ -48,8 +48,8 @@ struct Prepared {
 /// Objects are found in the whole image, classes in its middle.
 Prepared prepare_images(const std::vector<NamedImage>& images, const DataFacts& data) {
   const int side = static_cast<int>(data.shape.at(1));
-  if (data.has_boxes) return {std::make_shared<ImageFiles>(images, data), letterbox(side)};
-  FileList list;
+  if (data.has_boxes) return {std::make_shared<UnlabelledImages>(images, data), letterbox(side)};
+  ImageList list;
   for (const NamedImage& image : images) {
     list.files.push_back(image.path.string());
     list.labels.push_back(0);

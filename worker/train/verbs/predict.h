@@ -4,7 +4,7 @@
 
 #include "worker/plan/options.h"
 #include "worker/save/checkpoint.h"
-#include "worker/train/training.h"
+#include "worker/train/run_training.h"
 
 namespace ddp::worker {
 

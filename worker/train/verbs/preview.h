@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "worker/train/training.h"
+#include "worker/train/run_training.h"
 
 namespace ddp::worker {
 

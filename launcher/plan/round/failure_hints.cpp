@@ -1,0 +1,82 @@
+#include "launcher/plan/round/failure_hints.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace ddp::launcher {
+namespace {
+
+constexpr std::string_view kDash = "--local-rank";
+constexpr std::string_view kUnderscore = "--local_rank";
+
+std::string flag_for(std::string_view spelling) {
+  return spelling == kDash ? "--append-local-rank" : "--append-local-rank=underscore";
+}
+
+bool contains(const std::string& line, std::string_view part) {
+  return line.find(part) != std::string::npos;
+}
+
+/// As argparse, click and absl say it.
+bool is_refusal(const std::string& line) {
+  constexpr std::array kWords{
+      "unrecognized arguments", "No such option", "no such option", "Unknown command line flag"};
+  return std::any_of(
+      kWords.begin(), kWords.end(), [&](const char* words) { return contains(line, words); });
+}
+
+/// Of a script that looks at its arguments.
+std::optional<std::string> hint_of_rank(const std::string& line, const std::string& given) {
+  for (const std::string_view spelling : {kDash, kUnderscore}) {
+    if (!contains(line, spelling)) continue;
+    if (contains(line, "arguments are required") && spelling != given) {
+      return "the script wants " + std::string(spelling) + " as an argument: start it with " +
+             flag_for(spelling) + ".";
+    }
+    if (is_refusal(line) && spelling == given) {
+      const std::string_view other = spelling == kDash ? kUnderscore : kDash;
+      return "the script does not know " + given + "; if it knows " + std::string(other) +
+             ", start it with " + flag_for(other) +
+             ", and if it reads LOCAL_RANK, without --append-local-rank.";
+    }
+  }
+  return {};
+}
+
+std::optional<std::string> hint_of_torch(const std::string& line, const std::string& python) {
+  if (!line.starts_with("ModuleNotFoundError: No module named 'torch")) return {};
+  if (python.empty())
+    return "the Python that ran has no torch: activate the environment that has it.";
+  return python + " ran it, and has no torch: activate the environment that has it, or " +
+         "name its Python: PYTHON_EXEC=ENVIRONMENT/bin/python3.";
+}
+
+/// Of ld.so(8): "PROGRAM: error while loading shared libraries: LIBRARY: cannot open ...".
+std::optional<std::string> hint_of_library(const std::string& line) {
+  constexpr std::string_view kWords = ": error while loading shared libraries: ";
+  const std::size_t words = line.find(kWords);
+  const std::size_t end = line.find(": cannot open shared object file");
+  const std::size_t begin = words + kWords.size();
+  if (words == std::string::npos || end == std::string::npos || end < begin) return {};
+  const std::string library = line.substr(begin, end - begin);
+  const bool is_torch = library.starts_with("libtorch") || library.starts_with("libc10");
+  return line.substr(0, words) + " is there, its shared library " + library + " is not: " +
+         (is_torch ? "it comes with LibTorch, which was moved or removed. Build the program again, "
+                     "or name its directory in LD_LIBRARY_PATH."
+                   : "install it, or name its directory in LD_LIBRARY_PATH.");
+}
+
+}  // namespace
+
+std::optional<std::string> hint_for(const std::vector<std::string>& last_lines,
+                                    const StartedAs& started) {
+  for (const std::string& line : last_lines) {
+    if (auto hint = hint_of_rank(line, started.local_rank_flag)) return hint;
+    if (auto hint = hint_of_torch(line, started.python)) return hint;
+    if (auto hint = hint_of_library(line)) return hint;
+  }
+  return {};
+}
+
+}  // namespace ddp::launcher

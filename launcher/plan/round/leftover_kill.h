@@ -1,0 +1,40 @@
+// Which leftover processes a node kills after a round, and when that is done. Pure:
+// run/worker_group looks for it and sends the signals.
+//
+//   what lives on                        marked as this agent's   adopted orphans   done when there
+//                                        (DDP_AGENT_ID)                             is no
+//   workers alone                        killed                   killed            worker, orphan
+//   survivors (they are marked, too)     left alone               killed            worker, orphan
+//   children from before ddp-launch      killed                   left alone        worker, marked
+//   (a shell's exec): orphans may be                                                one
+//   theirs
+//
+// A worker here is one that is to be gone: no survivor.
+#pragma once
+
+#include <cstddef>
+
+namespace ddp::launcher {
+
+class LeftoverKill {
+ public:
+  explicit LeftoverKill(bool has_earlier_children) : may_kill_orphans_(!has_earlier_children) {}
+
+  [[nodiscard]] static bool may_kill_marked(std::size_t survivors) { return survivors == 0; }
+  [[nodiscard]] bool may_kill_orphans() const { return may_kill_orphans_; }
+
+  /// Before marked ones are looked for: every process that a worker has started is below a child of
+  /// this agent, so no child means that nothing is left.
+  [[nodiscard]] static bool is_done(std::size_t workers, std::size_t orphans) {
+    return workers == 0 && orphans == 0;
+  }
+  /// After they were: `marked` have been found.
+  [[nodiscard]] bool leaves_rest(std::size_t workers, std::size_t marked) const {
+    return !may_kill_orphans_ && workers == 0 && marked == 0;
+  }
+
+ private:
+  bool may_kill_orphans_;
+};
+
+}  // namespace ddp::launcher

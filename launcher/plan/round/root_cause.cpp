@@ -1,0 +1,183 @@
+#include "launcher/plan/round/root_cause.h"
+
+#include <algorithm>
+#include <csignal>
+#include <tuple>
+
+#include "common/exit_code.h"
+
+namespace ddp::launcher {
+namespace {
+
+/// The rows of judge()'s table. Who had been told to end follows anyone who had not, though clocks
+/// of two nodes may say otherwise: it was told because of a failure. All leave together when one
+/// was asked to.
+auto precedence(const Ending& ending) {
+  return std::tuple(was_ended_by_us(ending),
+                    stopped_after_checkpoint(ending),
+                    stopped_after_checkpoint(ending) && !ending.was_asked_elsewhere,
+                    ending.status.exit_code() == exit_code::kLostPeer,
+                    ending.stop_sent,
+                    ending.at,
+                    ending.rank);
+}
+
+bool has_finished(const Ending& ending) {
+  return ending.status.is_success() && ending.opened_page && ending.phase == Phase::finished;
+}
+
+bool has_saved(const Ending& ending) {
+  return ending.opened_page && ending.status.exit_code() == exit_code::kStoppedAfterCheckpoint;
+}
+
+/// It was to save before it leaves, and says by one of our codes that something else came of it.
+bool failed_while_stopping(const Ending& ending) {
+  const int code = ending.status.code;
+  return ending.opened_page && ending.status.signal == 0 &&
+         (code == exit_code::kInternal || code == exit_code::kDiverged);
+}
+
+/// Without a page, or with one that it only opened: a program that did so may yet become another
+/// one (exec) or have nothing to train.
+bool promises_nothing(const Ending& ending) {
+  return !ending.opened_page || ending.phase <= Phase::starting;
+}
+
+/// A rank that promised nothing, and that others could count on, left with 0 before `failure`.
+std::optional<std::size_t> find_early_exit(std::span<const Ending> endings, const Ending& failure) {
+  const bool counted_on_members = failure.joined_store && !failure.opened_page;
+  std::optional<std::size_t> first;
+  for (std::size_t i = 0; i < endings.size(); ++i) {
+    const Ending& ending = endings[i];
+    const bool left = promises_nothing(ending) && ending.status.is_success();
+    const bool was_missed = ending.joined_store ? counted_on_members : failure.waited_in_store;
+    if (!left || !was_missed || ending.at >= failure.at) continue;
+    if (!first || ending.at < endings[*first].at) first = i;
+  }
+  return first;
+}
+
+std::optional<std::size_t> find_frozen(std::span<const Ending> endings) {
+  for (std::size_t i = 0; i < endings.size(); ++i) {
+    if (endings[i].was_frozen && was_ended_by_us(endings[i])) return i;
+  }
+  return std::nullopt;
+}
+
+int code_of(const Ending& failure) {
+  const int code = failure.status.exit_code();
+  return code != 0 ? code : exit_code::kInternal;
+}
+
+void sort_by_time(std::span<const Ending> endings, std::vector<std::size_t>& failures) {
+  std::sort(failures.begin(), failures.end(), [&](std::size_t a, std::size_t b) {
+    return std::tuple(endings[a].at, endings[a].rank) < std::tuple(endings[b].at, endings[b].rank);
+  });
+}
+
+/// All other failures are victims, in order of time.
+Failed blame(std::span<const Ending> endings,
+             std::size_t root_cause,
+             std::vector<std::size_t> failures,
+             int exit_code) {
+  std::erase(failures, root_cause);
+  sort_by_time(endings, failures);
+  return Failed{root_cause, std::move(failures), exit_code};
+}
+
+NodeLost blame_node(std::span<const Ending> endings,
+                    NodeLost lost,
+                    std::vector<std::size_t> failures) {
+  sort_by_time(endings, failures);
+  lost.victims = std::move(failures);
+  return lost;
+}
+
+}  // namespace
+
+// A worker that dies of SIGKILL while we have sent no more than SIGTERM died of something else: the
+// kernel reports a large process only after freeing its memory, so its peers may be seen first.
+bool was_ended_by_us(const Ending& ending) {
+  if (!ending.stop_sent) return false;
+  if (ending.status.signal == SIGKILL) return ending.kill_sent;
+  // By itself, or as a shell says it of what it has started.
+  constexpr int kAborted = exit_code::of_signal(SIGABRT);
+  if (ending.abort_sent && ending.status.exit_code() == kAborted) return true;
+  return ending.status.signal == SIGTERM ||
+         ending.status.exit_code() == exit_code::kStoppedAfterCheckpoint;
+}
+
+bool stopped_after_checkpoint(const Ending& ending) {
+  return has_saved(ending) && !ending.stop_sent;
+}
+
+bool has_failed(const Ending& ending) {
+  if (stopped_after_checkpoint(ending)) return false;
+  if (!ending.status.is_success()) return true;
+  return !promises_nothing(ending) && ending.phase != Phase::finished;
+}
+
+Outcome judge(std::span<const Ending> endings, const EndFacts& facts) {
+  if (facts.requested_signal) {
+    // The signal came too late for a job whose every rank says that it had finished.
+    const bool finished = std::all_of(endings.begin(), endings.end(), has_finished);
+    if (finished && !endings.empty()) return Succeeded();
+    return Stopped{*facts.requested_signal};
+  }
+  if (facts.launcher_failure) return *facts.launcher_failure;
+  std::vector<std::size_t> failures;
+  for (std::size_t i = 0; i < endings.size(); ++i) {
+    if (has_failed(endings[i]) || stopped_after_checkpoint(endings[i])) failures.push_back(i);
+  }
+  if (facts.hung_rank) {
+    for (std::size_t i = 0; i < endings.size(); ++i) {
+      if (endings[i].rank == *facts.hung_rank)
+        return blame(endings, i, std::move(failures), exit_code::kTimeout);
+    }
+  }
+  if (facts.lost_node) {
+    const bool has_earlier = std::any_of(failures.begin(), failures.end(), [&](std::size_t i) {
+      const Ending& ending = endings[i];
+      const bool is_own = !was_ended_by_us(ending) && !stopped_after_checkpoint(ending) &&
+                          ending.status.exit_code() != exit_code::kLostPeer;
+      return is_own && ending.at < facts.last_heard;
+    });
+    if (!has_earlier) return blame_node(endings, *facts.lost_node, std::move(failures));
+  }
+  if (failures.empty()) return Succeeded();
+  std::sort(failures.begin(), failures.end(), [&](std::size_t a, std::size_t b) {
+    return precedence(endings[a]) < precedence(endings[b]);
+  });
+  const auto followed = [](const Ending& ending) {
+    return ending.opened_page ? stopped_after_checkpoint(ending) : !has_failed(ending);
+  };
+  if (std::all_of(endings.begin(), endings.end(), followed)) {
+    return Stopped{0, endings[failures.front()].rank};
+  }
+  const std::size_t failure = failures.front();
+  const int code = code_of(endings[failure]);
+  std::size_t root_cause = failure;
+  if (const auto early = find_early_exit(endings, endings[failure])) root_cause = *early;
+  const bool gave_up = endings[failure].status.signal == 0;  // it did not die of its own
+  if (const auto frozen = find_frozen(endings); frozen && gave_up) root_cause = *frozen;
+  return blame(endings, root_cause, std::move(failures), code);
+}
+
+int exit_code_of(const Outcome& outcome, std::span<const Ending> endings) {
+  if (const auto* const launch = std::get_if<LauncherFailed>(&outcome)) return launch->code;
+  if (const auto* const failed = std::get_if<Failed>(&outcome)) return failed->exit_code;
+  if (const auto* const stopped = std::get_if<Stopped>(&outcome)) {
+    // Workers that save before they leave say so; anyone who requeues the job goes by that code.
+    const bool saved = std::all_of(endings.begin(), endings.end(), has_saved);
+    const bool asked_worker = stopped->asked_rank >= 0;
+    if (asked_worker || (saved && !endings.empty())) return exit_code::kStoppedAfterCheckpoint;
+    // No good stop, which anyone who requeues the job must not take for one: the last checkpoint
+    // was not saved, say.
+    const auto lost = std::ranges::find_if(endings, failed_while_stopping);
+    if (lost != endings.end()) return lost->status.code;
+    return exit_code::of_signal(stopped->signal);
+  }
+  return std::holds_alternative<NodeLost>(outcome) ? exit_code::kNodeLost : exit_code::kOk;
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,457 @@
+#include "launcher/plan/store/key_space.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <iterator>
+#include <string_view>
+#include <utility>
+
+namespace ddp::launcher {
+namespace {
+
+constexpr std::size_t kEntryBytes = 128;  // what a map's entry takes besides its texts, roughly
+constexpr std::size_t kQueueBytes = 640;  // what an empty queue takes, roughly
+constexpr std::size_t kDigits = 20;       // of an i64, with its sign
+
+std::size_t cost(const std::string& key, const std::string& value) {
+  return kEntryBytes + key.size() + value.size();
+}
+
+std::size_t list_cost(const std::string& key) {
+  return sizeof(std::uint64_t) + key.size();
+}
+
+/// What keeping all of a request may take; 0 for those that keep nothing.
+std::size_t cost(const KeySpace::Work& work) {
+  using enum StoreCommand;
+  constexpr std::array kKeeping{set, multi_set, compare_set, add, append, queue_push, wait};
+  const StoreCommand command = work.request.command;
+  if (std::ranges::count(kKeeping, command) == 0) return 0;
+  const std::size_t copies = command == wait ? 2 : 1;  // a wait is kept by key, too
+  return copies * work.request_bytes + (command == add          ? kDigits
+                                        : command == queue_push ? kQueueBytes
+                                                                : 0);
+}
+
+/// For a reply of so many bytes: others may add to it between two steps, and then it is not to be
+/// copied.
+std::size_t with_room_to_grow(std::size_t bytes) {
+  return bytes + bytes / 4;
+}
+
+/// Does `act` with the number of each of `size` texts, or of each `stride`th, from `next` on. True:
+/// the last is done.
+template <typename Act>
+bool each_from(std::size_t& next,
+               std::size_t size,
+               std::size_t stride,
+               const KeySpace::Enough& enough,
+               const Act& act) {
+  while (next < size) {
+    act(next);
+    next += stride;
+    if (next < size && enough()) return false;
+  }
+  return true;
+}
+
+/// As the reference server reads a number: strtoll, so "12x" is 12. Nothing where there is none.
+std::optional<std::int64_t> read_integer(const std::string& text) {
+  char* end = nullptr;
+  errno = 0;
+  const long long number = std::strtoll(text.c_str(), &end, 10);
+  if (end == text.c_str() || errno == ERANGE) return {};
+  return number;
+}
+
+}  // namespace
+
+KeySpace::Work::Work(StoreClientId who, StoreRequest what, Time when)
+    : client(who), request(std::move(what)), begin(when) {
+  request_bytes = 0;
+  for (const std::string& text : request.texts)
+    request_bytes += kEntryBytes + text.size();
+}
+
+KeySpace::Step KeySpace::step(Work& work, const Enough& enough) {
+  Step step;
+  step.is_done = true;
+  if (!work.has_begun) {
+    // A client's next wait is paid for by tidying after its last: else they would pile up.
+    if (work.request.command == StoreCommand::wait) {
+      forget(work.client);
+      step.is_done = tidy(enough);
+    }
+    if (!step.is_done || !begin(work)) return step;
+    work.has_begun = true;
+  }
+  switch (work.request.command) {
+    case StoreCommand::validate:  // belongs to the handshake
+      work.refused = "a second VALIDATE";
+      break;
+    case StoreCommand::set:
+    case StoreCommand::multi_set:
+      step.is_done = put_all(work, step, enough);
+      break;
+    case StoreCommand::compare_set:
+      compare_set(work, step);
+      break;
+    case StoreCommand::get:
+    case StoreCommand::multi_get:
+      step.is_done = get(work, enough);
+      break;
+    case StoreCommand::add:
+      add(work, step);
+      break;
+    case StoreCommand::check:
+      step.is_done = check(work, enough);
+      break;
+    case StoreCommand::wait:
+      step.is_done = wait(work, enough);
+      break;
+    case StoreCommand::count_keys:
+      put_u64(work.reply, values_.size());
+      break;
+    case StoreCommand::delete_key:
+      delete_key(work);
+      break;
+    case StoreCommand::append:
+      append(work, step);
+      break;
+    case StoreCommand::cancel_wait:
+      // It may have crossed the release: the client reads until this 1 in any case.
+      forget(work.client);
+      put_byte(work.reply, 1);
+      break;
+    case StoreCommand::ping:
+      put_u32(work.reply, static_cast<std::uint32_t>(work.request.number));
+      break;
+    case StoreCommand::queue_push:
+      queue_push(work, step);
+      break;
+    case StoreCommand::queue_pop:
+      queue_pop(work);
+      break;
+    case StoreCommand::queue_length:
+      queue_length(work);
+      break;
+    case StoreCommand::list_keys:
+      step.is_done = list_keys(work, enough);
+      break;
+  }
+  return step;
+}
+
+/// Before anything is changed: what cannot be kept is refused as a whole.
+bool KeySpace::begin(Work& work) const {
+  const std::size_t more = cost(work);
+  if (more > 0 && bytes_ + more > max_bytes_)
+    work.refused = "the store is full (" + std::to_string(max_bytes_ >> 20) + " MiB)";
+  return work.refused.empty();
+}
+
+std::string KeySpace::too_large() const {
+  return "the reply would be larger than " + std::to_string(max_reply_bytes_ >> 20) + " MiB";
+}
+
+bool KeySpace::has(const std::string& key) const {
+  return values_.contains(key) || queues_.contains(key);
+}
+
+void KeySpace::put(const std::string& key, std::string value, Step& step) {
+  const auto [entry, is_new] = values_.try_emplace(key);
+  if (is_new) listed_bytes_ += list_cost(key);
+  if (!is_new) bytes_ -= cost(key, entry->second);
+  bytes_ += cost(key, value);
+  entry->second = std::move(value);
+  wake_all(key, step);
+}
+
+bool KeySpace::put_all(Work& work, Step& step, const Enough& enough) {
+  std::vector<std::string>& texts = work.request.texts;
+  return each_from(work.next, texts.size(), 2, enough, [&](std::size_t i) {
+    work.request_bytes -= kEntryBytes + texts[i + 1].size();  // the store keeps it from now on
+    put(texts[i], std::move(texts[i + 1]), step);
+  });
+}
+
+void KeySpace::compare_set(Work& work, Step& step) {
+  const std::string& key = work.request.texts[0];
+  const std::string& expected = work.request.texts[1];
+  const std::string& desired = work.request.texts[2];
+  const auto found = values_.find(key);
+  // A missing key counts as empty, so an empty `expected` creates it; and a missing key with
+  // another `expected` is answered by that: both as the reference server has it.
+  const std::string_view current =
+      found == values_.end() ? std::string_view() : std::string_view(found->second);
+  if (current == expected) {
+    put_text(work.reply, desired);
+    put(key, std::move(work.request.texts[2]), step);
+  } else {
+    put_text(work.reply, found == values_.end() ? std::string_view(expected) : current);
+  }
+}
+
+/// First the size, then the reply: what is too large to be sent is not made.
+bool KeySpace::get(Work& work, const Enough& enough) const {
+  const std::vector<std::string>& keys = work.request.texts;
+  const auto value_of = [&](std::size_t i) {
+    const auto found = values_.find(keys[i]);
+    return found == values_.end() ? std::string_view() : std::string_view(found->second);
+  };
+  const auto refuse = [&] {
+    work.refused = too_large();
+    work.next = keys.size();
+  };
+  if (!work.is_sized) {
+    const bool is_done = each_from(work.next, keys.size(), 1, enough, [&](std::size_t i) {
+      work.reply_bytes += sizeof(std::uint64_t) + value_of(i).size();
+      if (work.reply_bytes > max_reply_bytes_) refuse();
+    });
+    if (!is_done) return false;
+    if (!work.refused.empty()) return true;
+    work.is_sized = true;
+    work.next = 0;
+    work.reply.reserve(with_room_to_grow(work.reply_bytes));
+  }
+  return each_from(work.next, keys.size(), 1, enough, [&](std::size_t i) {
+    const std::string_view value = value_of(i);  // it may have grown since
+    if (work.reply.size() + sizeof(std::uint64_t) + value.size() > max_reply_bytes_) {
+      refuse();
+    } else {
+      put_text(work.reply, value);
+    }
+  });
+}
+
+void KeySpace::add(Work& work, Step& step) {
+  const std::string& key = work.request.texts[0];
+  const auto found = values_.find(key);
+  const std::optional<std::int64_t> old =
+      found == values_.end() ? std::optional<std::int64_t>(0) : read_integer(found->second);
+  if (!old) {
+    work.refused = "ADD to a key whose value is not a number";
+    return;
+  }
+  // Unsigned, as a sum that does not fit wraps.
+  const auto sum =
+      static_cast<std::uint64_t>(*old) + static_cast<std::uint64_t>(work.request.number);
+  put_u64(work.reply, sum);
+  put(key, std::to_string(static_cast<std::int64_t>(sum)), step);
+}
+
+bool KeySpace::check(Work& work, const Enough& enough) const {
+  const std::vector<std::string>& keys = work.request.texts;
+  bool all = true;
+  const bool is_done = each_from(work.next, keys.size(), 1, enough, [&](std::size_t i) {
+    all = has(keys[i]);
+    if (!all) work.next = keys.size();
+  });
+  if (is_done) put_byte(work.reply, all ? 0 : 1);
+  return is_done;
+}
+
+bool KeySpace::wait(Work& work, const Enough& enough) {
+  std::vector<std::string>& keys = work.request.texts;
+  Waiter& waiter = waiters_[work.client];
+  waiter.since = work.begin;
+  const bool is_done = each_from(work.next, keys.size(), 1, enough, [&](std::size_t i) {
+    // What is there already is not waited for: only a key that appears wakes anybody.
+    if (!has(keys[i])) await(work.client, waiter, std::move(keys[i]));
+  });
+  if (!is_done) return false;
+  waiter.is_whole = true;
+  if (waiter.missing.empty()) {
+    waiters_.erase(work.client);
+    put_byte(work.reply, kReleased);
+  }
+  return true;
+}
+
+void KeySpace::await(StoreClientId client, Waiter& waiter, std::string key) {
+  std::map<Turn, StoreClientId>& list = awaited_[key];
+  // A key that is named twice is awaited once.
+  if (!list.empty() && waiter.missing.contains(list.rbegin()->first)) return;
+  bytes_ += 2 * cost(key, "");
+  list.emplace_hint(list.end(), next_turn_, client);
+  waiter.missing.emplace_hint(waiter.missing.end(), next_turn_, std::move(key));
+  ++next_turn_;
+}
+
+void KeySpace::delete_key(Work& work) {
+  const std::string& key = work.request.texts[0];
+  const auto found = values_.find(key);
+  const bool is_there = found != values_.end();
+  if (is_there) {
+    bytes_ -= cost(key, found->second);
+    listed_bytes_ -= list_cost(key);
+    values_.erase(found);
+  }
+  put_u64(work.reply, is_there ? 1 : 0);
+}
+
+void KeySpace::append(Work& work, Step& step) {
+  const std::string& key = work.request.texts[0];
+  const std::string& more = work.request.texts[1];
+  const auto found = values_.find(key);
+  if (found == values_.end()) {
+    put(key, more, step);
+  } else if (found->second.size() + more.size() > kMaxAppendedBytes) {
+    work.refused = "APPEND to a value beyond " + std::to_string(kMaxAppendedBytes >> 20) + " MiB";
+  } else {
+    bytes_ += more.size();
+    found->second += more;
+  }
+}
+
+void KeySpace::queue_push(Work& work, Step& step) {
+  const std::string& key = work.request.texts[0];
+  std::deque<std::string>& queue = queues_[key];
+  bytes_ += cost(key, work.request.texts[1]) + (queue.empty() ? kQueueBytes : 0);
+  queue.push_back(std::move(work.request.texts[1]));
+  wake_one(key, step);
+}
+
+void KeySpace::queue_pop(Work& work) {
+  const std::string& key = work.request.texts[0];
+  const auto found = queues_.find(key);
+  if (found == queues_.end()) {
+    put_u64(work.reply, 0);
+    return;
+  }
+  put_u64(work.reply, 1);
+  put_text(work.reply, found->second.front());
+  bytes_ -= cost(key, found->second.front());
+  found->second.pop_front();
+  if (!found->second.empty()) return;
+  bytes_ -= kQueueBytes;
+  queues_.erase(found);
+}
+
+void KeySpace::queue_length(Work& work) const {
+  const auto found = queues_.find(work.request.texts[0]);
+  put_u64(work.reply, found == queues_.end() ? 0 : found->second.size());
+}
+
+/// How many there are stands first, and is known last.
+bool KeySpace::list_keys(Work& work, const Enough& enough) const {
+  if (!work.is_sized) {
+    if (sizeof(std::uint64_t) + listed_bytes_ > max_reply_bytes_) {
+      work.refused = too_large();
+      return true;
+    }
+    work.is_sized = true;
+    work.reply.reserve(with_room_to_grow(sizeof(std::uint64_t) + listed_bytes_));
+    put_u64(work.reply, 0);
+  }
+  auto entry = work.listed == 0 ? values_.begin() : values_.upper_bound(work.last_key);
+  for (; entry != values_.end(); ++entry) {
+    if (work.reply.size() + list_cost(entry->first) > max_reply_bytes_) {
+      work.refused = too_large();
+      return true;
+    }
+    put_text(work.reply, entry->first);
+    ++work.listed;
+    if (enough()) {
+      work.last_key = entry->first;
+      return false;
+    }
+  }
+  std::string count;
+  put_u64(count, work.listed);
+  work.reply.replace(0, count.size(), count);
+  return true;
+}
+
+/// A key that appears counts for everybody who waits for it, also if it is deleted again.
+void KeySpace::wake_all(const std::string& key, Step& step) {
+  auto list = awaited_.extract(key);
+  if (list.empty()) return;
+  for (const auto& [turn, client] : list.mapped())
+    count_down(client, turn, key, step);
+  bytes_ -= list.mapped().size() * cost(key, "");
+}
+
+/// An entry of a queue is for one: it ends at most one wait, the oldest.
+void KeySpace::wake_one(const std::string& key, Step& step) {
+  const auto found = awaited_.find(key);
+  if (found == awaited_.end()) return;
+  bool ended = false;
+  while (!ended && !found->second.empty()) {
+    const auto [turn, client] = *found->second.begin();
+    found->second.erase(turn);
+    bytes_ -= cost(key, "");
+    ended = count_down(client, turn, key, step);
+  }
+  if (found->second.empty()) awaited_.erase(found);
+}
+
+/// True: that was the last key of the client's wait. A wait that is over has left nothing to count.
+bool KeySpace::count_down(StoreClientId client, Turn turn, const std::string& key, Step& step) {
+  const auto waiter = waiters_.find(client);
+  if (waiter == waiters_.end() || waiter->second.missing.erase(turn) == 0) return false;
+  bytes_ -= cost(key, "");
+  if (!waiter->second.missing.empty() || !waiter->second.is_whole) return false;
+  waiters_.erase(waiter);
+  step.released.push_back(client);
+  return true;
+}
+
+void KeySpace::forget(StoreClientId client) {
+  auto waiter = waiters_.extract(client);
+  if (!waiter.empty()) gone_.push_back(std::move(waiter.mapped()));
+}
+
+void KeySpace::stop_awaiting(Turn turn, const std::string& key) {
+  bytes_ -= cost(key, "");
+  const auto list = awaited_.find(key);
+  if (list == awaited_.end() || list->second.erase(turn) == 0) return;  // it has come since
+  bytes_ -= cost(key, "");
+  if (list->second.empty()) awaited_.erase(list);
+}
+
+bool KeySpace::tidy(const Enough& enough) {
+  for (; !gone_.empty(); gone_.pop_back()) {
+    std::map<Turn, std::string>& missing = gone_.back().missing;
+    while (!missing.empty()) {
+      const auto entry = missing.extract(missing.begin());
+      stop_awaiting(entry.key(), entry.mapped());
+      if (enough()) return false;
+    }
+  }
+  return true;
+}
+
+bool KeySpace::clear(const Enough& enough) {
+  const auto drop = [&](auto& entries, auto&& last) {
+    while (!entries.empty()) {
+      entries.erase(last());
+      if (enough()) return false;
+    }
+    return true;
+  };
+  while (!waiters_.empty())
+    forget(waiters_.begin()->first);
+  while (!queues_.empty()) {
+    const auto first = queues_.begin();
+    std::deque<std::string>& queue = first->second;
+    if (!drop(queue, [&queue] { return std::prev(queue.end()); })) return false;
+    queues_.erase(first);
+  }
+  return tidy(enough) && drop(values_, [this] { return values_.begin(); }) &&
+         drop(awaited_, [this] { return awaited_.begin(); });
+}
+
+std::vector<KeySpace::Wait> KeySpace::waits() const {
+  std::vector<Wait> waits;
+  for (const auto& [client, waiter] : waiters_) {
+    if (waiter.missing.empty()) continue;  // it is not known yet whether it will have to wait
+    const std::string& first = waiter.missing.begin()->second;
+    waits.push_back(Wait{client, first, waiter.missing.size(), waiter.since});
+  }
+  return waits;
+}
+
+}  // namespace ddp::launcher

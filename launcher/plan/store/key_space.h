@@ -1,0 +1,147 @@
+// The store of one round: values, queues, and who waits for what. Pure: a request goes in, its
+// reply and the waits that it ends come out. A new round is a new key space.
+// A request is carried out in steps, as its caller asks: others are served between two of them, so
+// that a large one keeps nobody waiting. What they change then, the rest of it sees.
+// Values and queues are two maps: one name may be in both, and waits and checks see either.
+// Source: the reference server's rules, TCPStoreLibUvBackend.cpp of torch 2.11.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "launcher/plan/store/store_protocol.h"
+
+namespace ddp::launcher {
+
+/// Of a connection; never used twice.
+using StoreClientId = std::uint64_t;
+
+class KeySpace {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  static constexpr std::size_t kMaxBytes = 1ULL << 30;  // of all that is kept
+  static constexpr std::size_t kMaxReplyBytes = 128ULL << 20;
+  static constexpr std::size_t kMaxAppendedBytes = 32ULL << 20;  // of a value that APPEND has made
+
+  /// What a job of so many ranks may keep, unless it is told otherwise: what a rank tells the
+  /// others is a few KiB, so this is far above that, and far below what hurts a node. At most
+  /// kMaxBytes.
+  static constexpr std::size_t max_bytes_of(int world_size) {
+    constexpr std::size_t kBase = 256ULL << 20;
+    constexpr std::size_t kPerRank = 4ULL << 20;
+    return std::min(kMaxBytes, kBase + kPerRank * static_cast<std::size_t>(world_size));
+  }
+
+  explicit KeySpace(std::size_t max_bytes = kMaxBytes, std::size_t max_reply_bytes = kMaxReplyBytes)
+      : max_bytes_(max_bytes), max_reply_bytes_(max_reply_bytes) {}
+
+  /// A request under way.
+  struct Work {
+    Work(StoreClientId who, StoreRequest what, Time when);
+
+    /// Memory that it takes, in bytes, roughly.
+    [[nodiscard]] std::size_t bytes() const { return request_bytes + reply.capacity(); }
+
+    StoreClientId client;
+    StoreRequest request;
+    Time begin;
+    std::size_t request_bytes;
+    bool has_begun = false;
+    std::size_t next = 0;         // of the request's texts
+    bool is_sized = false;        // whether reply_bytes is known
+    std::size_t reply_bytes = 0;  // of MULTI_GET
+    std::uint64_t listed = 0;     // by LIST_KEYS
+    std::string last_key;         // of them
+    std::string reply;            // to the client, once it is done; may be empty
+    std::string refused;          // not empty: why the connection is to be closed
+  };
+  /// The result of a step.
+  struct Step {
+    bool is_done = false;                 // the work's reply is whole, or it is refused
+    std::vector<StoreClientId> released;  // their waits are over: each is to get kReleased
+  };
+  static constexpr std::uint8_t kReleased = 0;
+  /// Whether a step has taken long enough. Asked after each key or value.
+  using Enough = std::function<bool()>;
+
+  /// Carries `work` on, by one key or value at least. Precondition: it is not done.
+  [[nodiscard]] Step step(Work& work, const Enough& enough);
+
+  /// The client is gone, and its wait with it.
+  void forget(StoreClientId client);
+
+  /// Whether nothing is left of waits that are over.
+  [[nodiscard]] bool is_tidy() const { return gone_.empty(); }
+  /// Lets go of what is left of them. True: of all of it.
+  bool tidy(const Enough& enough);
+  /// Lets go of everything, for good. True: it is done.
+  bool clear(const Enough& enough);
+
+  struct Wait {
+    StoreClientId client = 0;
+    std::string key;  // one that has not come; of several, the first that was named
+    std::size_t missing = 0;
+    Time since;
+  };
+  /// Every wait that is not over, by client.
+  [[nodiscard]] std::vector<Wait> waits() const;
+
+  /// Memory that is kept, roughly.
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+
+ private:
+  /// Of all waits for keys, in the order in which they began: never used twice.
+  using Turn = std::uint64_t;
+  struct Waiter {
+    std::map<Turn, std::string> missing;  // the keys that have not come, each once
+    Time since;
+    bool is_whole = false;  // all keys of the request have been looked at
+  };
+
+  [[nodiscard]] std::string too_large() const;
+  [[nodiscard]] bool has(const std::string& key) const;
+  bool begin(Work& work) const;
+  void put(const std::string& key, std::string value, Step& step);
+  bool put_all(Work& work, Step& step, const Enough& enough);
+  void compare_set(Work& work, Step& step);
+  bool get(Work& work, const Enough& enough) const;
+  void add(Work& work, Step& step);
+  bool check(Work& work, const Enough& enough) const;
+  bool wait(Work& work, const Enough& enough);
+  void await(StoreClientId client, Waiter& waiter, std::string key);
+  void delete_key(Work& work);
+  void append(Work& work, Step& step);
+  void queue_push(Work& work, Step& step);
+  void queue_pop(Work& work);
+  void queue_length(Work& work) const;
+  bool list_keys(Work& work, const Enough& enough) const;
+  void wake_all(const std::string& key, Step& step);
+  void wake_one(const std::string& key, Step& step);
+  bool count_down(StoreClientId client, Turn turn, const std::string& key, Step& step);
+  void stop_awaiting(Turn turn, const std::string& key);
+
+  std::size_t max_bytes_;
+  std::size_t max_reply_bytes_;
+  std::size_t bytes_ = 0;
+  // Trees: LIST_KEYS goes on where it was, and no insertion moves all that is there.
+  std::map<std::string, std::string> values_;
+  std::size_t listed_bytes_ = 0;                           // of the reply to LIST_KEYS
+  std::map<std::string, std::deque<std::string>> queues_;  // none is empty
+  // By key, oldest first. By turns, so that a wait is ended without a look at those of others: many
+  // ranks wait for one key, and anyone who asks for all of it again and again must keep nobody
+  // waiting.
+  std::map<std::string, std::map<Turn, StoreClientId>> awaited_;
+  Turn next_turn_ = 0;
+  std::map<StoreClientId, Waiter> waiters_;
+  std::vector<Waiter> gone_;  // of whom awaited_ may still know
+};
+
+}  // namespace ddp::launcher

@@ -1,0 +1,67 @@
+#include "launcher/plan/round/failure_hints.h"
+
+#include <gmock/gmock.h>
+
+namespace ddp::launcher {
+namespace {
+
+using testing::HasSubstr;
+using Lines = std::vector<std::string>;
+
+const Lines kRefused{"usage: t.py [-h]", "t.py: error: unrecognized arguments: --local-rank=0"};
+const Lines kMissing{"t.py: error: the following arguments are required: --local_rank, --lr"};
+
+TEST(Hints, ARefusedSpellingNamesTheOther) {
+  EXPECT_THAT(
+      hint_for(kRefused, {"--local-rank", ""}).value_or(""),
+      HasSubstr("if it knows --local_rank, start it with --append-local-rank=underscore, "));
+  EXPECT_THAT(hint_for({"error: unrecognized arguments: --local_rank=3"}, {"--local_rank", ""})
+                  .value_or(""),
+              HasSubstr("if it knows --local-rank, start it with --append-local-rank, "));
+  EXPECT_THAT(hint_for({"Error: No such option: --local-rank"}, {"--local-rank", ""}).value_or(""),
+              HasSubstr("=underscore"));
+}
+
+TEST(Hints, AMissingArgumentNamesTheFlag) {
+  EXPECT_EQ(hint_for(kMissing, {"", ""}).value_or(""),
+            "the script wants --local_rank as an argument: start it with "
+            "--append-local-rank=underscore.");
+  EXPECT_THAT(hint_for(kMissing, {"--local-rank", ""}).value_or(""), HasSubstr("=underscore."));
+  EXPECT_THAT(hint_for({"error: the following arguments are required: --local-rank"}, {"", ""})
+                  .value_or(""),
+              HasSubstr("with --append-local-rank."));
+}
+
+TEST(Hints, OtherWordsAreNoReasonForAHint) {
+  EXPECT_EQ(hint_for({}, {"--local-rank", ""}), std::nullopt);
+  EXPECT_EQ(hint_for({"training with --local-rank=0"}, {"--local-rank", ""}), std::nullopt);
+  EXPECT_EQ(hint_for({"error: unrecognized arguments: --lr"}, {"--local-rank", ""}), std::nullopt);
+  EXPECT_EQ(hint_for(kRefused, {"", ""}), std::nullopt);  // the user gave it
+  EXPECT_EQ(hint_for(kMissing, {"--local_rank", ""}), std::nullopt);
+}
+
+TEST(Hints, APythonWithoutTorchIsNamed) {
+  const Lines lines{"    import torch", "ModuleNotFoundError: No module named 'torch'"};
+  EXPECT_EQ(hint_for(lines, {"", "/usr/bin/python3"}).value_or(""),
+            "/usr/bin/python3 ran it, and has no torch: activate the environment that has "
+            "it, or name its Python: PYTHON_EXEC=ENVIRONMENT/bin/python3.");
+  EXPECT_EQ(hint_for(lines, {}).value_or(""),
+            "the Python that ran has no torch: activate the environment that has it.");
+  EXPECT_EQ(hint_for({"ModuleNotFoundError: No module named 'mine'"}, {}), std::nullopt);
+}
+
+TEST(Hints, ASharedLibraryThatIsGoneIsNamed) {
+  const auto lines = [](const std::string& library) {
+    return Lines{"./t: error while loading shared libraries: " + library +
+                 ": cannot open shared object file: No such file or directory"};
+  };
+  EXPECT_EQ(hint_for(lines("libm2.so.6"), {}).value_or(""),
+            "./t is there, its shared library libm2.so.6 is not: install it, or name its directory "
+            "in LD_LIBRARY_PATH.");
+  EXPECT_THAT(hint_for(lines("libtorch_cpu.so"), {}).value_or(""),
+              HasSubstr("libtorch_cpu.so is not: it comes with LibTorch, which was moved or "));
+  EXPECT_EQ(hint_for({"error while loading shared libraries"}, {}), std::nullopt);
+}
+
+}  // namespace
+}  // namespace ddp::launcher

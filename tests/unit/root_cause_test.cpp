@@ -1,0 +1,328 @@
+#include "launcher/plan/round/root_cause.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace ddp::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+
+Ending ended(int rank, std::chrono::nanoseconds at, ExitStatus status) {
+  Ending ending;
+  ending.rank = rank;
+  ending.at = at;
+  ending.status = status;
+  return ending;
+}
+Ending stopped(Ending ending, bool killed = false) {
+  ending.stop_sent = true;
+  ending.kill_sent = killed;
+  return ending;
+}
+const ExitStatus kGood{};
+const ExitStatus kTerm{0, SIGTERM, false};
+const ExitStatus kKill{0, SIGKILL, false};
+ExitStatus code(int value) {
+  return ExitStatus{value, 0, false};
+}
+
+std::size_t root_of(const std::vector<Ending>& endings) {
+  return std::get<Failed>(judge(endings, {})).root_cause;
+}
+
+EndFacts stopped_by(int signal) {
+  EndFacts facts;
+  facts.requested_signal = signal;
+  return facts;
+}
+
+EndFacts hung(int rank) {
+  EndFacts facts;
+  facts.hung_rank = rank;
+  return facts;
+}
+
+/// Its last word came `at`.
+EndFacts lost(std::chrono::milliseconds at) {
+  EndFacts facts;
+  facts.lost_node = NodeLost{1, "b", "silent for 5.1 s", {}};
+  facts.last_heard = at;
+  return facts;
+}
+
+TEST(Outcome, AllGoodIsSuccess) {
+  EXPECT_EQ(judge(std::vector{ended(0, 1ns, kGood), ended(1, 2ns, kGood)}, {}),
+            Outcome(Succeeded()));
+}
+
+TEST(Outcome, TheEarliestFailureIsTheRootCause) {
+  const std::vector endings{ended(0, 20ns, code(3)), ended(1, 10ns, code(7))};
+  EXPECT_EQ(root_of(endings), 1U);
+  EXPECT_EQ(exit_code_of(judge(endings, {}), endings), 7);
+}
+
+TEST(Outcome, WhoDiesOfTheSigabrtThatWeSentWasStoppedAndHasNotFailed) {
+  const ExitStatus aborted{0, SIGABRT, false};
+  Ending ending = stopped(ended(1, 1ns, aborted));
+  EXPECT_FALSE(was_ended_by_us(ending));
+  ending.abort_sent = true;
+  EXPECT_TRUE(was_ended_by_us(ending));
+  ending.status = code(134);  // a shell says it of its Python
+  EXPECT_TRUE(was_ended_by_us(ending));
+  ending.status = code(1);
+  EXPECT_FALSE(was_ended_by_us(ending));
+}
+
+TEST(Outcome, ATieGoesToTheLowerRank) {
+  EXPECT_EQ(root_of({ended(0, 5ns, code(1)), ended(1, 5ns, code(2))}), 0U);
+}
+
+TEST(Outcome, WhoFailsAfterItWasToldToEndIsAVictimWhateverItsNodesClockSays) {
+  EXPECT_EQ(root_of({stopped(ended(0, 1ns, code(11))), ended(1, 9ns, code(5))}), 1U);
+}
+
+TEST(Outcome, ALostPeerIsAVictimOfALaterFailure) {
+  EXPECT_EQ(root_of({ended(0, 1ns, code(97)), ended(1, 9ns, code(5))}), 1U);
+  EXPECT_EQ(root_of({ended(0, 1ns, code(97)), stopped(ended(1, 9ns, code(5)))}), 1U);
+}
+
+TEST(Outcome, ALostPeerAloneIsTheRootCause) {
+  EXPECT_EQ(root_of({ended(0, 1ns, code(97)), stopped(ended(1, 9ns, kTerm))}), 0U);
+}
+
+TEST(Outcome, WhatWeStoppedIsAVictim) {
+  EXPECT_EQ(root_of({stopped(ended(0, 1ns, kTerm)), ended(1, 9ns, code(5))}), 1U);
+  EXPECT_EQ(root_of({stopped(ended(0, 1ns, code(143))), ended(1, 9ns, code(5))}), 1U);
+  EXPECT_EQ(root_of({stopped(ended(0, 1ns, kKill), true), ended(1, 9ns, code(5))}), 1U);
+}
+
+TEST(Outcome, AKillThatWeDidNotSendIsARootCauseEvenAfterOurSigterm) {
+  // Its peer noticed the death before the kernel had freed its memory, and left with 97.
+  EXPECT_EQ(root_of({ended(0, 1ns, code(97)), stopped(ended(1, 9ns, kKill))}), 1U);
+}
+
+TEST(Outcome, VictimsAreInOrderOfTime) {
+  const std::vector endings{ended(0, 30ns, code(1)),
+                            ended(1, 10ns, code(2)),
+                            ended(2, 20ns, code(3)),
+                            ended(3, 5ns, kGood)};
+  EXPECT_EQ(std::get<Failed>(judge(endings, {})).victims, (std::vector<std::size_t>{2, 0}));
+}
+
+TEST(Outcome, LeavingBeforeTheEndIsAFailureOnlyWithAPage) {
+  Ending early = ended(0, 1ns, kGood);
+  early.phase = Phase::training;
+  EXPECT_FALSE(has_failed(early));
+  early.opened_page = true;
+  EXPECT_TRUE(has_failed(early));
+  EXPECT_EQ(exit_code_of(judge(std::vector{early}, {}), std::vector{early}), 125);
+  early.phase = Phase::finished;
+  EXPECT_FALSE(has_failed(early));
+}
+
+TEST(Outcome, APageThatWasOnlyOpenedPromisesNothing) {
+  Ending early = ended(0, 1ns, kGood);
+  early.opened_page = true;
+  early.phase = Phase::starting;
+  EXPECT_FALSE(has_failed(early));
+  EXPECT_EQ(judge(std::vector{early}, {}), Outcome(Succeeded()));
+  early.phase = Phase::joining;
+  EXPECT_TRUE(has_failed(early));
+}
+
+TEST(Outcome, AJobWhoseEveryWorkerHasSavedEndsBy143) {
+  Ending saved = stopped(ended(0, 1ns, code(143)));
+  saved.opened_page = true;
+  const std::vector all{saved, saved};
+  EXPECT_EQ(exit_code_of(judge(all, stopped_by(SIGINT)), all), 143);
+  const std::vector one{saved, stopped(ended(1, 2ns, kKill), true)};
+  EXPECT_EQ(exit_code_of(judge(one, stopped_by(SIGINT)), one), 130);
+}
+
+TEST(Outcome, AStopWhoseCheckpointCouldNotBeSavedIsNoGoodStop) {
+  Ending unsaved = stopped(ended(0, 2ns, code(125)));
+  unsaved.opened_page = true;
+  Ending victim = stopped(ended(1, 1ns, code(97)));
+  victim.opened_page = true;
+  const std::vector all{unsaved, victim};
+  EXPECT_EQ(judge(all, stopped_by(SIGTERM)), Outcome(Stopped{SIGTERM}));
+  EXPECT_EQ(exit_code_of(judge(all, stopped_by(SIGTERM)), all), 125);
+  std::vector external = all;
+  external[0].opened_page = false;
+  EXPECT_EQ(exit_code_of(judge(external, stopped_by(SIGTERM)), external), 143);
+}
+
+TEST(Outcome, AWorkerThatSavedAndLeftUnaskedByUsStopsTheJob) {
+  Ending first = ended(0, 9ns, code(143));
+  first.opened_page = true;
+  EXPECT_TRUE(stopped_after_checkpoint(first));
+  EXPECT_FALSE(has_failed(first));
+  Ending second = first;
+  second.rank = 1;
+  second.at = 5ns;
+  const std::vector all{first, second};
+  EXPECT_EQ(judge(all, {}), Outcome(Stopped{0, 1}));
+  EXPECT_EQ(exit_code_of(judge(all, {}), all), 143);
+}
+
+TEST(Outcome, WhoWasAskedToStopIsNamedWhoeverLeavesFirst) {
+  Ending follower = ended(0, 5ns, code(143));
+  follower.opened_page = true;
+  Ending asked = follower;
+  asked.rank = 1;
+  asked.at = 9ns;
+  asked.was_asked_elsewhere = true;
+  EXPECT_EQ(judge(std::vector{follower, asked}, {}), Outcome(Stopped{0, 1}));
+  EXPECT_EQ(root_of({follower, asked, ended(2, 20ns, code(5))}), 2U) << "a failure comes first";
+}
+
+TEST(Outcome, AnExternalWorkersOwn143IsAFailure) {
+  EXPECT_TRUE(has_failed(ended(0, 1ns, code(143))));
+  EXPECT_EQ(root_of({ended(0, 1ns, code(143)), ended(1, 2ns, kGood)}), 0U);
+}
+
+TEST(Outcome, AFailureIsTheRootCauseEvenAfterOneHasLeft) {
+  Ending left = ended(0, 1ns, code(143));
+  left.opened_page = true;
+  EXPECT_EQ(root_of({left, ended(1, 9ns, code(5))}), 1U);
+  EXPECT_EQ(root_of({left, ended(1, 9ns, code(97))}), 1U);
+}
+
+TEST(Outcome, WhoLeftAloneIsTheRootCauseWhenTheOthersHadToBeStopped) {
+  Ending left = ended(0, 1ns, code(143));
+  left.opened_page = true;
+  Ending followed_us = stopped(ended(1, 9ns, code(143)));
+  followed_us.opened_page = true;
+  EXPECT_EQ(root_of({left, followed_us}), 0U);
+  EXPECT_EQ(root_of({left, stopped(ended(1, 9ns, kKill), true)}), 0U);
+}
+
+Ending joined(Ending ending) {
+  ending.joined_store = true;
+  return ending;
+}
+
+// The table of outcome.h: each row goes before those below it, though it ended later.
+TEST(Outcome, OfTwoFailuresTheOneOfTheEarlierRowIsTheRootCause) {
+  const auto saved = [](int rank, std::chrono::nanoseconds at, bool is_asked) {
+    Ending ending = ended(rank, at, code(143));
+    ending.opened_page = true;
+    ending.was_asked_elsewhere = is_asked;
+    return ending;
+  };
+  const auto aborted = [](int rank, std::chrono::nanoseconds at) {
+    Ending ending = stopped(ended(rank, at, code(134)));
+    ending.abort_sent = true;
+    return ending;
+  };
+  const std::vector<std::vector<Ending>> rows{
+      {ended(0, 90ns, code(5)), ended(0, 90ns, kKill), ended(0, 90ns, kTerm)},
+      {stopped(ended(1, 80ns, code(5))), stopped(ended(1, 80ns, kKill))},
+      {ended(2, 70ns, code(97))},
+      {stopped(ended(3, 60ns, code(97)))},
+      {saved(4, 50ns, true)},
+      {saved(5, 40ns, false)},
+      {stopped(ended(6, 30ns, kTerm)),
+       stopped(ended(6, 30ns, code(143))),
+       stopped(ended(6, 30ns, kKill), true),
+       aborted(6, 30ns)}};
+  for (std::size_t first = 0; first < rows.size(); ++first) {
+    for (std::size_t second = first + 1; second < rows.size(); ++second) {
+      for (const Ending& cause : rows[first]) {
+        for (const Ending& victim : rows[second]) {
+          // Who has left as it was asked, and is followed by all, has stopped the job.
+          const Outcome outcome = judge(std::vector{victim, cause}, {});
+          const auto* const stop = std::get_if<Stopped>(&outcome);
+          const int root =
+              stop != nullptr
+                  ? stop->asked_rank
+                  : (std::get<Failed>(outcome).root_cause == 1 ? cause.rank : victim.rank);
+          EXPECT_EQ(root, cause.rank) << "rows " << first + 1 << " and " << second + 1;
+          EXPECT_EQ(stop != nullptr, first == 4 && second == 5);
+        }
+      }
+    }
+  }
+}
+
+TEST(Outcome, AHungRankIsTheRootCauseAndTheCodeIsTheTimeouts) {
+  const std::vector endings{stopped(ended(0, 9ns, kTerm)), stopped(ended(1, 8ns, kTerm))};
+  const Outcome outcome = judge(endings, hung(1));
+  EXPECT_EQ(std::get<Failed>(outcome).root_cause, 1U);
+  EXPECT_EQ(std::get<Failed>(outcome).victims, std::vector<std::size_t>{0});
+  EXPECT_EQ(exit_code_of(outcome, endings), 124);
+}
+
+TEST(Outcome, ALeaverOfTheStoreIsTheRootCauseOfALaterFailure) {
+  const std::vector endings{joined(ended(0, 1ns, kGood)), joined(ended(1, 9ns, code(7)))};
+  EXPECT_EQ(root_of(endings), 0U);
+  EXPECT_EQ(exit_code_of(judge(endings, {}), endings), 7);
+  const std::vector other_command{joined(ended(0, 9ns, kGood)), joined(ended(1, 1ns, code(7)))};
+  EXPECT_EQ(root_of(other_command), 1U);
+}
+
+TEST(Outcome, WhoNeverMetTheOthersCannotHaveLeftThem) {
+  EXPECT_EQ(root_of({ended(0, 1ns, kGood), ended(1, 9ns, code(7))}), 1U);
+  EXPECT_EQ(root_of({joined(ended(0, 1ns, kGood)), ended(1, 9ns, code(7))}), 1U);
+  EXPECT_EQ(root_of({ended(0, 1ns, kGood), joined(ended(1, 9ns, code(7)))}), 1U);
+}
+
+TEST(Outcome, AFrozenRankIsTheRootCauseWhenItsPeerGivesUp) {
+  Ending frozen = stopped(ended(0, 9ns, kTerm));
+  frozen.was_frozen = true;
+  const std::vector endings{frozen, ended(1, 1ns, code(97))};
+  EXPECT_EQ(root_of(endings), 0U);
+  EXPECT_EQ(exit_code_of(judge(endings, {}), endings), 97);
+  // One that died of a signal of its own did not wait for anybody.
+  EXPECT_EQ(root_of({frozen, ended(1, 1ns, ExitStatus{0, SIGSEGV, false})}), 1U);
+}
+
+TEST(Outcome, AStoppedJobEndsBySignal) {
+  const std::vector endings{stopped(ended(0, 1ns, code(143))), stopped(ended(1, 2ns, code(1)))};
+  EXPECT_EQ(judge(endings, stopped_by(SIGINT)), Outcome(Stopped{SIGINT}));
+  EXPECT_EQ(exit_code_of(judge(endings, stopped_by(SIGINT)), endings), 130);
+}
+
+TEST(Outcome, AStopThatCameTooLateChangesNothing) {
+  Ending finished = stopped(ended(0, 1ns, kGood));
+  finished.opened_page = true;
+  finished.phase = Phase::finished;
+  EXPECT_EQ(judge(std::vector{finished}, stopped_by(SIGTERM)), Outcome(Succeeded()));
+}
+
+TEST(Outcome, SignalsAre128Plus) {
+  const std::vector endings{ended(0, 1ns, ExitStatus{0, SIGSEGV, true})};
+  EXPECT_EQ(exit_code_of(judge(endings, {}), endings), 139);
+}
+
+TEST(Outcome, ALostNodeIsTheRootCauseOfWhatFailedAfterItsLastWord) {
+  const std::vector endings{ended(0, 6s, code(1)), stopped(ended(1, 7s, kTerm))};
+  const Outcome outcome = judge(endings, lost(5s));
+  ASSERT_TRUE(std::holds_alternative<NodeLost>(outcome));
+  EXPECT_EQ(std::get<NodeLost>(outcome).victims, (std::vector<std::size_t>{0, 1}));
+  EXPECT_EQ(exit_code_of(outcome, endings), 201);
+  EXPECT_TRUE(std::holds_alternative<NodeLost>(judge({}, lost(5s))));
+}
+
+TEST(Outcome, AFailureBeforeTheLastWordOfALostNodeIsTheRootCause) {
+  const std::vector endings{ended(0, 4s, code(7)), stopped(ended(1, 7s, kTerm))};
+  EXPECT_EQ(exit_code_of(judge(endings, lost(5s)), endings), 7);
+  // Who lost a peer, may have lost that node.
+  const std::vector peers{ended(0, 4s, code(97))};
+  EXPECT_TRUE(std::holds_alternative<NodeLost>(judge(peers, lost(5s))));
+}
+
+TEST(Outcome, WhoLeftBeforeItCameIsTheCauseWhenAnotherGivesUpWaiting) {
+  Ending waiter = ended(0, 9ns, code(1));
+  waiter.joined_store = true;
+  const Ending absent = ended(1, 2ns, kGood);
+  EXPECT_EQ(root_of({waiter, absent}), 0U) << "it failed for a reason of its own";
+  waiter.waited_in_store = true;
+  EXPECT_EQ(root_of({waiter, absent}), 1U);
+  EXPECT_EQ(root_of({waiter, ended(1, 10ns, kGood)}), 0U) << "it left later";
+}
+
+}  // namespace
+}  // namespace ddp::launcher

@@ -1,0 +1,27 @@
+// The ground truth of one image for an evaluation: boxes, areas and crowds, in pixels of its file.
+// It stands in targets of its own, behind the boxes (target 0), which have no crowds and move with
+// the image.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "worker/data/annotations.h"
+#include "worker/data/sample.h"
+
+namespace ddp::worker {
+
+/// The targets of a sample that has them. The rows are class, left, top, right, bottom, area and
+/// crowd (1 or 0), of float32; height and width of the file are one int64 each.
+inline constexpr std::size_t kGroundTruthRows = 1;
+inline constexpr std::size_t kFileHeight = 2;
+inline constexpr std::size_t kFileWidth = 3;
+inline constexpr std::size_t kGroundTruthTargets = 4;  // with the boxes
+inline constexpr std::int64_t kGroundTruthRow = 7;
+
+/// Adds them to a sample with its boxes alone, whose input is as it was read. The area is that of
+/// the outline where labels tell it, else of the box.
+/// Shapes: the input is [channels, height, width]; rows [boxes and crowds, kGroundTruthRow].
+void add_ground_truth(const AnnotatedImage& image, Sample& sample);
+
+}  // namespace ddp::worker

@@ -1,0 +1,40 @@
+// The images in folders, by class or all of them, in an order that is the same on every machine.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace ddp::worker {
+
+struct ImageList {
+  std::filesystem::path root;
+  std::vector<std::string> classes;  // names of the folders, sorted by their bytes
+  std::vector<std::string> files;    // below root, by class, then sorted by their bytes
+  std::vector<std::int32_t> labels;  // [files]: which class
+
+  /// What lists with the same files have in common, whatever their root: 32 hexadecimal digits of
+  /// all names and of sizes_of_some().
+  [[nodiscard]] std::string digest() const;
+};
+
+/// All images in `root` and below it, sorted by their bytes within each folder. Errors: UsageError
+/// when it cannot be read.
+std::vector<std::string> list_images(const std::filesystem::path& root);
+
+/// The sizes of some of `count` files, at most 128, as a text: files of the same names may hold
+/// other images. `name` gives the path of one below `root`. Blocks: what the disk takes.
+std::string sizes_of_some(const std::filesystem::path& root,
+                          std::size_t count,
+                          const std::function<const std::string&(std::size_t)>& name);
+
+/// Every folder in `root` is a class, every file in it or below it that ends in .jpg, .jpeg, .png
+/// or .webp, in any case, one of its images. Files of other names, hidden ones, and links that lead
+/// back to a folder above are passed over. Errors: UsageError when `root` cannot be read, has no
+/// folder, or a class has no image.
+ImageList list_classes(const std::filesystem::path& root);
+
+}  // namespace ddp::worker

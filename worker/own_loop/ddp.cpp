@@ -1,0 +1,59 @@
+#include "worker/own_loop/ddp.h"
+
+#include <stdexcept>
+
+#include "worker/dist/replica_check.h"
+#include "worker/model/state.h"
+#include "worker/own_loop/state.h"
+#include "worker/train/snapshot.h"
+
+namespace ddp {
+namespace {
+
+worker::DdpRequest request_for(const torch::nn::Module& model, const DdpOptions& options) {
+  worker::DdpRequest request;
+  request.parameters = worker::trainable_of(model);
+  request.buffers = worker::buffers_of(model);
+  request.bucket_bytes = options.bucket_bytes;
+  request.model_name = model.name();
+  request.find_unused = options.find_unused;
+  request.static_graph = options.static_graph;
+  request.has_views = false;  // torch::optim's zero_grad() detaches them, which views refuse
+  request.has_job_file = false;
+  request.hook = options.hook;
+  request.buffer_sync =
+      options.broadcast_buffers ? worker::BufferSync::automatic : worker::BufferSync::never;
+  return request;
+}
+
+}  // namespace
+
+Ddp::Ddp(torch::nn::Module& model, Context& context, const DdpOptions& options)
+    : engine_(std::make_shared<Engine>()) {
+  worker::Group& group = context.group();
+  group.agree("model",
+              worker::model_digest(worker::parameters_of(model), worker::buffers_of(model)));
+  for (const worker::NamedTensor& frozen : worker::frozen_of(model))
+    worker::broadcast_tensor(group, frozen.tensor);
+  engine_->reducer.emplace(request_for(model, options), group);
+  context.state_->replicas.push_back(engine_);
+}
+
+// With a rank that is lost the reducer may wait for work that never ends.
+Ddp::~Ddp() {
+  if (engine_->is_inside) (void)new std::shared_ptr<Engine>(engine_);
+}
+
+void Ddp::backward(const at::Tensor& loss) {
+  if (!engine_->reducer) throw std::logic_error("backward() after Context::finish()");
+  worker::Ddp& reducer = *engine_->reducer;
+  const bool reduce = holds_ == 0;
+  engine_->is_inside = true;
+  if (reduce) reducer.prepare_to_reduce();
+  reducer.backward(loss, reduce);
+  // Not between forward and backward, which may need them.
+  if (reduce) reducer.sync_buffers();
+  engine_->is_inside = false;
+}
+
+}  // namespace ddp

@@ -1,0 +1,48 @@
+// Puts the parts of a run together, on one rank whose group, device and data are there.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/files/owned_dir.h"
+#include "worker/data/source.h"
+#include "worker/dist/device.h"
+#include "worker/dist/group.h"
+#include "worker/plan/job.h"
+#include "worker/train/run_training.h"
+#include "worker/train/survivor.h"
+
+namespace ddp::worker {
+
+/// Trains the job to the end. Returns the exit code. `run_dir` is rank 0's; null: nothing is
+/// written. `ranks` say where each runs, for people. `held` is what this process has of an earlier
+/// round, or nothing; after a PeerError it is what it has of this one, where it can go on with it.
+/// Errors: as TrainingLoop::run(), and those of the task's factory.
+int train_task(const RankContext& context,
+               const Job& wanted,
+               const Device& device,
+               const Sources& data,
+               const OwnedDir* run_dir,
+               const std::vector<std::string>& ranks,
+               std::optional<HeldState>& held,
+               Group& group);
+
+struct EvaluationRequest {
+  std::filesystem::path checkpoint;  // as in save/checkpoint_path; rank 0 alone reads it
+  bool is_json = false;
+};
+
+/// Evaluates the checkpoint on the test set, by its moving averages where it has any, as the run
+/// that saved it did; rank 0 prints the result. Returns the exit code: 0, 143 (stopped), 2 (too
+/// many samples cannot be read). Errors: UsageError for a checkpoint that does not fit the job;
+/// those of Evaluation::run().
+int evaluate_task(const RankContext& context,
+                  const Job& job,
+                  const Device& device,
+                  const Sources& data,
+                  const EvaluationRequest& request,
+                  Group& group);
+
+}  // namespace ddp::worker

@@ -1,0 +1,27 @@
+// How the test set is brought to the model: which samples each rank evaluates, in which batches,
+// and what is done to an image before.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "common/page/progress_page.h"
+#include "worker/data/augment.h"
+#include "worker/data/source.h"
+#include "worker/dist/group.h"
+#include "worker/plan/job.h"
+
+namespace ddp::worker {
+
+struct EvaluationPlan {
+  std::vector<std::vector<std::int64_t>> batches;  // of this rank
+  std::vector<Augment> augments;
+};
+
+/// All ranks call it. Errors: UsageError; PeerError.
+EvaluationPlan plan_evaluation(
+    const Job& job, const Source& test, at::Device device, Group& group, ProgressPage& page);
+
+}  // namespace ddp::worker

@@ -1,0 +1,19 @@
+// How often each training sample is drawn, from the job and the classes of the data.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "worker/data/source.h"
+#include "worker/plan/job.h"
+#include "worker/plan/sample_weights.h"
+
+namespace ddp::worker {
+
+/// For the first `size` samples of `data`. Null: each once. Errors: UsageError for data without
+/// classes, and a class that there is not.
+std::shared_ptr<const SampleWeights> make_sample_weights(const DataJob& job,
+                                                         const Source& data,
+                                                         std::int64_t size);
+
+}  // namespace ddp::worker

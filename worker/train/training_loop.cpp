@@ -1,0 +1,303 @@
+#include "worker/train/training_loop.h"
+
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "common/error.h"
+#include "common/page/terminal.h"
+#include "worker/plan/epoch_number.h"
+#include "worker/train/console_lines.h"
+#include "worker/train/policy_stop.h"
+
+namespace ddp::worker {
+
+int TrainingLoop::run() {
+  // Model, optimizer, step and place in the epoch are those of the checkpoint.
+  position_ = parts_.checkpointer.restore(parts_.meters.names());
+  applied_step_ = position_.step;
+  parts_.run_log.open(position_, parts_.plan.steps);
+  // Another rank has heard of that step, and rank 0 perhaps not.
+  if (position_.newest.samples > 0 && parts_.run_log.is_due(position_.step) &&
+      !parts_.run_log.has_newest()) {
+    const AgreedStep newest{position_.step, Clock::now(), {}, position_.newest, 0};
+    parts_.run_log.write(newest, parts_.meters.names(), rates_of(position_.step - 1).lr, {});
+  }
+  const std::int64_t planned = parts_.checkpointer.planned_steps();
+  if (planned > 0 && planned != parts_.plan.steps) {
+    const Schedule before = make_schedule(parts_.job, parts_.plan.steps_per_epoch, planned);
+    parts_.run_log.print(other_length_line(before, parts_.plan.schedule, position_.step));
+  }
+  // Where train.max_steps ended it inside an epoch, that epoch is still to be closed.
+  if (position_.step >= parts_.plan.steps &&
+      (position_.step_in_epoch == 0 || position_.epoch >= parts_.job.epochs))
+    parts_.run_log.print(nothing_left_line(parts_.job, position_.epoch));
+  parts_.step.start(parts_.plan.partition, position_.epoch, position_.step_in_epoch);
+  if (const End end = catch_up()) return *end;
+  while (!is_finished_ && (position_.step < parts_.plan.steps || position_.step_in_epoch > 0)) {
+    if (const End end = train_epoch()) return *end;
+    // The newest checkpoint is whole.
+  }
+  parts_.run_log.close();
+  return exit_code::kOk;
+}
+
+std::optional<Position> TrainingLoop::whole_position() const {
+  return applied_step_ == position_.step ? std::optional(position_) : std::nullopt;
+}
+
+TrainingLoop::End TrainingLoop::train_epoch() {
+  parts_.run_log.set_phase(Phase::training);
+  const EpochPartition partition(parts_.plan.partition, position_.epoch);
+  const Clock::time_point start = Clock::now();
+  const std::int64_t first_step = position_.step;
+  // Who may have to go on without a peer knows its share of the sums before the weights change.
+  const Step::Commit commit = parts_.can_survive ? [this] { vote(); } : Step::Commit();
+  while (position_.step_in_epoch < parts_.plan.steps_per_epoch && !is_over()) {
+    // The learning rate depends on the step, and with a plateau on the evaluations so far.
+    const StepRates rates = rates_of(position_.step);
+    parts_.step.run(partition.step(position_.step_in_epoch),
+                    {position_.step, position_.epoch},
+                    rates,
+                    parts_.meters,
+                    commit);
+    // The gradient was that of the mean over all ranks; weights are equal on every rank.
+    // Everything after this line is bookkeeping.
+    ++position_.step;
+    ++position_.step_in_epoch;
+    position_.result.reset();
+    parts_.run_log.note_step(position_, rates.lr);
+    parts_.hooks.after_step(position_.step, rates.lr);
+    // All ranks agree whether to stop.
+    if (const End end = agree()) return end;
+    if (const End end = between_steps()) return end;
+  }
+  return end_epoch(start, first_step);
+}
+
+void TrainingLoop::vote() {
+  agreed_ = parts_.votes.drain(vote_request());
+}
+
+TrainingLoop::End TrainingLoop::agree() {
+  if (!parts_.can_survive) {
+    if (const std::optional<AgreedStep> agreed = parts_.votes.after_step(vote_request()))
+      agreed_.push_back(*agreed);
+  }
+  for (const AgreedStep& agreed : std::exchange(agreed_, {})) {
+    if (const End end = apply(agreed)) return end;
+  }
+  if (pending_.stop == 0 && pending_.save == 0) return {};
+  // What is saved includes the steps that were done meanwhile, so they are heard of first.
+  if (const End end = apply_pending()) return end;
+  const bool is_stop = pending_.stop > 0;
+  pending_ = {};
+  return is_stop ? stop() : save(position_);
+}
+
+TrainingLoop::End TrainingLoop::stop() {
+  parts_.run_log.set_phase(Phase::stopping);
+  if (const End end = finish(position_)) return end;
+  parts_.run_log.print("stopped after step " + std::to_string(position_.step) +
+                       " with a checkpoint; the same command goes on from it");
+  return exit_code::kStoppedAfterCheckpoint;
+}
+
+TrainingLoop::End TrainingLoop::apply(const AgreedStep& agreed) {
+  if (std::isfinite(agreed.sums.loss)) position_.sums += agreed.sums;
+  position_.newest = agreed.sums;
+  applied_step_ = agreed.step;
+  pending_.stop += agreed.request.stop;
+  pending_.save += agreed.request.save;
+  if (agreed.request.finish > 0) is_finished_ = true;
+  if (const End end = apply(agreed.request.saves)) return end;
+  if (parts_.bad_data.is_too_many(agreed.request.bad, parts_.train_data.facts())) {
+    if (const End end = parts_.bad_data.report(parts_.train_data)) return end;
+  }
+  const NamedValues more = parts_.hooks.take_step_values(agreed.step);
+  if (parts_.run_log.is_due(agreed.step))
+    parts_.run_log.write(agreed, parts_.meters.names(), rates_of(agreed.step - 1).lr, more);
+  parts_.run_log.note_loss(agreed.sums.mean_loss());
+  const std::optional<std::string> lost = parts_.step.why_lost(agreed);
+  return lost ? End(diverged(parts_.group, *lost)) : std::nullopt;
+}
+
+TrainingLoop::End TrainingLoop::apply(const SaveOutcome& saves) {
+  if (const End end = parts_.checkpointer.why_end(saves)) return end;
+  const bool is_new = saves.count > applied_saves_;
+  applied_saves_ = saves.count;
+  if (!is_new) return {};
+  parts_.run_log.write_save(static_cast<std::int64_t>(saves.step));
+  parts_.hooks.after_save(static_cast<std::int64_t>(saves.step));
+  return compare_after_hooks();
+}
+
+TrainingLoop::End TrainingLoop::apply_pending() {
+  for (const AgreedStep& agreed : parts_.votes.drain(vote_request())) {
+    if (const End end = apply(agreed)) return end;
+  }
+  return {};
+}
+
+TrainingLoop::End TrainingLoop::between_steps() {
+  const auto is_due = [step = position_.step](std::int64_t every) {
+    return every > 0 && step % every == 0;
+  };
+  if (is_due(parts_.job.ddp.check_replicas_every)) {
+    if (const End end = compare()) return end;
+  }
+  const bool is_save_due = is_due(parts_.job.checkpoint.every_steps);
+  // The end of an epoch has its own.
+  const bool is_end = position_.step_in_epoch == parts_.plan.steps_per_epoch || is_over();
+  if (is_end || (!is_test_due() && !is_save_due)) return {};
+  if (const End end = apply_pending()) return end;
+  if (is_save_due) {
+    if (const End end = save(position_)) return end;
+  }
+  if (const End end = test_between_steps(is_save_due)) return end;
+  parts_.run_log.restart_clock(position_);
+  return {};
+}
+
+bool TrainingLoop::is_test_due() const {
+  const std::int64_t every = parts_.job.evaluation.every_steps;
+  return every > 0 && position_.step % every == 0;
+}
+
+TrainingLoop::End TrainingLoop::test_between_steps(bool is_saved) {
+  if (!is_test_due()) return {};
+  EvaluationRecord record{position_.epoch, position_.step, {}};
+  bool is_best = false;
+  if (const End end = evaluate(record.test, is_best)) return end;
+  parts_.run_log.write(record);
+  return keep(position_, is_saved, is_best);
+}
+
+TrainingLoop::End TrainingLoop::catch_up() {
+  const bool is_inside = 0 < position_.step_in_epoch &&
+                         position_.step_in_epoch < parts_.plan.steps_per_epoch && !is_over();
+  return is_inside && !position_.result ? test_between_steps(!parts_.checkpointer.is_from_memory())
+                                        : std::nullopt;
+}
+
+TrainingLoop::End TrainingLoop::end_epoch(Clock::time_point start, std::int64_t first_step) {
+  if (const End end = apply_pending()) return end;
+  if (const End end = agree()) return end;
+  if (const End end = parts_.bad_data.report(parts_.train_data)) return end;
+  EpochRecord record = parts_.run_log.start_record(position_, parts_.meters.names());
+  record.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  const std::int64_t samples = samples_of(parts_.plan, position_.step - first_step);
+  record.images_per_s = static_cast<double>(samples) / record.seconds;
+  const std::chrono::duration<double> waited = parts_.train_data.waited() - waited_;
+  waited_ = parts_.train_data.waited();
+  record.data_wait = waited.count() / record.seconds;
+  const auto steps = static_cast<double>(position_.step - first_step);
+  if (steps > 0) record.figures.emplace_back("data_wait_ms", 1000 * waited.count() / steps);
+  const bool is_whole = position_.step_in_epoch == parts_.plan.steps_per_epoch;
+  const auto is_due = [&](std::int64_t every) {
+    return is_whole && every > 0 && (position_.epoch + 1) % every == 0;
+  };
+  // Before anything that may fail or be stopped: the epoch is not lost by it.
+  const bool is_save_due = is_over() || is_due(parts_.job.checkpoint.every);
+  if (is_save_due) {
+    if (const End end = save(position_)) return end;
+  }
+  bool is_best = false;
+  if (is_over() || is_due(parts_.job.evaluation.every)) {
+    if (const End end = evaluate(record.test, is_best)) return end;
+  }
+  parts_.hooks.after_epoch(record);
+  if (const End end = compare_after_hooks()) return end;
+  parts_.run_log.write(record);
+  parts_.run_log.write_ranks(record, position_.step - first_step);
+  is_finished_ = is_over() || parts_.hooks.agree_on_end();
+  Position next = position_;
+  if (is_whole)
+    next = {position_.step, position_.epoch + 1, 0, {}, position_.watch, position_.result};
+  if (const End end = keep(next, is_save_due, is_best || is_finished_)) return end;
+  if (is_finished_) {
+    if (const End end = finish(next)) return end;
+  }
+  parts_.run_log.print(epoch_line(record, parts_.job.epochs, output_width()));
+  position_ = next;
+  parts_.run_log.restart_clock(position_);
+  return {};
+}
+
+TrainingLoop::End TrainingLoop::evaluate(NamedValues& test, bool& is_best) {
+  parts_.run_log.set_phase(Phase::evaluating);
+  std::optional<NamedValues> values = parts_.evaluation.run();
+  // The epoch is whole, and evaluated when it goes on.
+  if (!values) return stop();
+  test = std::move(*values);
+  parts_.run_log.note_test(test);
+  if (const End end = parts_.bad_data.report(parts_.test_data)) return end;
+  parts_.hooks.after_evaluation(position_.epoch, position_.step, test);
+  if (const End end = compare_after_hooks()) return end;
+  parts_.run_log.set_phase(Phase::training);
+  if (!std::isfinite(find_value(test, "loss").value_or(0))) {
+    return diverged(parts_.group,
+                    "the test loss of epoch " + std::to_string(epoch_number(position_.epoch)));
+  }
+  const bool is_judged = position_.result.has_value();  // these very weights, before
+  position_.result = parts_.policy.result_of(test);
+  if (is_judged) return {};
+  is_best = parts_.policy.note(test, position_.watch);
+  if (const std::optional<std::string> why = parts_.policy.why_enough(position_.watch)) {
+    is_finished_ = true;
+    parts_.run_log.print(*why);
+  }
+  return {};
+}
+
+TrainingLoop::End TrainingLoop::save(const Position& position) {
+  // The weights are compared by what is copied, and the votes tell what came of it.
+  if (const End end = compare(Compare::others)) return end;
+  parts_.checkpointer.save(position);
+  return {};
+}
+
+TrainingLoop::End TrainingLoop::keep(const Position& position, bool is_saved, bool is_wanted) {
+  if (!is_saved && is_wanted) return save(position);
+  if (is_saved && parts_.hooks.may_change_model())
+    parts_.checkpointer.save(position, Checkpointer::Which::again);
+  else
+    parts_.checkpointer.amend(position);
+  return {};
+}
+
+TrainingLoop::End TrainingLoop::finish(const Position& position) {
+  if (const End end = compare()) return end;
+  const SaveOutcome saves = parts_.checkpointer.finish(position);
+  if (const End end = apply(saves)) return end;
+  if (static_cast<std::int64_t>(saves.step) != position.step)
+    return parts_.checkpointer.save_failed();
+  return {};
+}
+
+TrainingLoop::End TrainingLoop::compare(Compare what) {
+  if (parts_.job.ddp.check_replicas_every == 0) return {};
+  const std::optional<std::string> odd = parts_.step.find_odd_replicas(what);
+  return odd ? End(differ(parts_.group, position_.step, *odd)) : std::nullopt;
+}
+
+TrainingLoop::End TrainingLoop::compare_after_hooks() {
+  return parts_.hooks.has_any() ? compare() : std::nullopt;
+}
+
+VoteRequest TrainingLoop::vote_request() const {
+  return {parts_.stop_requested ? 1.0 : 0.0,
+          parts_.checkpointer.is_time() ? 1.0 : 0.0,
+          parts_.hooks.wants_end() ? 1.0 : 0.0,
+          static_cast<double>(parts_.train_data.bad_count()),
+          parts_.checkpointer.outcome()};
+}
+
+StepRates TrainingLoop::rates_of(std::int64_t step) const {
+  StepRates rates = rates_at(parts_.plan.schedule, step);
+  rates.lr *= parts_.policy.rate_factor();
+  if (rates.bias_lr) *rates.bias_lr *= parts_.policy.rate_factor();
+  return rates;
+}
+
+}  // namespace ddp::worker
