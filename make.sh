@@ -25,6 +25,7 @@ Usage: ./make.sh COMMAND
   bench scale         one agent beside 1,249 that are played, without and with a token: join, start, failure, teardown, memory
   soak                200 rounds with random faults on four nodes (DDP_SOAK_ROUNDS, DDP_SOAK_SEED)
   soak healthy        an hour of a job that is healthy and does not look it (DDP_SOAK_SECONDS, DDP_SOAK_SEED)
+  soak cases          every case of the tests of which ./make.sh test takes those that differ most
   soak hostile        ten minutes of jobs with hostile clients at their port, with a token and without (DDP_SOAK_SECONDS each)
   test-slurm          set up, build, and run jobs on a Slurm of two nodes that is started on this machine
   test-others         accelerate, Lightning, transformers and tqdm under torchrun and ddp-launch, side by side; a quarter of an hour
@@ -445,11 +446,11 @@ configure_release() {
 }
 
 # Memory that cannot be had is an error to the program, as without the sanitizer, and not the end of it; and no process sleeps for a
-# second before it ends, which is later than most promises.
+# second before it ends, which is later than most promises. OpenMP's threads sleep at once when they wait: each test has the cores of another.
 run_ctest() {
   local directory="$1"
   shift
-  DDP_PYTHON_TORCH1="$(python_torch1)" DDP_PYTHON_DETECTOR="$(python_detector)" DDP_PYTHON_TRACKING="$(python_tracking)" ASAN_OPTIONS=allocator_may_return_null=1 TSAN_OPTIONS=atexit_sleep_ms=0 ctest --test-dir "$directory" -LE 'gpu|slurm|others' --output-on-failure "$@"
+  DDP_PYTHON_TORCH1="$(python_torch1)" DDP_PYTHON_DETECTOR="$(python_detector)" DDP_PYTHON_TRACKING="$(python_tracking)" ASAN_OPTIONS=allocator_may_return_null=1 TSAN_OPTIONS=atexit_sleep_ms=0 OMP_WAIT_POLICY=passive ctest --test-dir "$directory" -LE 'gpu|slurm|others' --output-on-failure "$@"
 }
 
 # A test that fails beside the others and passes alone is unsteady: it is named and counted, and more than two are a failure.
@@ -723,7 +724,11 @@ soak() {
       build
       soak_python python3 300 tests/soak/hostile_test.py
       ;;
-    *) fail "soak knows: nodes, healthy, hostile" ;;
+    cases)
+      build_tests
+      DDP_EVERY_CASE=1 run_ctest build/release -L cases --no-tests=error
+      ;;
+    *) fail "soak knows: nodes, healthy, hostile, cases" ;;
   esac
 }
 

@@ -318,7 +318,8 @@ class Clients(Job):
         self.wait_for_status(job, lambda status: status["state"] == "running", "the job")
         self.assertEqual([rank["ended"] for rank in self.status()["workers"]], [False, False])
         self.assertNotIn("lost", job.text)
-        self.assertLess(after - before, 5 * 1024, "KiB")
+        if not os.environ.get("DDP_SANITIZE"):  # which keeps what was freed for a while
+            self.assertLess(after - before, 5 * 1024, "KiB")
         print(f"200 bad clients: memory +{after - before} KiB, slowest answer {slowest:.2f} s")
         self.stop(job)
         self.assertEqual(other.finish(), 143, other.text)

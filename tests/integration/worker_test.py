@@ -14,6 +14,7 @@ import signal
 import socket
 import struct
 import sys
+import tempfile
 import time
 import unittest
 
@@ -326,12 +327,24 @@ class Evaluations(WorkerTest):
         self.assertAlmostEqual(plain["test_loss"], small["test_loss"], delta=1e-6)
 
 
-class Resume(WorkerTest):
+class ResumeTest(WorkerTest):
     """Three ranks (with two, a + b hides the order of sums), 100 steps an epoch: long enough to be met in the middle, which
     each test checks."""
 
     STEPS = 100
     COMMON = ("data.train_size=4800", "ddp.bucket=64KiB")
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.shared = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="ddp-resume-")))
+
+    def whole(self):
+        """The directory of the run that nobody has interrupted, trained once for all tests of a class."""
+        run = self.shared / "job"
+        if not run.exists():
+            type(self).whole_text = self.train(f"output={self.shared}")
+        return run
 
     def train(self, *arguments):
         return self.launch(3, *self.COMMON, *arguments)
@@ -359,8 +372,16 @@ class Resume(WorkerTest):
         self.assertEqual(sum(best == "best" for _, best in rows), 1, text)
         return rows
 
+    def assert_same_epochs(self, one, other):
+        for a, b in zip(one, other, strict=True):
+            self.assertEqual((a["epoch"], a["train_loss"], a["test_loss"]), (b["epoch"], b["train_loss"], b["test_loss"]))
+
+
+class Stopped(ResumeTest):
+    """By a signal, with a checkpoint."""
+
     def test_a_stopped_run_goes_on_bit_for_bit(self):
-        whole = self.train("output=whole")
+        whole = self.whole()
         running, code = self.interrupt(signal.SIGTERM, "epoch 1/2")
         self.assertEqual(code, 143, running.text)
         self.assertIn("with a checkpoint", running.text)
@@ -368,8 +389,8 @@ class Resume(WorkerTest):
         self.assertEqual(stopped["state"], "stopped")
         resumed = self.train()
         self.assert_resumed(resumed, self.STEPS + 1, 2 * self.STEPS - 1)
-        self.assertEqual(self.last_table(resumed), self.last_table(whole))
-        self.assert_same_run(self.folder / "whole" / "job", self.run_dir())
+        self.assertEqual(self.last_table(resumed), self.last_table(self.whole_text))
+        self.assert_same_run(whole, self.run_dir())
 
     def test_a_stop_in_an_evaluation_saves_the_epoch_and_it_is_evaluated_later(self):
         job = ("data.train_size=960", "data.test_size=30000", "train.epochs=2")
@@ -402,6 +423,21 @@ class Resume(WorkerTest):
             self.assertEqual(list(checkpoints.glob("*.tmp-*")), [], "left in the middle of a save")
             step = int(re.search(r"stopped after step (\d+)", running.text).group(1))
             self.assertTrue((checkpoints / f"step-{step:06}").is_dir())
+
+    def test_one_rank_goes_on_where_three_were_stopped(self):
+        whole = self.whole()
+        # The same whole batch: another number of ranks only rounds differently.
+        (self.folder / "job.yaml").write_text(JOB.replace("batch_per_rank: 16", "batch: 48"), encoding="utf-8")
+        self.interrupt(signal.SIGTERM, "epoch 1/2")
+        self.assert_resumed(self.worker(*self.COMMON), self.STEPS + 1, 2 * self.STEPS - 1)
+        steps, parts = (records(run, "step") for run in (whole, self.run_dir()))
+        self.assertEqual([r["step"] for r in steps], [r["step"] for r in parts])
+        for a, b in zip(steps, parts):
+            self.assertAlmostEqual(a["loss"], b["loss"], delta=1e-2)
+
+
+class Remembered(ResumeTest):
+    """What a run began with, and what it has of its steps."""
 
     def test_a_checkpoint_of_the_users_choice_starts_a_new_run(self):
         self.train()
@@ -512,15 +548,15 @@ class Resume(WorkerTest):
                 self.assertAlmostEqual(one, other, delta=1e-4 * one)
         self.assertGreater(max(abs(a - b) / a for a, b in zip(losses[1], dry, strict=True)), 1e-2)
 
-    def assert_same_epochs(self, one, other):
-        for a, b in zip(one, other, strict=True):
-            self.assertEqual((a["epoch"], a["train_loss"], a["test_loss"]), (b["epoch"], b["train_loss"], b["test_loss"]))
+
+class Killed(ResumeTest):
+    """Whatever is left of its checkpoints."""
 
     def test_a_killed_run_goes_on_from_its_last_checkpoint(self):
-        self.train("output=whole")
+        whole = self.whole()
         self.interrupt(signal.SIGKILL, "epoch 1/2")
         self.assert_resumed(self.train(), self.STEPS, self.STEPS)
-        self.assert_same_run(self.folder / "whole" / "job", self.run_dir())
+        self.assert_same_run(whole, self.run_dir())
 
     def test_an_interval_checkpoint_inside_an_epoch_goes_on_bit_for_bit(self):
         # Both runs save by the clock alone, at nearly every step; where they do changes nothing.
@@ -531,12 +567,12 @@ class Resume(WorkerTest):
         self.assert_same_run(self.folder / "whole" / "job", self.run_dir())
 
     def test_a_run_killed_before_its_first_checkpoint_starts_over_in_its_directory(self):
-        self.train("output=whole")
+        whole = self.whole()
         self.interrupt(signal.SIGKILL, "batch:")
         text = self.train()
         self.assertIn("continues the unfinished run", text)
         self.assertNotIn("resumes at step", text)
-        self.assert_same_run(self.folder / "whole" / "job", self.run_dir())
+        self.assert_same_run(whole, self.run_dir())
 
     def test_a_best_checkpoint_that_cannot_be_saved_leaves_the_best_of_the_others(self):
         # The highest loss is the best here: that of the first epoch.
@@ -560,17 +596,6 @@ class Resume(WorkerTest):
         running, _ = self.interrupt(signal.SIGKILL, "resumes at step", "train.epochs=3")
         self.assertTrue((best.parent / best.read_text(encoding="utf-8").strip()).is_dir(), running.text)
         self.train("train.epochs=3")
-
-    def test_one_rank_goes_on_where_three_were_stopped(self):
-        # The same whole batch: another number of ranks only rounds differently.
-        (self.folder / "job.yaml").write_text(JOB.replace("batch_per_rank: 16", "batch: 48"), encoding="utf-8")
-        self.train("output=whole")
-        self.interrupt(signal.SIGTERM, "epoch 1/2")
-        self.assert_resumed(self.worker(*self.COMMON), self.STEPS + 1, 2 * self.STEPS - 1)
-        whole, parts = (records(run, "step") for run in (self.folder / "whole" / "job", self.run_dir()))
-        self.assertEqual([r["step"] for r in whole], [r["step"] for r in parts])
-        for a, b in zip(whole, parts):
-            self.assertAlmostEqual(a["loss"], b["loss"], delta=1e-2)
 
     def test_a_damaged_checkpoint_is_named_and_an_older_one_used(self):
         self.interrupt(signal.SIGKILL, "epoch 2/3", "train.epochs=3")

@@ -22,6 +22,15 @@ PR_SET_PDEATHSIG = 1
 DEADLINE = 300  # seconds; on a busy machine, too, far above what any test needs, so that only a hang reaches it
 
 
+def cases(every, some):
+    """Those of `every` that are named in `some`; with DDP_EVERY_CASE, as by ./make.sh soak cases, all of them. `some` are chosen so that
+    what breaks others breaks one of them."""
+    if "DDP_EVERY_CASE" in os.environ:
+        return every
+    assert set(some) <= set(every), some
+    return {case: every[case] for case in some} if isinstance(every, dict) else [case for case in every if case in some]
+
+
 def end_with_parent():
     """A preexec_fn: the program is killed with the thread that started it. ddp-launch takes its workers along."""
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
