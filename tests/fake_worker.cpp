@@ -48,7 +48,7 @@
 #include <vector>
 
 #include "common/node/identity.h"
-#include "common/page/progress_page.h"
+#include "common/progress/progress_page.h"
 #include "tests/support/send_signal.h"
 
 namespace {

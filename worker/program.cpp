@@ -22,7 +22,7 @@
 #include "worker/dist/early_refusal.h"
 #include "worker/plan/manual.h"
 #include "worker/plan/options.h"
-#include "worker/save/checkpoint_path.h"
+#include "worker/save/checkpoint/checkpoint_path.h"
 #include "worker/save/failpoint.h"
 #include "worker/train/failure/last_words.h"
 #include "worker/train/failure/stacks.h"

@@ -36,7 +36,7 @@ enum ddp_progress_phase {
   DDP_PROGRESS_BACKWARD
 };
 
-/* The page as common/page/progress_page.h has it. */
+/* The page as common/progress/progress_page.h has it. */
 struct ddp_progress {
   uint32_t version;
   uint32_t phase;

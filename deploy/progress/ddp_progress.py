@@ -17,7 +17,7 @@ import mmap
 import os
 import time
 
-VERSION = 3  # of the page; common/page/progress_page.h of ddp-launch has its layout
+VERSION = 3  # of the page; common/progress/progress_page.h of ddp-launch has its layout
 PHASES = ("none", "starting", "joining", "loading", "training", "evaluating", "saving", "stopping", "finished", "data",
           "forward", "backward")  # fmt: skip
 _STEP_PHASES = tuple(PHASES.index(name) for name in ("training", "data", "forward", "backward"))

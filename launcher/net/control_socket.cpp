@@ -12,7 +12,7 @@
 #include <optional>
 
 #include "common/error.h"
-#include "launcher/plan/command_line/status_answer.h"
+#include "launcher/plan/status/status_answer.h"
 
 namespace ddp::launcher {
 namespace {

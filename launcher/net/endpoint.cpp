@@ -20,14 +20,14 @@ constexpr std::size_t kAcceptedAtOnce = 64;
 
 /// Owned by the map and by the operations under way on its socket.
 struct Endpoint::Connection {
-  Connection(Slots::Id name, tcp::socket connection, Peer other_end)
+  Connection(ConnectionSlots::Id name, tcp::socket connection, Peer other_end)
       : id(name),
         socket(std::move(connection)),
         deadline(socket.get_executor(), kHandshake),
         look(socket.get_executor()),
         peer(std::move(other_end)) {}
 
-  const Slots::Id id;
+  const ConnectionSlots::Id id;
   tcp::socket socket;
   asio::steady_timer deadline;
   asio::steady_timer look;  // at the processes of the job
@@ -96,7 +96,7 @@ std::size_t Endpoint::accept_some(tcp::acceptor& acceptor, std::size_t most, boo
 bool Endpoint::make_room() {
   const int limit = raise_descriptor_limit(0);
   if (raise_descriptor_limit(INT_MAX) > limit) return true;
-  std::optional<Slots::Id> dropped = unknown_slots_.find_to_drop();
+  std::optional<ConnectionSlots::Id> dropped = unknown_slots_.find_to_drop();
   if (!dropped) dropped = client_slots_.find_to_drop();
   if (dropped) {
     leave(*dropped);
@@ -116,9 +116,9 @@ void Endpoint::welcome(tcp::socket socket) {
     ++unknown_;
     return;
   }
-  Slots& slots = is_client ? client_slots_ : unknown_slots_;
+  ConnectionSlots& slots = is_client ? client_slots_ : unknown_slots_;
   if (const auto dropped = slots.find_to_drop(peer->source)) leave(*dropped);
-  const Slots::Id id = ++next_id_;
+  const ConnectionSlots::Id id = ++next_id_;
   slots.take(id, peer->source);
   const auto connection = std::make_shared<Connection>(id, std::move(socket), std::move(*peer));
   connections_.emplace(id, connection);
@@ -130,7 +130,7 @@ void Endpoint::welcome(tcp::socket socket) {
 }
 
 /// Its slot is free. It may have left already, with its connection; else that is closed.
-void Endpoint::leave(Slots::Id id) {
+void Endpoint::leave(ConnectionSlots::Id id) {
   client_slots_.release(id);
   unknown_slots_.release(id);
   const auto found = connections_.find(id);

@@ -4,8 +4,8 @@
 // Promises: nothing is allocated by what an unknown peer sends; one that says nothing is closed
 // after kHandshake; as many as the job can need are served, no matter who else connects: until its
 // first bytes have come, a connection has a slot among those of its kind alone, the store's own
-// clients or unknown peers, and of one source there are at most half of a job's (plan/wire/slots).
-// Who may be a client of the store says net/store_access.
+// clients or unknown peers, and of one source there are at most half of a job's
+// (plan/wire/connection_slots). Who may be a client of the store says net/store_access.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 #include "launcher/net/store_access.h"
 #include "launcher/net/store_server.h"
 #include "launcher/os/asio.h"
-#include "launcher/plan/wire/slots.h"
+#include "launcher/plan/wire/connection_slots.h"
 
 namespace ddp::launcher {
 
@@ -87,7 +87,7 @@ class Endpoint {
   asio::awaitable<void> accept_at(tcp::acceptor& acceptor);
   std::size_t accept_some(tcp::acceptor& acceptor, std::size_t most, bool& has_room);
   bool make_room();
-  void leave(Slots::Id id);
+  void leave(ConnectionSlots::Id id);
   void drop_arrivals();
   void welcome(tcp::socket socket);
   void take_client(tcp::socket socket);
@@ -106,10 +106,10 @@ class Endpoint {
   Listeners listeners_;
   asio::steady_timer pause_;
   // Of those that have said nothing yet.
-  Slots client_slots_;
-  Slots unknown_slots_;
-  std::map<Slots::Id, std::shared_ptr<Connection>> connections_;
-  Slots::Id next_id_ = 0;
+  ConnectionSlots client_slots_;
+  ConnectionSlots unknown_slots_;
+  std::map<ConnectionSlots::Id, std::shared_ptr<Connection>> connections_;
+  ConnectionSlots::Id next_id_ = 0;
   std::size_t unknown_ = 0;
   bool said_old_ = false;
   bool said_full_ = false;

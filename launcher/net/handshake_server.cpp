@@ -26,7 +26,7 @@ std::string other_version(int protocol) {
 
 /// Owned by the list and by the operations under way on its socket.
 struct HandshakeServer::Peer {
-  Peer(Slots::Id name, tcp::socket connection, std::string first_bytes)
+  Peer(ConnectionSlots::Id name, tcp::socket connection, std::string first_bytes)
       : id(name),
         socket(std::move(connection)),
         deadline(socket.get_executor(), kHandshake),
@@ -35,7 +35,7 @@ struct HandshakeServer::Peer {
     address = plain(socket.remote_endpoint(ignored).address()).to_string();
   }
 
-  const Slots::Id id;
+  const ConnectionSlots::Id id;
   tcp::socket socket;
   asio::steady_timer deadline;
   std::string bytes;  // of the opening

@@ -2,9 +2,9 @@
 // and for its Hello. What comes of a Hello is its owner's business.
 // Promises: a peer that has not yet proved that it knows the token costs a socket, at most 256
 // bytes and at most five seconds. There are at most max(64, 2 x nodes) such peers, half of them
-// from one source; when one more comes, plan/wire/slots says which is dropped. Clients of the store
-// are counted elsewhere (net/endpoint). Anyone who is refused is told why, in every version of the
-// protocol.
+// from one source; when one more comes, plan/wire/connection_slots says which is dropped. Clients
+// of the store are counted elsewhere (net/endpoint). Anyone who is refused is told why, in every
+// version of the protocol.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@
 #include "launcher/os/asio.h"
 #include "launcher/plan/round/messages.h"
 #include "launcher/plan/secret.h"
-#include "launcher/plan/wire/slots.h"
+#include "launcher/plan/wire/connection_slots.h"
 
 namespace ddp::launcher {
 
@@ -64,9 +64,9 @@ class HandshakeServer {
   const Secret token_;
   const Notice notice_;
   const OnHello on_hello_;
-  Slots slots_;  // of those that have proved nothing yet
-  std::map<Slots::Id, std::shared_ptr<Peer>> peers_;
-  Slots::Id next_id_ = 0;
+  ConnectionSlots slots_;  // of those that have proved nothing yet
+  std::map<ConnectionSlots::Id, std::shared_ptr<Peer>> peers_;
+  ConnectionSlots::Id next_id_ = 0;
   std::size_t unknown_ = 0;
   Clock::time_point next_line_;
   std::size_t unreported_ = 0;

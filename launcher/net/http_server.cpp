@@ -60,7 +60,7 @@ WebRequest take_request(const Parser& parser) {
 }  // namespace
 
 struct HttpServer::Client {
-  Client(Slots::Id number, tcp::socket accepted, Peer from)
+  Client(ConnectionSlots::Id number, tcp::socket accepted, Peer from)
       : id(number),
         socket(std::move(accepted)),
         deadline(socket.get_executor()),
@@ -74,7 +74,7 @@ struct HttpServer::Client {
     wakeup.cancel();
   }
 
-  const Slots::Id id;
+  const ConnectionSlots::Id id;
   tcp::socket socket;
   asio::steady_timer deadline;
   asio::steady_timer wakeup;  // of a stream: it is cancelled when there is something new
@@ -161,7 +161,7 @@ void HttpServer::admit(tcp::socket socket) {
 }
 
 void HttpServer::make_room(const std::string& source) {
-  const std::optional<Slots::Id> dropped = slots_.find_to_drop(source);
+  const std::optional<ConnectionSlots::Id> dropped = slots_.find_to_drop(source);
   if (!dropped) return;
   slots_.release(*dropped);
   const auto found = std::ranges::find_if(

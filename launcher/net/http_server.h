@@ -1,9 +1,9 @@
 // Serves the page of a job over HTTP/1.1: one request a connection, and streams of server-sent
 // events. Beside it the agent watches workers and answers heartbeats, so it gives nobody more than
 // this: kMostClients connections, half of them to one source (a user of this node, else an address;
-// plan/wire/slots says whose is closed when one more comes), kMostStreams streams beside them,
-// kAcceptsPerSecond new ones, kTimeout for a request and for each answer, kHeaderBytes of it. A
-// stream that reads slowly skips what is out of date: it is sent the newest of each part when it
+// plan/wire/connection_slots says whose is closed when one more comes), kMostStreams streams beside
+// them, kAcceptsPerSecond new ones, kTimeout for a request and for each answer, kHeaderBytes of it.
+// A stream that reads slowly skips what is out of date: it is sent the newest of each part when it
 // has taken the last, and nothing is queued for it. Of a request it reads the header alone: a body
 // is never taken. Bytes of an answer belong to anyone who made it and to each client that is being
 // sent it.
@@ -20,7 +20,7 @@
 #include "launcher/net/store_access.h"
 #include "launcher/os/asio.h"
 #include "launcher/plan/web/web_request.h"
-#include "launcher/plan/wire/slots.h"
+#include "launcher/plan/wire/connection_slots.h"
 
 namespace ddp::launcher {
 
@@ -81,9 +81,9 @@ class HttpServer {
   int port_ = 0;
   const Answer answer_;
   StoreAccess access_;
-  std::list<std::shared_ptr<Client>> clients_;   // the oldest first; their other owner: a coroutine
-  Slots slots_{kMostClients, kMostClients / 2};  // of those that are no streams
-  Slots::Id next_id_ = 0;
+  std::list<std::shared_ptr<Client>> clients_;  // the oldest first; their other owner: a coroutine
+  ConnectionSlots slots_{kMostClients, kMostClients / 2};  // of those that are no streams
+  ConnectionSlots::Id next_id_ = 0;
   std::vector<Part> parts_;
   std::uint64_t version_ = 0;
   std::size_t streams_ = 0;

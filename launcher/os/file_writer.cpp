@@ -20,7 +20,7 @@
 #include <thread>
 
 #include "common/error.h"
-#include "common/page/terminal.h"
+#include "common/progress/terminal.h"
 #include "launcher/plan/output/console_text.h"
 
 namespace ddp::launcher {

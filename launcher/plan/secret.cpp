@@ -8,7 +8,7 @@
 
 #include "common/error.h"
 
-namespace ddp {
+namespace ddp::launcher {
 namespace {
 
 std::size_t whole_pages(std::size_t bytes) {
@@ -61,4 +61,4 @@ void wipe(std::string& text) {
   text.clear();
 }
 
-}  // namespace ddp
+}  // namespace ddp::launcher

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddp {
+namespace ddp::launcher {
 
 class Secret {
  public:
@@ -29,4 +29,4 @@ class Secret {
 /// Overwrites the bytes of `text`, which is empty then.
 void wipe(std::string& text);
 
-}  // namespace ddp
+}  // namespace ddp::launcher

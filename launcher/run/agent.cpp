@@ -7,7 +7,7 @@
 
 #include "common/error.h"
 #include "common/exit_code.h"
-#include "common/page/terminal.h"
+#include "common/progress/terminal.h"
 #include "launcher/os/descendants.h"
 #include "launcher/os/resources.h"
 #include "launcher/plan/round/end_round_line.h"
@@ -264,7 +264,7 @@ FenceCause Agent::fence_cause() const {
   facts.has_other_nodes = spec_.max_nodes > 1;
   facts.is_in_round = commands_.state() != NodeCommands::State::waiting;
   facts.is_lease_over = guard_.is_lease_over();
-  facts.unlooked = boot_time() - awake_at_;
+  facts.since_last_look = boot_time() - awake_at_;
   return find_fence_cause(facts);
 }
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "common/page/live_line.h"
 #include "common/program/log.h"
+#include "common/progress/live_line.h"
 #include "launcher/os/asio.h"
 #include "launcher/os/file_writer.h"
 #include "launcher/plan/output/console_text.h"

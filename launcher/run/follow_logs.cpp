@@ -8,9 +8,9 @@
 #include "common/program/streams.h"
 #include "launcher/net/control_socket.h"
 #include "launcher/os/asio.h"
-#include "launcher/plan/command_line/tail_follower.h"
 #include "launcher/plan/output/console_text.h"
 #include "launcher/plan/output/line_splitter.h"
+#include "launcher/plan/status/tail_follower.h"
 
 namespace ddp::launcher {
 namespace {

@@ -1,6 +1,6 @@
 // `ddp-launch logs -f`: what the ranks of a job print, from now on. Where a stream has a log file
 // that is read: nothing is lost, nothing comes twice. Where it has none, its last lines are asked
-// for over the control socket (plan/command_line/tail_follower): no line twice, missed ones
+// for over the control socket (plan/status/tail_follower): no line twice, missed ones
 // counted, and those of the time between the last answer and the job's end are not seen.
 #pragma once
 

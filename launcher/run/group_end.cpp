@@ -8,7 +8,7 @@
 #include "common/error.h"
 #include "common/files/files.h"
 #include "common/job/run_dir.h"
-#include "common/page/survivor_page.h"
+#include "common/progress/survivor_page.h"
 #include "launcher/os/port.h"
 #include "launcher/plan/start/rerun.h"
 

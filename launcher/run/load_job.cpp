@@ -142,7 +142,7 @@ JobSpec load_job(const Options& options, const Environment& environment, const S
   find_executable(spec, environment);
   spec.token = find_token(options, spec.job, token);
   const bool is_open = spec.max_nodes > 1 && !is_for_this_machine(spec.master_addr);
-  if (spec.token.empty() && is_open) spec.warnings.push_back(what_is_open());
+  if (spec.token.empty() && is_open) spec.warnings.push_back(describe_missing_token());
   if (spec.token.empty() && spec.web && !spec.web->is_loopback()) {
     throw UsageError("--web " + *spec.job.maybe_text("launch.web") +
                      ": others than this node need the token of the job, which has none. Give "

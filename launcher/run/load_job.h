@@ -21,7 +21,8 @@ struct LoadedValues {
 /// problems.
 LoadedValues load_values(const Options& options, const Environment& environment);
 
-/// The same, but keys may exclude each other. Errors: UsageError for values that are not valid.
+/// Like load_values(), without the check that keys exclude each other. Errors: UsageError for
+/// values that are not valid.
 JobValues load_values_to_explain(const Options& options, const Environment& environment);
 
 /// `token` is that of take_token().

@@ -1,5 +1,5 @@
 // The lines that a node's agent prints about its own part in a round: what supervises it, what it
-// runs and why it stops. Their words are made in common/page/live_line and
+// runs and why it stops. Their words are made in common/progress/live_line and
 // plan/round/end_round_line.
 #pragma once
 

@@ -18,12 +18,12 @@
 #include "launcher/net/handshake_server.h"
 #include "launcher/os/asio.h"
 #include "launcher/os/inbox.h"
+#include "launcher/plan/output/line_limit.h"
 #include "launcher/plan/round/clock_offset.h"
 #include "launcher/plan/round/messages.h"
 #include "launcher/plan/round/node_silence.h"
 #include "launcher/plan/round/node_table.h"
 #include "launcher/plan/secret.h"
-#include "launcher/plan/wire/line_limit.h"
 #include "launcher/run/console.h"
 
 namespace ddp::launcher {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/page/live_line.h"
+#include "common/progress/live_line.h"
 #include "launcher/os/asio.h"
 #include "launcher/plan/round/messages.h"
 #include "launcher/plan/round/round.h"

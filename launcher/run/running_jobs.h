@@ -6,7 +6,7 @@
 
 #include "common/node/identity.h"
 #include "launcher/os/scratch_dir.h"
-#include "launcher/plan/command_line/status_answer.h"
+#include "launcher/plan/status/status_answer.h"
 
 namespace ddp::launcher {
 

@@ -72,7 +72,7 @@ Secret find_token(const Options& options, const JobValues& job, const Secret& va
   return as_token(read_private(*path, origin).text(), origin);
 }
 
-std::string what_is_open() {
+std::string describe_missing_token() {
   return "this job of several nodes has no token: anyone who can reach node 0's port can join it, "
          "and "
          "anyone who is on the way can alter what its agents tell each other. Give all nodes the "

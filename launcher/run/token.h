@@ -20,7 +20,7 @@ Secret take_token(Environment& environment);
 Secret find_token(const Options& options, const JobValues& job, const Secret& variable);
 
 /// One line for a job of several nodes without a token.
-std::string what_is_open();
+std::string describe_missing_token();
 
 inline constexpr std::size_t kShortestToken = 32;  // characters; 256 random bits in hex take 64
 inline constexpr std::size_t kLongestToken = 4096;

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 
-#include "common/page/terminal.h"
 #include "common/program/streams.h"
+#include "common/progress/terminal.h"
 #include "launcher/os/asio.h"
-#include "launcher/plan/command_line/screen_block.h"
+#include "launcher/plan/status/screen_block.h"
 
 namespace ddp::launcher {
 namespace {

@@ -4,7 +4,7 @@
 #include <csignal>
 
 #include "common/error.h"
-#include "common/page/survivor_page.h"
+#include "common/progress/survivor_page.h"
 #include "launcher/os/descendants.h"
 #include "launcher/plan/rank_name.h"
 #include "launcher/plan/round/leftover_kill.h"
@@ -313,7 +313,7 @@ asio::awaitable<std::vector<std::string>> WorkerGroup::sweep() {
       for (const pid_t pid : adopted())
         signal_process(pid, SIGKILL);  // our own children: not yet reaped, so still theirs
     }
-    if (sweep.leaves_rest(running(), marked) || Clock::now() >= deadline) break;
+    if (sweep.is_done_but_for_orphans(running(), marked) || Clock::now() >= deadline) break;
     const std::optional<AgentEvent> event = co_await inbox_.next(Clock::now() + kScanPause);
     if (event) note(*event);
     reap_adopted();

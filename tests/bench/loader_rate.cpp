@@ -18,9 +18,9 @@
 #include <jpeglib.h>
 
 #include "common/error.h"
-#include "worker/data/cached_source.h"
-#include "worker/data/loader.h"
-#include "worker/data/memory_source.h"
+#include "worker/data/loading/cached_source.h"
+#include "worker/data/loading/loader.h"
+#include "worker/data/sets/memory_source.h"
 #include "worker/plan/partition.h"
 #include "worker/train/registry.h"
 
@@ -87,7 +87,7 @@ int measure(const std::vector<std::string>& words) {
   const DataFacts& facts = sources.train->facts();
   const std::int64_t batch = std::stoll(words.at(2));
   const double limit = std::stod(words.at(3));
-  // As worker/train/build_run chooses on a CPU.
+  // As worker/train/train_task chooses on a CPU.
   const int threads = words.size() > 4 ? std::stoi(words[4]) : facts.is_in_memory ? 0 : 2;
   Loader loader(sources.train,
                 {.augments = make_augments(registry, job, facts), .seed = 1, .threads = threads});

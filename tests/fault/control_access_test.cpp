@@ -12,7 +12,7 @@
 
 #include "launcher/net/control_socket.h"
 #include "launcher/os/scratch_dir.h"
-#include "launcher/plan/command_line/status_answer.h"
+#include "launcher/plan/status/status_answer.h"
 #include "tests/support/other_user.h"
 #include "tests/support/process_test.h"
 

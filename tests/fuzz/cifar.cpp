@@ -1,6 +1,6 @@
 // Any bytes as a file of CIFAR records, plain, gzip or xz: one UsageError, or as many whole records
 // as were asked for, with labels that are classes.
-#include "worker/data/cifar.h"
+#include "worker/data/format/cifar.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // Any bytes as COCO's JSON: one UsageError, or images with boxes inside of them, of classes that
 // have names.
-#include "worker/data/coco_json.h"
+#include "worker/data/format/coco_json.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,6 +1,6 @@
 // Any bytes as an IDX file, plain, gzip or xz: one UsageError, or exactly the bytes that the shape
 // says.
-#include "worker/data/idx.h"
+#include "worker/data/format/idx.h"
 
 #include "common/error.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,11 +1,11 @@
 // Any bytes as a cache of labels, also behind the checksum that belongs to them: it is not used, or
 // it holds what a reader of label files gives, and comes out the same when it is written again.
-#include "worker/data/label_cache.h"
+#include "worker/data/sets/label_cache.h"
 
 #include <span>
 
 #include "tests/fuzz/fuzz.h"
-#include "worker/data/yolo_labels.h"
+#include "worker/data/format/yolo_labels.h"
 #include "worker/plan/digest.h"
 
 namespace {

@@ -1,6 +1,6 @@
 // Any bytes as a checkpoint's manifest, and any content under a right checksum: one UsageError, or
 // a manifest that reads back equal.
-#include "worker/save/manifest.h"
+#include "worker/save/checkpoint/manifest.h"
 
 #include <span>
 #include <string>

@@ -1,6 +1,6 @@
 // Any bytes as a safetensors file: one UsageError, or tensors that lie side by side up to the end
 // of the file, each with the size of its shape.
-#include "worker/save/safetensors.h"
+#include "worker/save/format/safetensors.h"
 
 #include <algorithm>
 #include <cstring>

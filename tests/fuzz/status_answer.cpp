@@ -1,6 +1,6 @@
 // Any bytes as an agent's answer to status or logs: nothing, or lines of plain text, as many as
 // there are workers.
-#include "launcher/plan/command_line/status_answer.h"
+#include "launcher/plan/status/status_answer.h"
 
 #include <algorithm>
 

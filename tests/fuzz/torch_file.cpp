@@ -1,13 +1,13 @@
 // Any bytes as a file of torch.save, of a state_dict and of a checkpoint: one UsageError, or
 // tensors that lie in the file.
-#include "worker/save/torch_file.h"
+#include "worker/save/format/torch_file.h"
 
 #include <span>
 
 #include "common/error.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/stored_zip.h"
-#include "worker/save/python_checkpoint.h"
+#include "worker/save/format/python_checkpoint.h"
 
 using ddp::fuzz::require;
 

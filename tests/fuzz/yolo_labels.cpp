@@ -1,5 +1,5 @@
 // Any bytes as a label file of the YOLO family: a line that is wrong, or boxes inside of the image.
-#include "worker/data/yolo_labels.h"
+#include "worker/data/format/yolo_labels.h"
 
 #include "tests/fuzz/fuzz.h"
 

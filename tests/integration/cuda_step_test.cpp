@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tests/unit/step_rig.h"
-#include "worker/data/upload.h"
+#include "worker/data/loading/upload.h"
 #include "worker/dist/alone.h"
 #include "worker/dist/cuda_module.h"
 #include "worker/dist/device.h"

@@ -17,7 +17,7 @@
 
 #include "common/error.h"
 #include "common/node/identity.h"
-#include "worker/data/memory_source.h"
+#include "worker/data/sets/memory_source.h"
 #include "worker/program.h"
 
 using namespace ddp::worker;

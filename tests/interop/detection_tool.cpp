@@ -13,8 +13,8 @@
 
 #include "common/error.h"
 #include "tests/interop/verbs.h"
-#include "worker/save/safetensors.h"
-#include "worker/save/tensor_copy.h"
+#include "worker/save/checkpoint/tensor_copy.h"
+#include "worker/save/format/safetensors.h"
 #include "worker/task/precision_curve.h"
 #include "worker/task/suppression.h"
 

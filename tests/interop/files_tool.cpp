@@ -10,12 +10,12 @@
 
 #include "common/error.h"
 #include "tests/interop/verbs.h"
-#include "worker/data/digits.h"
+#include "worker/data/sets/digits.h"
 #include "worker/plan/schedule.h"
-#include "worker/save/checkpoint.h"
-#include "worker/save/metrics_writer.h"
-#include "worker/save/safetensors.h"
-#include "worker/save/torch_file.h"
+#include "worker/save/checkpoint/checkpoint.h"
+#include "worker/save/format/safetensors.h"
+#include "worker/save/format/torch_file.h"
+#include "worker/save/records/metrics_writer.h"
 
 namespace ddp::worker {
 namespace {

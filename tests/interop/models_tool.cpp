@@ -9,9 +9,9 @@
 #include "common/error.h"
 #include "tests/interop/verbs.h"
 #include "worker/model/model_factory.h"
-#include "worker/save/safetensors.h"
-#include "worker/save/tensor_copy.h"
-#include "worker/save/weights.h"
+#include "worker/save/checkpoint/tensor_copy.h"
+#include "worker/save/checkpoint/weights.h"
+#include "worker/save/format/safetensors.h"
 #include "worker/task/detection_loss.h"
 
 namespace ddp::worker {

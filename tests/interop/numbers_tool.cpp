@@ -14,7 +14,7 @@
 #include "tests/interop/verbs.h"
 #include "worker/dist/alone.h"
 #include "worker/plan/plateau.h"
-#include "worker/save/safetensors.h"
+#include "worker/save/format/safetensors.h"
 #include "worker/task/loss.h"
 #include "worker/train/snapshot.h"
 #include "worker/train/step/optimizer.h"

@@ -112,7 +112,7 @@ CALLS = [
      "only a main.cpp, program.cpp and last_words.cpp (ddp-worker's), failpoint.cpp, the child part of process.cpp and fake_worker end a process"),
     (r"v?fork|execv\w*|execl\w*|waitpid|waitid", lambda file: file.name == "process.cpp" or file.path == "worker/main.cpp" or file.is_test,
      "only process.cpp and test tools start and reap processes; worker/main.cpp becomes ddp-fetch"),
-    (r"kill|killpg", lambda file: file.path in ("launcher/os/process.cpp", "launcher/os/job_lock.cpp", "worker/save/process.cpp", "tests/support/send_signal.h"),
+    (r"kill|killpg", lambda file: file.path in ("launcher/os/process.cpp", "launcher/os/job_lock.cpp", "worker/save/records/process.cpp", "tests/support/send_signal.h"),
      "-1 is every process of the machine: signal_process of process.h, send_signal of tests/support"),
     (r"(?:secure_)?getenv", lambda file: file.path.startswith("common/node/identity.") or file.path in ("deploy/progress/ddp_progress.h", *PRELOADED),
      "common/node/identity reads the environment, once"),

@@ -1,6 +1,6 @@
 // Augmentations by their names in a job file: what they do to pixels, boxes and labels, and that
 // they are drawn from what they are given alone.
-#include "worker/data/augment.h"
+#include "worker/data/augment/augment.h"
 #include "common/job/job_keys.h"
 
 #include <gmock/gmock.h>
@@ -11,8 +11,8 @@
 #include <set>
 
 #include "common/error.h"
-#include "worker/data/memory_source.h"
-#include "worker/data/sample_image.h"
+#include "worker/data/augment/sample_image.h"
+#include "worker/data/sets/memory_source.h"
 
 namespace ddp::worker {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker/data/byte_source.h"
+#include "worker/data/format/byte_source.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

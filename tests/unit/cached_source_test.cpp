@@ -1,4 +1,4 @@
-#include "worker/data/cached_source.h"
+#include "worker/data/loading/cached_source.h"
 
 #include <gtest/gtest.h>
 

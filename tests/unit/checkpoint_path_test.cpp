@@ -1,4 +1,4 @@
-#include "worker/save/checkpoint_path.h"
+#include "worker/save/checkpoint/checkpoint_path.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "worker/save/checkpoint.h"
+#include "worker/save/checkpoint/checkpoint.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 #include "common/error.h"
 #include "tests/unit/scratch.h"
-#include "worker/save/file_content.h"
+#include "worker/save/checkpoint/file_content.h"
 
 namespace ddp::worker {
 namespace {

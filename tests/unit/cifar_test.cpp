@@ -1,4 +1,4 @@
-#include "worker/data/cifar.h"
+#include "worker/data/format/cifar.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

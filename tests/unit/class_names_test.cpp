@@ -1,4 +1,4 @@
-#include "worker/data/class_names.h"
+#include "worker/data/sets/class_names.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

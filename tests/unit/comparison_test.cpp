@@ -1,4 +1,4 @@
-#include "worker/save/comparison.h"
+#include "worker/save/checkpoint/comparison.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 
 #include <limits>
 
-#include "worker/save/tensor_copy.h"
+#include "worker/save/checkpoint/tensor_copy.h"
 
 namespace ddp::worker {
 namespace {

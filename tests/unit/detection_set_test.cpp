@@ -1,5 +1,5 @@
 // Images with boxes: YOLO's label files and COCO's JSON.
-#include "worker/data/detection_set.h"
+#include "worker/data/sets/detection_set.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,11 +10,11 @@
 
 #include "common/error.h"
 #include "tests/unit/scratch.h"
-#include "worker/data/coco_json.h"
-#include "worker/data/detection_layout.h"
-#include "worker/data/ground_truth.h"
-#include "worker/data/sample_image.h"
-#include "worker/data/yolo_labels.h"
+#include "worker/data/augment/sample_image.h"
+#include "worker/data/format/coco_json.h"
+#include "worker/data/format/yolo_labels.h"
+#include "worker/data/sets/detection_layout.h"
+#include "worker/data/sets/ground_truth.h"
 #include "worker/image/png.h"
 
 namespace ddp::worker {

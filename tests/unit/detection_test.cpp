@@ -126,7 +126,7 @@ TEST(Detection, WithoutObjectsTheScoresAloneAreTrained) {
 TEST(Detection, APlaceIsAskedToFindOneObject) {
   torch::manual_seed(7);
   const Batch batch = draw_batch(8);
-  const Places places = make_places(kSide, kSide, batch.input);
+  const AnchorPoints places = make_anchor_points(kSide, kSide, batch.input);
   const at::Tensor logits = torch::randn({8, places.size(), kClasses}, torch::kDouble);
   const at::Tensor boxes = make_boxes(
       torch::rand({8, places.size(), 4}, torch::kDouble) * 4, places.centers, places.strides);
@@ -244,7 +244,7 @@ TEST(MultiScale, ADetectorVariesWhereItWasTold) {
 // As a source of a program's own may give them.
 TEST(Detection, ABoxThatIsNoneFitsNowhere) {
   torch::manual_seed(7);
-  const Places places = make_places(kSide, kSide, torch::zeros({1}));
+  const AnchorPoints places = make_anchor_points(kSide, kSide, torch::zeros({1}));
   const double nan = std::nan("");
   const Objects objects{
       torch::tensor({0, 1, 2, 0}, torch::kLong),
@@ -273,7 +273,7 @@ TEST(Detection, EvaluationDecodes) {
   const torch::NoGradGuard no_grad;
   const Outputs outputs = task.forward(batch);
   ASSERT_EQ(outputs.size(), 3u);
-  const Places places = make_places(kSide, kSide, batch.input);
+  const AnchorPoints places = make_anchor_points(kSide, kSide, batch.input);
   ASSERT_EQ(places.size(), 64 + 16 + 4);
   EXPECT_EQ(outputs[0].sizes(), (std::vector<std::int64_t>{2, 84, 4}));
   EXPECT_TRUE((outputs[0].narrow(2, 0, 2) <= places.centers).all().item<bool>());

@@ -1,4 +1,4 @@
-#include "worker/data/digits.h"
+#include "worker/data/sets/digits.h"
 
 #include <gtest/gtest.h>
 

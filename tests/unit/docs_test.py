@@ -28,13 +28,13 @@ class Readme(unittest.TestCase):
             self.assertIn(f"(docs/{page.name})", text)
 
 
-# "///   rotate          {degrees: 15}: by at most that": an augmentation in the list of worker/data/augment.h.
+# "///   rotate          {degrees: 15}: by at most that": an augmentation in the list of worker/data/augment/augment.h.
 AUGMENTATION = re.compile(r"///   (?P<name>[a-z-]+) +\{(?P<arguments>[^}]*)\}")
 
 
 class Augmentations(unittest.TestCase):
     def test_the_page_has_them_with_their_arguments(self):
-        header = re.sub(r"\n/// {10,}", " ", (ROOT / "worker/data/augment.h").read_text(encoding="utf-8"))
+        header = re.sub(r"\n/// {10,}", " ", (ROOT / "worker/data/augment/augment.h").read_text(encoding="utf-8"))
         listed = {found["name"]: re.findall(r"(\w+)(?:: [^,|]|\b)", re.sub(r"(: )[^,]*", r"\1", found["arguments"])) for found in AUGMENTATION.finditer(header)}
         page = (ROOT / "docs/data.md").read_text(encoding="utf-8")
         told = {name: re.findall(r"(\w+)", re.sub(r": [^,]*", "", arguments)) for name, arguments in re.findall(r"(?m)^\| `([a-z-]+)` \| `([^`]*)` \|", page)}

@@ -1,4 +1,4 @@
-#include "worker/save/event_file.h"
+#include "worker/save/format/event_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "worker/data/find_set_files.h"
+#include "worker/data/sets/find_set_files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

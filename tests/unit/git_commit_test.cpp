@@ -1,4 +1,4 @@
-#include "worker/save/git_commit.h"
+#include "worker/save/records/git_commit.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Images in folders, one for each class.
-#include "worker/data/image_folder.h"
+#include "worker/data/sets/image_folder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 
 #include "common/error.h"
 #include "tests/unit/scratch.h"
-#include "worker/data/augment.h"
-#include "worker/data/read_image.h"
+#include "worker/data/augment/augment.h"
+#include "worker/data/sets/read_image.h"
 #include "worker/image/png.h"
 
 namespace ddp::worker {

@@ -1,4 +1,4 @@
-#include "worker/data/image_set.h"
+#include "worker/data/sets/image_set.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include "common/error.h"
 #include "tests/unit/packing.h"
 #include "tests/unit/scratch.h"
-#include "worker/data/memory_source.h"
+#include "worker/data/sets/memory_source.h"
 
 namespace ddp::worker {
 namespace {

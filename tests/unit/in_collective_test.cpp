@@ -7,7 +7,7 @@
 #include <chrono>
 #include <thread>
 
-#include "common/page/progress_page.h"
+#include "common/progress/progress_page.h"
 #include "ranks.h"
 #include "worker/dist/ddp.h"
 

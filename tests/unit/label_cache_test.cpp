@@ -1,5 +1,5 @@
 // The cache of labels: what was put in comes out, and nothing else is believed.
-#include "worker/data/label_cache.h"
+#include "worker/data/sets/label_cache.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <functional>
 #include <span>
 
-#include "worker/data/yolo_labels.h"
+#include "worker/data/format/yolo_labels.h"
 #include "worker/plan/digest.h"
 
 namespace ddp::worker {

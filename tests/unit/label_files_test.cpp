@@ -1,6 +1,6 @@
 // A folder of label files with its cache beside it: the labels are those of the files, whatever
 // becomes of either.
-#include "worker/data/label_files.h"
+#include "worker/data/sets/label_files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,8 +16,8 @@
 #include "common/error.h"
 #include "tests/support/other_user.h"
 #include "tests/unit/scratch.h"
-#include "worker/data/detection_set.h"
-#include "worker/data/label_cache.h"
+#include "worker/data/sets/detection_set.h"
+#include "worker/data/sets/label_cache.h"
 
 namespace ddp::worker {
 namespace {

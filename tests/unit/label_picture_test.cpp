@@ -1,4 +1,4 @@
-#include "worker/data/label_picture.h"
+#include "worker/data/sets/label_picture.h"
 
 #include <gtest/gtest.h>
 

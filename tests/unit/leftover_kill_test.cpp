@@ -12,7 +12,7 @@ TEST(LeftoverKill, OfWorkersAloneKillsAllUntilNoChildIsLeft) {
   EXPECT_FALSE(LeftoverKill::is_done(1, 0));
   EXPECT_FALSE(LeftoverKill::is_done(0, 1));
   EXPECT_TRUE(LeftoverKill::is_done(0, 0));
-  EXPECT_FALSE(sweep.leaves_rest(0, 0)) << "an orphan is to go, marked or not";
+  EXPECT_FALSE(sweep.is_done_but_for_orphans(0, 0)) << "an orphan is to go, marked or not";
 }
 
 TEST(LeftoverKill, LeavesAloneWhatBearsTheMarkOfSurvivors) {
@@ -24,9 +24,9 @@ TEST(LeftoverKill, LeavesAloneOrphansThatMayBeOfChildrenFromBefore) {
   const LeftoverKill sweep(true);
   EXPECT_TRUE(LeftoverKill::may_kill_marked(0));
   EXPECT_FALSE(sweep.may_kill_orphans());
-  EXPECT_FALSE(sweep.leaves_rest(1, 0));
-  EXPECT_FALSE(sweep.leaves_rest(0, 1));
-  EXPECT_TRUE(sweep.leaves_rest(0, 0));
+  EXPECT_FALSE(sweep.is_done_but_for_orphans(1, 0));
+  EXPECT_FALSE(sweep.is_done_but_for_orphans(0, 1));
+  EXPECT_TRUE(sweep.is_done_but_for_orphans(0, 0));
 }
 
 }  // namespace

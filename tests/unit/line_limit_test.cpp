@@ -1,4 +1,4 @@
-#include "launcher/plan/wire/line_limit.h"
+#include "launcher/plan/output/line_limit.h"
 
 #include <gtest/gtest.h>
 

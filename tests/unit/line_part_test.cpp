@@ -1,4 +1,4 @@
-#include "common/page/line_part.h"
+#include "common/progress/line_part.h"
 
 #include <gtest/gtest.h>
 

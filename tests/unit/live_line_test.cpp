@@ -1,4 +1,4 @@
-#include "common/page/live_line.h"
+#include "common/progress/live_line.h"
 
 #include <gmock/gmock.h>
 

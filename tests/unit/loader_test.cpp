@@ -1,5 +1,5 @@
 // Batches, loaded here and ahead.
-#include "worker/data/loader.h"
+#include "worker/data/loading/loader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "common/error.h"
-#include "worker/data/memory_source.h"
+#include "worker/data/sets/memory_source.h"
 
 namespace ddp::worker {
 namespace {

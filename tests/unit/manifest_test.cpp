@@ -1,4 +1,4 @@
-#include "worker/save/manifest.h"
+#include "worker/save/checkpoint/manifest.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "worker/save/metrics_command.h"
+#include "worker/save/records/metrics_command.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "worker/save/metrics_writer.h"
+#include "worker/save/records/metrics_writer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

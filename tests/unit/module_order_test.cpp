@@ -1,5 +1,5 @@
 // Names in the order of Python's state_dict, as torchvision's models have it.
-#include "worker/save/module_order.h"
+#include "worker/save/checkpoint/module_order.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

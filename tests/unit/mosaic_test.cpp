@@ -1,6 +1,6 @@
 // What a training of detectors does to its images: mosaics, perspective, mixtures, and that boxes
 // stay around their pixels.
-#include "worker/data/mosaic.h"
+#include "worker/data/augment/mosaic.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,9 +11,9 @@
 #include <thread>
 
 #include "common/error.h"
-#include "worker/data/cached_source.h"
-#include "worker/data/random_perspective.h"
-#include "worker/data/sample_image.h"
+#include "worker/data/augment/random_perspective.h"
+#include "worker/data/augment/sample_image.h"
+#include "worker/data/loading/cached_source.h"
 
 namespace ddp::worker {
 namespace {

@@ -1,4 +1,4 @@
-#include "launcher/plan/command_line/progress_json.h"
+#include "launcher/plan/status/progress_json.h"
 
 #include <gtest/gtest.h>
 

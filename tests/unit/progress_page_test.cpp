@@ -1,4 +1,4 @@
-#include "common/page/progress_page.h"
+#include "common/progress/progress_page.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -7,7 +7,7 @@
 
 #include "common/error.h"
 #include "tests/unit/scratch.h"
-#include "worker/data/image_set.h"
+#include "worker/data/sets/image_set.h"
 
 namespace ddp::worker {
 namespace {

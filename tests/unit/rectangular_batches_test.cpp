@@ -1,5 +1,5 @@
 // Which shape each image of an evaluation has, and which images share a batch.
-#include "worker/data/rectangular_batches.h"
+#include "worker/data/loading/rectangular_batches.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "worker/save/round_file.h"
+#include "worker/save/records/round_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,12 +20,12 @@ TEST(RoundFile, WhatIsWrittenIsReadForThePage) {
   const Scratch scratch;
   scratch.write("result.json", R"({"state":"finished"})");
   const OwnedDir directory = OwnedDir::require(scratch.path());
-  const RoundFacts facts{.ranks = {"a \"quoted\" host", "b"},
-                         .versions = "1",
-                         .directory = "d",
-                         .commit = "c",
-                         .watched = "accuracy",
-                         .is_higher_better = true};
+  const RoundRecord facts{.ranks = {"a \"quoted\" host", "b"},
+                          .versions = "1",
+                          .directory = "d",
+                          .commit = "c",
+                          .watched = "accuracy",
+                          .is_higher_better = true};
   RoundFile file(directory);
   file.begin(facts, 0);
   file.write_ranks(0, 10, {{"step_ms", {1.5, std::numeric_limits<double>::quiet_NaN()}}});

@@ -1,4 +1,4 @@
-#include "worker/save/safetensors.h"
+#include "worker/save/format/safetensors.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "launcher/plan/command_line/screen_block.h"
+#include "launcher/plan/status/screen_block.h"
 
 #include <gtest/gtest.h>
 

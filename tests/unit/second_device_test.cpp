@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/data/ground_truth.h"
+#include "worker/data/sets/ground_truth.h"
 #include "worker/dist/alone.h"
 #include "worker/model/norm.h"
 #include "worker/model/state.h"

@@ -1,4 +1,4 @@
-#include "launcher/plan/command_line/status_answer.h"
+#include "launcher/plan/status/status_answer.h"
 
 #include <gmock/gmock.h>
 

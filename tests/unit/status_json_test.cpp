@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "launcher/plan/command_line/status_answer.h"
+#include "launcher/plan/status/status_answer.h"
 #include "tests/unit/job_view_of_test.h"
 
 namespace ddp::launcher {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "worker/data/memory_source.h"
+#include "worker/data/sets/memory_source.h"
 #include "worker/dist/ddp.h"
 #include "worker/model/state.h"
 #include "worker/plan/run_plan.h"
@@ -127,7 +127,7 @@ class Rig {
     optimizer_.emplace(job_.optimizer, *replica_, precision_);
     step_.emplace(
         Step::Parts{job_, group, *replica_, forward_, precision_, *optimizer_, loader_, page_});
-    meters_.emplace(step_->settle({0, 1, 2}));
+    meters_.emplace(step_->fix_bucket_layout({0, 1, 2}));
     step_->start(plan_.partition, 0, 0);
     votes_.emplace(group_, *meters_);
   }

@@ -1,4 +1,4 @@
-#include "common/page/survivor_page.h"
+#include "common/progress/survivor_page.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "launcher/plan/command_line/tail_follower.h"
+#include "launcher/plan/status/tail_follower.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Files of torch.save made by hand; those of torch itself are read in
 // tests/interop/torch_file_test.py.
-#include "worker/save/torch_file.h"
+#include "worker/save/format/torch_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Images that are named by files and folders.
-#include "worker/data/unlabelled_images.h"
+#include "worker/data/sets/unlabelled_images.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

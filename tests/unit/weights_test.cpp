@@ -1,4 +1,4 @@
-#include "worker/save/weights.h"
+#include "worker/save/checkpoint/weights.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,8 +6,8 @@
 
 #include "common/error.h"
 #include "tests/unit/scratch.h"
-#include "worker/save/file_content.h"
-#include "worker/save/tensor_copy.h"
+#include "worker/save/checkpoint/file_content.h"
+#include "worker/save/checkpoint/tensor_copy.h"
 
 namespace ddp::worker {
 namespace {

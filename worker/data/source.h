@@ -26,7 +26,7 @@ struct DataFacts {
   std::vector<float> mean;          // [channels], of pixel / 255; empty: bytes are not normalised
   std::vector<float> deviation;     // [channels], of pixel / 255
   std::int64_t boxes = 0;           // in all samples
-  bool has_boxes = false;     // target 0 of a sample: [boxes, 5], see worker/data/sample_image.h
+  bool has_boxes = false;     // target 0 of a sample: [boxes, 5], see data/augment/sample_image.h
   bool varies = false;        // images come in any size; they are fitted to `shape` at the end
   bool is_in_memory = false;  // reading a sample costs next to nothing
   std::vector<std::string> class_names{};  // [classes], or empty

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/page/progress_page.h"
+#include "common/progress/progress_page.h"
 
 namespace c10d {
 class ProcessGroup;

@@ -3,7 +3,7 @@
 #include <atomic>
 
 #include "common/error.h"
-#include "common/page/survivor_page.h"
+#include "common/progress/survivor_page.h"
 
 namespace ddp::worker {
 namespace {

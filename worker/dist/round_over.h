@@ -2,7 +2,7 @@
 // come any more, and no connection tells it.
 #pragma once
 
-#include "common/page/progress_page.h"
+#include "common/progress/progress_page.h"
 
 namespace ddp::worker {
 

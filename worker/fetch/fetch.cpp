@@ -10,10 +10,10 @@
 
 #include "common/error.h"
 #include "common/files/descriptor.h"
-#include "common/page/terminal.h"
 #include "common/program/streams.h"
+#include "common/progress/terminal.h"
 #include "common/text/units.h"
-#include "worker/data/byte_source.h"
+#include "worker/data/format/byte_source.h"
 #include "worker/fetch/download.h"
 #include "worker/fetch/sha256.h"
 #include "worker/fetch/tar.h"

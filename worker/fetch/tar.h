@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "worker/data/byte_source.h"
+#include "worker/data/format/byte_source.h"
 
 namespace ddp::worker {
 

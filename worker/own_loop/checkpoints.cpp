@@ -16,8 +16,8 @@
 #include "worker/dist/peer_call.h"
 #include "worker/model/state.h"
 #include "worker/own_loop/state.h"
-#include "worker/save/checkpoint.h"
-#include "worker/save/tensor_copy.h"
+#include "worker/save/checkpoint/checkpoint.h"
+#include "worker/save/checkpoint/tensor_copy.h"
 #include "worker/train/checkpointer.h"
 #include "worker/train/snapshot.h"
 

@@ -14,7 +14,7 @@
 #include "common/error.h"
 #include "common/program/log.h"
 #include "common/program/streams.h"
-#include "worker/dist/context.h"
+#include "worker/dist/join_group.h"
 #include "worker/own_loop/state.h"
 #include "worker/plan/shard.h"
 #include "worker/train/failure/last_words.h"

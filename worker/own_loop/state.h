@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/node/identity.h"
-#include "common/page/progress_page.h"
+#include "common/progress/progress_page.h"
 #include "worker/dist/ddp.h"
 #include "worker/dist/device.h"
 #include "worker/own_loop/context.h"

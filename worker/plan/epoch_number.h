@@ -4,11 +4,11 @@
 
 #include <cstdint>
 
-namespace ddp {
+namespace ddp::worker {
 
 /// The number of the epoch that comes after `done` epochs: the first is 1.
 constexpr std::int64_t epoch_number(std::int64_t done) {
   return done + 1;
 }
 
-}  // namespace ddp
+}  // namespace ddp::worker

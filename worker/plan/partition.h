@@ -1,6 +1,7 @@
-// Who gets which samples of an optimizer step. The whole batch belongs to the run, not to the
-// ranks: step k covers positions [k B, (k + 1) B) of the epoch's permutation, for any number of
-// ranks; a rank gets every world_size-th of them, in micro-steps.
+// Who gets which samples of an optimizer step, in training (evaluations deal by worker/plan/shard).
+// The whole batch belongs to the run, not to the ranks: step k covers positions [k B, (k + 1) B) of
+// the epoch's permutation, for any number of ranks; a rank gets every world_size-th of them, in
+// micro-steps.
 // Promises: a pure function of the request, the epoch and the step, so a resumed run needs no
 // sampler state. Where all ranks get equally many it deals as Python's DistributedSampler with a
 // DataLoader does, sample by sample.

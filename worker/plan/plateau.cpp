@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "worker/plan/watch.h"
+#include "worker/plan/best_result.h"
 
 namespace ddp::worker {
 namespace {

@@ -1,5 +1,5 @@
-// Which samples a rank sees in an epoch, bit for bit as Python's DistributedSampler chooses them,
-// without Torch.
+// The permutation of an epoch, bit for bit as Python's DistributedSampler makes it, without Torch:
+// worker/plan/partition deals it to steps and ranks. And the samples that a rank evaluates.
 // Promises: a pure function of the request and the epoch, so that a resumed run needs no sampler
 // state.
 // Trap: torch::data::samplers::DistributedRandomSampler differs from Python (seed = epoch only,

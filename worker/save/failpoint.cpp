@@ -14,7 +14,7 @@
 #include "common/text/join_words.h"
 #include "common/text/parse_whole.h"
 
-namespace ddp {
+namespace ddp::worker {
 namespace {
 
 struct Armed {
@@ -94,4 +94,4 @@ void failpoint(std::string_view name) {
   if (due != nullptr) act(*due);
 }
 
-}  // namespace ddp
+}  // namespace ddp::worker

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddp {
+namespace ddp::worker {
 
 /// All there are, in the order in which a save passes them: before each of its nine steps, and
 /// before the manifest changes for an evaluation.
@@ -29,4 +29,4 @@ void arm_failpoints(const std::string& text);
 /// `name` is one of the above. Errors: SystemError, when it is armed so.
 void failpoint(std::string_view name);
 
-}  // namespace ddp
+}  // namespace ddp::worker

@@ -14,7 +14,7 @@ constexpr double kInside = 1e-9;  // pixels
 constexpr double kEpsilon = 1e-9;
 
 /// [N, A]: whether the place is in the object's box.
-at::Tensor find_inside(const Places& places, const Objects& objects) {
+at::Tensor find_inside(const AnchorPoints& places, const Objects& objects) {
   constexpr auto kLeastSide = static_cast<double>(Detector::kStrides[1]);
   const at::Tensor low = objects.boxes.narrow(1, 0, 2);
   const at::Tensor high = objects.boxes.narrow(1, 2, 2);
@@ -82,7 +82,7 @@ at::Tensor highest(const at::Tensor& rows, const at::Tensor& values, std::int64_
 
 Assignment assign(const at::Tensor& logits,
                   const at::Tensor& boxes,
-                  const Places& places,
+                  const AnchorPoints& places,
                   const Objects& objects,
                   const AssignerRule& rule,
                   Pairs pairs) {

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "worker/task/places.h"
+#include "worker/task/anchor_points.h"
 
 namespace ddp::worker {
 
@@ -45,7 +45,7 @@ enum class Pairs { inside, all };
 /// Shapes: logits [B, A, classes], boxes [B, A, 4] in pixels; both without a gradient.
 Assignment assign(const at::Tensor& logits,
                   const at::Tensor& boxes,
-                  const Places& places,
+                  const AnchorPoints& places,
                   const Objects& objects,
                   const AssignerRule& rule,
                   Pairs pairs);

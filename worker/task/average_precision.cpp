@@ -13,9 +13,9 @@
 #include <utility>
 
 #include "common/error.h"
-#include "worker/data/ground_truth.h"
+#include "worker/data/augment/sample_image.h"
 #include "worker/data/sample.h"
-#include "worker/data/sample_image.h"
+#include "worker/data/sets/ground_truth.h"
 #include "worker/image/letterbox.h"
 #include "worker/model/named_tensor.h"
 #include "worker/task/quality_pictures.h"

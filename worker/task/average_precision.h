@@ -17,11 +17,12 @@
 
 namespace ddp::worker {
 
-/// Samples with the targets of worker/data/ground_truth.h are judged by these, in pixels of the
-/// image's file: what is found is brought back out of the letterbox and clipped to the image, areas
-/// are those of outlines where labels tell them, and what is found in a crowd counts neither way.
-/// Of others the boxes are judged, in pixels of the model's input. Memory: 32 bytes a detection, of
-/// which an image has at most 300; in merge() about four times those of all ranks, on every rank.
+/// Samples with the targets of worker/data/sets/ground_truth.h are judged by these, in pixels of
+/// the image's file: what is found is brought back out of the letterbox and clipped to the image,
+/// areas are those of outlines where labels tell them, and what is found in a crowd counts neither
+/// way. Of others the boxes are judged, in pixels of the model's input. Memory: 32 bytes a
+/// detection, of which an image has at most 300; in merge() about four times those of all ranks, on
+/// every rank.
 class AveragePrecision : public Metric, public HasClassResults {
  public:
   /// `names` are those of the classes; `image` is the size of the model's input.

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "worker/data/class_names.h"
-#include "worker/data/sample_image.h"
+#include "worker/data/augment/sample_image.h"
+#include "worker/data/sets/class_names.h"
 #include "worker/task/suppression.h"
 
 namespace ddp::worker {

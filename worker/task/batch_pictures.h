@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/data/batch.h"
+#include "worker/data/loading/batch.h"
 #include "worker/image/labelled_grid.h"
 #include "worker/task/metric.h"
 

@@ -91,7 +91,7 @@ Loss detection_loss(const at::Tensor& raw,
   const std::int64_t classes = raw.size(2) - Detector::kDistances;
   const at::Tensor distances = raw.narrow(2, 0, Detector::kDistances);
   const at::Tensor logits = raw.narrow(2, Detector::kDistances, classes);
-  const Places places = make_places(height, width, raw);
+  const AnchorPoints places = make_anchor_points(height, width, raw);
   Objects wanted = objects;
   wanted.boxes = objects.boxes.to(raw.scalar_type());
   Assignment assignment;

@@ -4,7 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "worker/data/batch.h"
+#include "worker/data/loading/batch.h"
 #include "worker/plan/args.h"
 #include "worker/task/assigner.h"
 #include "worker/task/loss.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/data/batch.h"
+#include "worker/data/loading/batch.h"
 #include "worker/dist/group.h"
 #include "worker/image/picture.h"
 #include "worker/model/named_tensor.h"

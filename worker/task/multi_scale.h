@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "worker/data/batch.h"
+#include "worker/data/loading/batch.h"
 #include "worker/image/image.h"
 
 namespace ddp::worker {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <span>
 
-#include "worker/data/class_names.h"
+#include "worker/data/sets/class_names.h"
 #include "worker/image/chart.h"
 
 namespace ddp::worker {

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "worker/data/loader.h"
+#include "worker/data/loading/loader.h"
 #include "worker/dist/group.h"
 
 namespace ddp::worker {

@@ -16,10 +16,10 @@
 #include "worker/dist/replica_check.h"
 #include "worker/plan/epoch_number.h"
 #include "worker/plan/resume_check.h"
-#include "worker/save/checkpoint_path.h"
+#include "worker/save/checkpoint/checkpoint_path.h"
 #include "worker/save/failpoint.h"
-#include "worker/save/round_file.h"
-#include "worker/train/policy_stop.h"
+#include "worker/save/records/round_file.h"
+#include "worker/train/agreed_failure.h"
 #include "worker/train/python_import.h"
 #include "worker/train/refusal.h"
 #include "worker/train/step/finite_check.h"
@@ -275,13 +275,13 @@ SaveOutcome Checkpointer::outcome() const {
 std::optional<int> Checkpointer::why_end(const SaveOutcome& outcome) const {
   if (outcome.lost_step > 0) {
     const auto step = static_cast<std::int64_t>(outcome.lost_step);
-    return diverged(parts_.group, "a weight after step " + std::to_string(step));
+    return fail_as_diverged(parts_.group, "a weight after step " + std::to_string(step));
   }
   if (outcome.odd_step > 0) {
     const std::lock_guard lock(mutex_);
-    return differ(parts_.group,
-                  static_cast<std::int64_t>(outcome.odd_step),
-                  odd_text("weights", diverged_ranks_));
+    return fail_as_different(parts_.group,
+                             static_cast<std::int64_t>(outcome.odd_step),
+                             odd_text("weights", diverged_ranks_));
   }
   if (outcome.given_up > 0) return save_failed();
   return {};
@@ -292,7 +292,7 @@ int Checkpointer::save_failed() const {
     const std::lock_guard lock(mutex_);
     return failure_;
   }();
-  return worker::save_failed(parts_.group, why);
+  return fail_as_unsaved(parts_.group, why);
 }
 
 // On the thread. What it finds ends the run once the votes have told it.

@@ -11,13 +11,13 @@
 #include <string>
 
 #include "common/files/owned_dir.h"
-#include "common/page/progress_page.h"
+#include "common/progress/progress_page.h"
 #include "worker/dist/ddp.h"
 #include "worker/dist/group.h"
 #include "worker/plan/job.h"
 #include "worker/plan/missed_saves.h"
 #include "worker/save/background.h"
-#include "worker/save/checkpoint.h"
+#include "worker/save/checkpoint/checkpoint.h"
 #include "worker/train/snapshot.h"
 #include "worker/train/step/vote.h"
 #include "worker/train/survivor.h"
@@ -62,8 +62,8 @@ class Checkpointer {
   /// Whether restore() has found it in the memory of a rank; the same on every rank.
   [[nodiscard]] bool is_from_memory() const { return is_from_memory_; }
 
-  /// Steps of the whole run as the checkpoint had it that restore() took; 0: there was none, or it
-  /// does not tell. Rank 0 alone knows.
+  /// The planned steps of the whole run, as the checkpoint says that restore() has taken; 0: there
+  /// was none, or it does not tell. Rank 0 alone knows.
   [[nodiscard]] std::int64_t planned_steps() const { return planned_steps_; }
 
   /// Whether the longest time between two checkpoints is over. One clock decides for all: rank 0's.

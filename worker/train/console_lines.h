@@ -10,7 +10,7 @@
 #include "worker/dist/ddp.h"
 #include "worker/plan/job.h"
 #include "worker/plan/schedule.h"
-#include "worker/save/metrics_writer.h"
+#include "worker/save/records/metrics_writer.h"
 
 namespace ddp::worker {
 

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "common/page/progress_page.h"
-#include "worker/data/shared_set.h"
+#include "common/progress/progress_page.h"
+#include "worker/data/sets/shared_set.h"
 #include "worker/data/source.h"
 #include "worker/dist/group.h"
 #include "worker/plan/job.h"

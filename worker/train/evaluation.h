@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/page/progress_page.h"
-#include "worker/data/loader.h"
+#include "common/progress/progress_page.h"
+#include "worker/data/loading/loader.h"
 #include "worker/dist/ddp.h"
 #include "worker/dist/group.h"
 #include "worker/plan/job.h"

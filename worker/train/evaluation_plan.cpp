@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "common/error.h"
-#include "worker/data/rectangular_batches.h"
+#include "worker/data/loading/rectangular_batches.h"
 #include "worker/model/detector.h"
 #include "worker/plan/shard.h"
 #include "worker/train/registry.h"

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/page/progress_page.h"
-#include "worker/data/augment.h"
+#include "common/progress/progress_page.h"
+#include "worker/data/augment/augment.h"
 #include "worker/data/source.h"
 #include "worker/dist/group.h"
 #include "worker/plan/job.h"

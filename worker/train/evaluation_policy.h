@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "worker/plan/best_result.h"
 #include "worker/plan/job.h"
 #include "worker/plan/named_values.h"
-#include "worker/plan/watch.h"
 #include "worker/task/task.h"
 #include "worker/train/plateau.h"
 

@@ -13,7 +13,7 @@
 
 #include "worker/dist/group.h"
 #include "worker/plan/named_values.h"
-#include "worker/save/metrics_writer.h"
+#include "worker/save/records/metrics_writer.h"
 #include "worker/train/failure/uncaught.h"
 
 namespace ddp::worker {

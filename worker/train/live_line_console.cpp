@@ -7,8 +7,8 @@
 #include <system_error>
 
 #include "common/error.h"
-#include "common/page/terminal.h"
 #include "common/program/log.h"
+#include "common/progress/terminal.h"
 #include "worker/save/stops_masked.h"
 
 namespace ddp::worker {

@@ -18,9 +18,9 @@
 #include <thread>
 #include <vector>
 
-#include "common/page/live_line.h"
-#include "common/page/progress_page.h"
-#include "common/page/rank_progress.h"
+#include "common/progress/live_line.h"
+#include "common/progress/progress_page.h"
+#include "common/progress/rank_progress.h"
 
 namespace ddp::worker {
 

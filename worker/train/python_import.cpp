@@ -19,9 +19,9 @@
 #include "common/text/join_words.h"
 #include "common/text/one_line.h"
 #include "worker/plan/epoch_number.h"
-#include "worker/save/python_checkpoint.h"
-#include "worker/save/tensor_copy.h"
-#include "worker/save/weights.h"
+#include "worker/save/checkpoint/tensor_copy.h"
+#include "worker/save/checkpoint/weights.h"
+#include "worker/save/format/python_checkpoint.h"
 
 namespace ddp::worker {
 namespace {

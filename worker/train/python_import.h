@@ -1,5 +1,5 @@
-// A Python script's checkpoint (save/python_checkpoint) as one of ours, for this very job: then it
-// is resumed like any other.
+// A Python script's checkpoint (save/format/python_checkpoint) as one of ours, for this very job:
+// then it is resumed like any other.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "worker/plan/job.h"
-#include "worker/save/checkpoint.h"
+#include "worker/save/checkpoint/checkpoint.h"
 #include "worker/train/snapshot.h"
 
 namespace ddp::worker {

@@ -8,8 +8,8 @@
 #include <memory>
 #include <string>
 
-#include "worker/data/augment.h"
-#include "worker/data/image_set.h"
+#include "worker/data/augment/augment.h"
+#include "worker/data/sets/image_set.h"
 #include "worker/data/source.h"
 #include "worker/model/model_factory.h"
 #include "worker/plan/job.h"

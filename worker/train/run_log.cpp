@@ -17,9 +17,9 @@
 #include <utility>
 
 #include "common/report/run_reader.h"
+#include "worker/plan/best_result.h"
 #include "worker/plan/epoch_number.h"
-#include "worker/plan/watch.h"
-#include "worker/save/metrics_command.h"
+#include "worker/save/records/metrics_command.h"
 #include "worker/train/console_lines.h"
 
 namespace ddp::worker {
@@ -125,7 +125,7 @@ void RunLog::read_earlier(const Position& position) {
 }
 
 void RunLog::note_result(std::int64_t step, const NamedValues& test) {
-  const RoundFacts& round = parts_.round;
+  const RoundRecord& round = parts_.round;
   const std::optional<double> result = find_value(test, round.watched);
   if (!result || !is_better(round.is_higher_better, *result, best_)) return;
   best_ = result;

@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "common/files/owned_dir.h"
-#include "common/page/progress_page.h"
+#include "common/progress/progress_page.h"
 #include "worker/dist/ddp.h"
 #include "worker/dist/group.h"
 #include "worker/plan/job.h"
-#include "worker/save/metrics_writer.h"
-#include "worker/save/round_file.h"
+#include "worker/save/records/metrics_writer.h"
+#include "worker/save/records/round_file.h"
 #include "worker/train/snapshot.h"
 #include "worker/train/step/optimizer.h"
 #include "worker/train/step/precision.h"
@@ -37,7 +37,7 @@ class RunLog {
     std::int64_t steps_per_epoch = 1;
     std::vector<std::string> train_names{};  // of what epochs' records hold
     std::vector<std::string> test_names{};
-    RoundFacts round{};
+    RoundRecord round{};
     std::string job_text{};
     MetricsCommand* command = nullptr;  // likewise
     std::string keys{};                 // for it: the job's, as a JSON object

@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "worker/data/label_picture.h"
+#include "worker/data/sets/label_picture.h"
 #include "worker/task/class_results.h"
 
 namespace ddp::worker {

@@ -18,21 +18,21 @@
 #include "common/program/log.h"
 #include "common/text/units.h"
 #include "worker/dist/alone.h"
-#include "worker/dist/context.h"
 #include "worker/dist/device.h"
+#include "worker/dist/join_group.h"
 #include "worker/dist/peer_call.h"
 #include "worker/dist/round_over.h"
 #include "worker/model/footprint.h"
 #include "worker/plan/amp.h"
 #include "worker/plan/job.h"
 #include "worker/plan/run_batch.h"
-#include "worker/train/build_run.h"
 #include "worker/train/console_lines.h"
 #include "worker/train/data_loading.h"
 #include "worker/train/failure/last_words.h"
 #include "worker/train/refusal.h"
 #include "worker/train/survivor.h"
 #include "worker/train/task_setup.h"
+#include "worker/train/train_task.h"
 
 namespace ddp::worker {
 namespace {

@@ -11,9 +11,9 @@
 #include "common/job/job_values.h"
 #include "common/job/run_dir.h"
 #include "common/node/identity.h"
-#include "common/page/progress_page.h"
+#include "common/progress/progress_page.h"
 #include "worker/dist/device.h"
-#include "worker/save/metrics_command.h"
+#include "worker/save/records/metrics_command.h"
 #include "worker/train/registry.h"
 
 namespace ddp::worker {

@@ -8,8 +8,8 @@
 #include <optional>
 #include <span>
 
-#include "worker/save/bulk_copy.h"
-#include "worker/save/tensor_copy.h"
+#include "worker/save/checkpoint/bulk_copy.h"
+#include "worker/save/checkpoint/tensor_copy.h"
 #include "worker/train/step/finite_check.h"
 
 namespace ddp::worker {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "worker/dist/group.h"
-#include "worker/plan/watch.h"
-#include "worker/save/checkpoint.h"
-#include "worker/save/tensor_copy.h"
+#include "worker/plan/best_result.h"
+#include "worker/save/checkpoint/checkpoint.h"
+#include "worker/save/checkpoint/tensor_copy.h"
 #include "worker/train/step/meters.h"
 
 namespace ddp::worker {

@@ -6,7 +6,7 @@
 #include <chrono>
 
 #include "common/exit_code.h"
-#include "common/page/survivor_page.h"
+#include "common/progress/survivor_page.h"
 #include "worker/dist/pause.h"
 
 namespace ddp::worker {

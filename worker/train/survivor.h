@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "common/node/identity.h"
-#include "common/page/progress_page.h"
+#include "common/progress/progress_page.h"
 #include "worker/dist/device.h"
 #include "worker/dist/group.h"
 #include "worker/train/snapshot.h"

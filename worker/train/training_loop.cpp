@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "common/error.h"
-#include "common/page/terminal.h"
+#include "common/progress/terminal.h"
 #include "worker/plan/epoch_number.h"
+#include "worker/train/agreed_failure.h"
 #include "worker/train/console_lines.h"
-#include "worker/train/policy_stop.h"
 
 namespace ddp::worker {
 
@@ -119,7 +119,7 @@ TrainingLoop::End TrainingLoop::apply(const AgreedStep& agreed) {
     parts_.run_log.write(agreed, parts_.meters.names(), rates_of(agreed.step - 1).lr, more);
   parts_.run_log.note_loss(agreed.sums.mean_loss());
   const std::optional<std::string> lost = parts_.step.why_lost(agreed);
-  return lost ? End(diverged(parts_.group, *lost)) : std::nullopt;
+  return lost ? End(fail_as_diverged(parts_.group, *lost)) : std::nullopt;
 }
 
 TrainingLoop::End TrainingLoop::apply(const SaveOutcome& saves) {
@@ -236,8 +236,8 @@ TrainingLoop::End TrainingLoop::evaluate(NamedValues& test, bool& is_best) {
   if (const End end = compare_after_hooks()) return end;
   parts_.run_log.set_phase(Phase::training);
   if (!std::isfinite(find_value(test, "loss").value_or(0))) {
-    return diverged(parts_.group,
-                    "the test loss of epoch " + std::to_string(epoch_number(position_.epoch)));
+    return fail_as_diverged(
+        parts_.group, "the test loss of epoch " + std::to_string(epoch_number(position_.epoch)));
   }
   const bool is_judged = position_.result.has_value();  // these very weights, before
   position_.result = parts_.policy.result_of(test);
@@ -278,7 +278,7 @@ TrainingLoop::End TrainingLoop::finish(const Position& position) {
 TrainingLoop::End TrainingLoop::compare(Compare what) {
   if (parts_.job.ddp.check_replicas_every == 0) return {};
   const std::optional<std::string> odd = parts_.step.find_odd_replicas(what);
-  return odd ? End(differ(parts_.group, position_.step, *odd)) : std::nullopt;
+  return odd ? End(fail_as_different(parts_.group, position_.step, *odd)) : std::nullopt;
 }
 
 TrainingLoop::End TrainingLoop::compare_after_hooks() {

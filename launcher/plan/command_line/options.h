@@ -1,6 +1,6 @@
 // What the user asked for, as one plain struct: argv and the PET_* variables, typed and checked as
-// far as they go alone. The values of the job itself are checked by common/job_schema, together
-// with the job file.
+// far as they go alone. The values of the job itself are checked by common/job/resolve_job,
+// together with the job file.
 #pragma once
 
 #include <optional>

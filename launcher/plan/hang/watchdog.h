@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "common/page/rank_progress.h"
+#include "common/progress/rank_progress.h"
 #include "launcher/plan/hang/activity.h"
 
 namespace ddp::launcher {

@@ -36,8 +36,8 @@ class ClockOffset {
     return theirs - best_->offset;
   }
 
-  /// How far behind `begin`, on our clock, the times of that node begin. The first row that
-  /// applies:
+  /// What to add to a time that the node tells, which counts from the start of its group, to get
+  /// the time since `begin` on our clock. The first row that applies:
   ///
   ///   what is known                      by which clock
   ///   nothing was told                   none: it has no time of the round yet, so 0

@@ -18,7 +18,8 @@ std::string describe_end_round(const EndRound& command,
                                std::size_t workers,
                                bool is_requested_here);
 
-/// To a stop request of this node's user while its workers are being ended for another reason.
+/// The line that answers a stop request of this node's user while its workers are being ended for
+/// another reason.
 std::string answer_stop_request(int signal);
 
 }  // namespace ddp::launcher

@@ -27,13 +27,13 @@ struct FenceFacts {
   bool has_other_nodes = false;
   bool is_in_round = false;    // workers of this node may live
   bool is_lease_over = false;  // by the guard's clock
-  std::chrono::nanoseconds unlooked{
+  std::chrono::nanoseconds since_last_look{
       0};  // since the agent looked last, sleep of the machine included
 };
 
 constexpr FenceCause find_fence_cause(const FenceFacts& facts) {
   if (!facts.has_other_nodes || !facts.is_in_round || !facts.is_lease_over) return FenceCause::none;
-  return facts.unlooked >= kSlept ? FenceCause::we_slept : FenceCause::node_zero_silent;
+  return facts.since_last_look >= kSlept ? FenceCause::we_slept : FenceCause::node_zero_silent;
 }
 
 /// Why a node was fenced that has slept for so long; for people.

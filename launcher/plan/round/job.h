@@ -7,7 +7,7 @@
 //               cannot start, at most kRefuseFor
 //   gathering   the nodes of the next round                 running, or over
 //               (plan/round/node_wait)
-//   running     the end of the round (plan/round/round)           pausing, or over
+//   running     the end of the round (plan/round/round)     pausing, or over
 //               and its result (plan/round/restart_policy)
 //   pausing     the pause before the next round             gathering
 //   over        -                                           -

@@ -29,7 +29,7 @@ class LeftoverKill {
     return workers == 0 && orphans == 0;
   }
   /// After they were: `marked` have been found.
-  [[nodiscard]] bool leaves_rest(std::size_t workers, std::size_t marked) const {
+  [[nodiscard]] bool is_done_but_for_orphans(std::size_t workers, std::size_t marked) const {
     return !may_kill_orphans_ && workers == 0 && marked == 0;
   }
 

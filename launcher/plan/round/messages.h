@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "common/job/run_dir.h"
-#include "common/page/line_part.h"
-#include "common/page/progress_page.h"
+#include "common/progress/line_part.h"
+#include "common/progress/progress_page.h"
 #include "launcher/plan/hang/watchdog.h"
 #include "launcher/plan/round/worker_report.h"
 

@@ -17,7 +17,8 @@ class OutputDrain {
   static constexpr std::chrono::seconds kLongest{2};  // with the sweep: no more than 10 s
 
   [[nodiscard]] bool is_over(std::size_t open) const { return open == 0 || waited_ >= kLongest; }
-  /// Of the streams that are open `held_back` are so by the writer; that was waited for `time`.
+  /// `time` was waited since the last call; `held_back` of the streams are open only because the
+  /// writer is behind. While any is, the time does not count.
   void note_wait(std::size_t held_back, std::chrono::nanoseconds time) {
     if (held_back == 0) waited_ += time;
   }

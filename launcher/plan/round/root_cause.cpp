@@ -1,7 +1,6 @@
 #include "launcher/plan/round/root_cause.h"
 
 #include <algorithm>
-#include <csignal>
 #include <tuple>
 
 #include "common/exit_code.h"
@@ -26,21 +25,11 @@ bool has_finished(const Ending& ending) {
   return ending.status.is_success() && ending.opened_page && ending.phase == Phase::finished;
 }
 
-bool has_saved(const Ending& ending) {
-  return ending.opened_page && ending.status.exit_code() == exit_code::kStoppedAfterCheckpoint;
-}
-
 /// It was to save before it leaves, and says by one of our codes that something else came of it.
 bool failed_while_stopping(const Ending& ending) {
   const int code = ending.status.code;
   return ending.opened_page && ending.status.signal == 0 &&
          (code == exit_code::kInternal || code == exit_code::kDiverged);
-}
-
-/// Without a page, or with one that it only opened: a program that did so may yet become another
-/// one (exec) or have nothing to train.
-bool promises_nothing(const Ending& ending) {
-  return !ending.opened_page || ending.phase <= Phase::starting;
 }
 
 /// A rank that promised nothing, and that others could count on, left with 0 before `failure`.
@@ -94,28 +83,6 @@ NodeLost blame_node(std::span<const Ending> endings,
 }
 
 }  // namespace
-
-// A worker that dies of SIGKILL while we have sent no more than SIGTERM died of something else: the
-// kernel reports a large process only after freeing its memory, so its peers may be seen first.
-bool was_ended_by_us(const Ending& ending) {
-  if (!ending.stop_sent) return false;
-  if (ending.status.signal == SIGKILL) return ending.kill_sent;
-  // By itself, or as a shell says it of what it has started.
-  constexpr int kAborted = exit_code::of_signal(SIGABRT);
-  if (ending.abort_sent && ending.status.exit_code() == kAborted) return true;
-  return ending.status.signal == SIGTERM ||
-         ending.status.exit_code() == exit_code::kStoppedAfterCheckpoint;
-}
-
-bool stopped_after_checkpoint(const Ending& ending) {
-  return has_saved(ending) && !ending.stop_sent;
-}
-
-bool has_failed(const Ending& ending) {
-  if (stopped_after_checkpoint(ending)) return false;
-  if (!ending.status.is_success()) return true;
-  return !promises_nothing(ending) && ending.phase != Phase::finished;
-}
 
 Outcome judge(std::span<const Ending> endings, const EndFacts& facts) {
   if (facts.requested_signal) {

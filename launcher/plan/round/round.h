@@ -24,8 +24,8 @@
 // node cannot start its workers may follow from the end. Our own agent's sleep is told before all
 // that has come meanwhile (note_own_node_slept), a stop request and a worker's failure among it.
 // Rows 4 to 7 go by facts alone, also by those that come while the round is being ended, so the
-// order in which nodes are heard changes nothing there. outcome.h says who of several failed
-// workers is the root cause in row 6.
+// order in which nodes are heard changes nothing there. root_cause.h says who of several
+// failed workers is the root cause in row 6.
 #pragma once
 
 #include <chrono>

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/plan/round/root_cause.h"
+#include "launcher/plan/round/outcome.h"
 #include "launcher/plan/round/worker_report.h"
 
 namespace ddp::launcher {

@@ -1,6 +1,6 @@
 // How long the end of a round waits for surviving workers to be ready for the next (`--restart
-// failed`). Pure:
-// run/worker_group keeps those that wait for the next round, and tells of what comes meanwhile.
+// failed`). Pure: run/worker_group keeps those that wait for the next round, and tells of what
+// comes meanwhile.
 //
 //   what comes                               then
 //   nobody else may come to wait             settled: who waits survives, the others are ended

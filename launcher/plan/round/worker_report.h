@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "launcher/plan/hang/stacks.h"
-#include "launcher/plan/round/root_cause.h"
+#include "launcher/plan/round/ending.h"
 
 namespace ddp::launcher {
 

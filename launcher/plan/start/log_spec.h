@@ -13,7 +13,7 @@
 
 #include "common/job/job_values.h"
 #include "common/node/identity.h"
-#include "common/page/rank_progress.h"
+#include "common/progress/rank_progress.h"
 
 namespace ddp::launcher {
 

@@ -7,8 +7,7 @@
 //   3 node rank 0; is_host=true                        sure        asks, then listens: a taken port
 //                                                                  is an error
 //   4 the master address is one of this node's         first_come  asks, then listens: anyone who
-//   has
-//                                                                  the port is node 0, and is
+//                                                                  has the port is node 0, and is
 //                                                                  joined
 //   5 it is not                                        none        joins
 //

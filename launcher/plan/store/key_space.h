@@ -20,7 +20,7 @@
 
 namespace ddp::launcher {
 
-/// Of a connection; never used twice.
+/// Identifies one connection; never used twice.
 using StoreClientId = std::uint64_t;
 
 class KeySpace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/page/progress_page.h"
+#include "common/progress/progress_page.h"
 #include "common/report/html.h"
 #include "common/text/one_line.h"
 #include "common/text/units.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/page/progress_page.h"
+#include "common/progress/progress_page.h"
 #include "common/text/one_line.h"
 #include "common/text/units.h"
 

@@ -5,8 +5,8 @@
 
 #include "common/text/json_text.h"
 #include "common/text/one_line.h"
-#include "launcher/plan/command_line/progress_json.h"
 #include "launcher/plan/output/console_text.h"
+#include "launcher/plan/status/progress_json.h"
 
 namespace ddp::launcher {
 namespace {

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "worker/model/norm.h"
-#include "worker/save/tensor_copy.h"
+#include "worker/save/checkpoint/tensor_copy.h"
 
 namespace ddp::worker {
 namespace {

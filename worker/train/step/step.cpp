@@ -48,7 +48,7 @@ NamedTensor modes_of(const torch::nn::Module& model) {
 
 }  // namespace
 
-SumNames Step::settle(const std::vector<std::int64_t>& samples) try {
+SumNames Step::fix_bucket_layout(const std::vector<std::int64_t>& samples) try {
   // The reducer starts with one bucket and orders them again after its first backward, a static
   // graph after its second. With three or more ranks a ring adds in an order that depends on the
   // layout; so each run, new or resumed, has these before its first step. In training mode, as a

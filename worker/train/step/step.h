@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "common/page/progress_page.h"
-#include "worker/data/loader.h"
+#include "common/progress/progress_page.h"
+#include "worker/data/loading/loader.h"
 #include "worker/dist/ddp.h"
 #include "worker/dist/group.h"
 #include "worker/plan/job.h"
@@ -42,7 +42,7 @@ class Step {
   /// Passes whose gradients are thrown away, until the layout of the reducer's buckets is final;
   /// at least one, from which the names of a pass are known. Buffers are as before. `samples` are
   /// what a pass may take. Errors: PeerError; UsageError when ranks have other names to show.
-  SumNames settle(const std::vector<std::int64_t>& samples);
+  SumNames fix_bucket_layout(const std::vector<std::int64_t>& samples);
 
   /// The steps to come are those from step `step_in_epoch` of `epoch` on, one after the other;
   /// their samples are loaded ahead.

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "worker/data/batch.h"
+#include "worker/data/loading/batch.h"
 #include "worker/task/task.h"
 
 namespace ddp::worker {

@@ -7,11 +7,11 @@
 
 #include "common/error.h"
 #include "common/text/units.h"
-#include "worker/save/checkpoint_path.h"
-#include "worker/save/model_tensors.h"
+#include "worker/save/checkpoint/checkpoint_path.h"
+#include "worker/save/checkpoint/model_tensors.h"
+#include "worker/save/checkpoint/tensor_copy.h"
+#include "worker/save/format/torch_file.h"
 #include "worker/save/output_file.h"
-#include "worker/save/tensor_copy.h"
-#include "worker/save/torch_file.h"
 
 namespace ddp::worker {
 namespace {

@@ -17,10 +17,10 @@
 #include "common/text/json_text.h"
 #include "common/text/one_line.h"
 #include "common/text/units.h"
-#include "worker/save/checkpoint_path.h"
-#include "worker/save/comparison.h"
-#include "worker/save/tensor_copy.h"
-#include "worker/save/torch_file.h"
+#include "worker/save/checkpoint/checkpoint_path.h"
+#include "worker/save/checkpoint/comparison.h"
+#include "worker/save/checkpoint/tensor_copy.h"
+#include "worker/save/format/torch_file.h"
 
 namespace ddp::worker {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "worker/data/unlabelled_images.h"
+#include "worker/data/sets/unlabelled_images.h"
 #include "worker/plan/options.h"
 #include "worker/train/verbs/answers.h"
 

@@ -12,7 +12,7 @@
 
 #include "common/error.h"
 #include "common/files/files.h"
-#include "worker/data/read_image.h"
+#include "worker/data/sets/read_image.h"
 #include "worker/image/labelled_box.h"
 #include "worker/image/png.h"
 

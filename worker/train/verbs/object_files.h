@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "worker/data/detections_text.h"
-#include "worker/data/unlabelled_images.h"
+#include "worker/data/sets/unlabelled_images.h"
 
 namespace ddp::worker {
 

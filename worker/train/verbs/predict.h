@@ -3,7 +3,7 @@
 #pragma once
 
 #include "worker/plan/options.h"
-#include "worker/save/checkpoint.h"
+#include "worker/save/checkpoint/checkpoint.h"
 #include "worker/train/run_training.h"
 
 namespace ddp::worker {

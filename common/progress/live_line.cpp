@@ -1,0 +1,246 @@
+#include "common/progress/live_line.h"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "common/text/join_words.h"
+#include "common/text/units.h"
+
+namespace ddp {
+namespace {
+
+using std::chrono::nanoseconds;
+using std::chrono::seconds;
+
+/// What a narrow terminal leaves out comes last.
+enum Importance {
+  kStep,
+  kLoss,
+  kPhase,
+  kLostRanks,
+  kLeft,
+  kImages,
+  kEpoch,
+  kSlowest,
+  kElapsed,
+  kRanks,
+  kEachRank,
+  kRound,
+  kLr,
+  kDeviceMemory,
+  kDataWait,
+};
+
+constexpr double kLongestTime = 100.0 * 365 * 24 * 3600;  // seconds
+
+/// 0.0862: four decimals, unless they would say nothing.
+std::string loss_text(double loss) {
+  const double size = std::abs(loss);
+  const bool is_plain = size == 0 || (size >= 0.001 && size < 100000);
+  return is_plain ? fmt::format("{:.4f}", loss) : fmt::format("{:.3g}", loss);
+}
+
+std::int64_t count_alive(std::span<const RankProgress> samples) {
+  return std::count_if(
+      samples.begin(), samples.end(), [](const RankProgress& sample) { return sample.alive; });
+}
+
+std::string count_ranks(std::span<const RankProgress> samples) {
+  return std::to_string(count_alive(samples)) + " of " + std::to_string(samples.size()) + " ranks";
+}
+
+/// Not before the first step: a checkpoint's step is on the page while the data are still loaded.
+bool has_begun(Phase phase) {
+  return phase != Phase::starting && phase != Phase::joining && phase != Phase::loading;
+}
+
+bool is_behind(const RankProgress& left, const RankProgress& right) {
+  return left.step < right.step;
+}
+
+/// "cuda:0 cuda:1"; what all have is said once.
+std::string join_devices(const std::vector<std::string>& devices) {
+  std::string text;
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    if (i > 0 && devices[i] == devices[i - 1]) continue;
+    add_word(text, devices[i], " ");
+  }
+  return text;
+}
+
+}  // namespace
+
+void GrowthRate::note(nanoseconds now, std::int64_t number) {
+  if (!counts_.empty() && number < counts_.back().number) counts_.clear();  // a run begins again
+  counts_.push_back(Count{now, number});
+  // One that is as old as the window, or older, is kept.
+  while (counts_.size() > 2 && now - counts_[1].at >= window_)
+    counts_.pop_front();
+}
+
+std::optional<double> GrowthRate::per_second() const {
+  if (counts_.empty()) return std::nullopt;
+  const std::chrono::duration<double> time = counts_.back().at - counts_.front().at;
+  if (time < seconds(1)) return std::nullopt;
+  return static_cast<double>(counts_.back().number - counts_.front().number) / time.count();
+}
+
+std::string clock_text(nanoseconds time) {
+  const std::int64_t all = std::chrono::duration_cast<seconds>(time).count();
+  const std::int64_t hours = all / 3600;
+  const std::int64_t minutes = all / 60 % 60;
+  if (hours >= 24) return fmt::format("{}d {:02}:{:02}", hours / 24, hours % 24, minutes);
+  if (hours > 0) return fmt::format("{}:{:02}:{:02}", hours, minutes, all % 60);
+  return fmt::format("{}:{:02}", minutes, all % 60);
+}
+
+std::vector<LinePart> LiveLine::describe(nanoseconds now,
+                                         nanoseconds elapsed,
+                                         std::span<const RankProgress> samples) {
+  if (samples.empty()) return {};
+  const bool is_ours = std::any_of(
+      samples.begin(), samples.end(), [](const RankProgress& sample) { return sample.has_page; });
+  Parts parts = is_ours ? describe_training(now, samples) : describe_external(now, samples);
+  if (parts.empty()) return parts;
+  if (rules_.round > 0) parts.push_back({kRound, "round " + std::to_string(rules_.round)});
+  parts.push_back({kElapsed, "elapsed " + clock_text(elapsed)});
+  return parts;
+}
+
+/// Epoch and step, as far as the program tells them.
+void LiveLine::append_progress(Parts& parts, const RankProgress& first) const {
+  if (first.steps_total > 0) {
+    std::int64_t epoch = first.epoch;  // from 1; 0: not reported
+    if (rules_.epochs > 0) epoch = std::min(epoch, rules_.epochs);
+    std::string text = "epoch " + group_digits(epoch);
+    if (rules_.epochs > 0) text.append("/").append(group_digits(rules_.epochs));
+    if (epoch > 0) parts.push_back({kEpoch, text});
+    const double share = static_cast<double>(first.step) / static_cast<double>(first.steps_total);
+    parts.push_back({kStep,
+                     "step " + group_digits(first.step) + "/" + group_digits(first.steps_total) +
+                         fmt::format(" ({:.0f}%)", std::floor(100 * share))});
+  } else if (first.step > 0) {
+    parts.push_back({kStep, "step " + group_digits(first.step)});
+  }
+}
+
+/// The rank that is steps behind; else, as ranks that average gradients make each step together,
+/// the one that waits least for others.
+void LiveLine::append_slowest(Parts& parts, std::span<const RankProgress> opened) {
+  std::vector<std::pair<double, int>> shares;  // and the rank
+  for (const RankProgress& sample : opened) {
+    WaitingShare& waiting = waiting_[sample.rank];
+    if (is_step(sample.phase)) waiting.note(sample.in_collective);
+    if (waiting.looks() >= WaitingShare::kFewLooks)
+      shares.emplace_back(waiting.share(), sample.rank);
+  }
+  const auto [last, first] = std::minmax_element(opened.begin(), opened.end(), is_behind);
+  if (const std::int64_t behind = first->step - last->step; behind > 0) {
+    parts.push_back({kSlowest,
+                     "slowest rank " + std::to_string(last->rank) + " by " + group_digits(behind) +
+                         (behind == 1 ? " step" : " steps")});
+    return;
+  }
+  if (shares.size() < 2 || shares.size() < opened.size()) return;
+  std::sort(shares.begin(), shares.end());
+  const double others = shares[shares.size() / 2].first;  // the median of all but the first
+  if (others - shares[0].first < kWorthTelling) return;
+  parts.push_back(
+      {kSlowest,
+       fmt::format("slowest rank {}, others wait {:.0f}%", shares[0].second, 100 * others)});
+}
+
+/// Of the rank that waits most for data, and of the one that holds most.
+void LiveLine::append_costs(Parts& parts, nanoseconds now, std::span<const RankProgress> opened) {
+  std::int64_t data_wait = 0;
+  std::int64_t device = 0;
+  for (const RankProgress& sample : opened) {
+    data_wait = std::max(data_wait, sample.data_wait_ns);
+    device = std::max(device, sample.device_bytes);
+  }
+  data_wait_.note(now, data_wait);
+  const std::optional<double> waited = data_wait_.per_second();
+  if (data_wait > 0 && waited)
+    parts.push_back({kDataWait, fmt::format("data wait {:.0f}%", std::min(*waited / 1e7, 100.0))});
+  if (device > 0) parts.push_back({kDeviceMemory, "device memory " + format_bytes(device)});
+}
+
+LiveLine::Parts LiveLine::describe_training(nanoseconds now,
+                                            std::span<const RankProgress> samples) {
+  std::vector<RankProgress> opened(samples.begin(), samples.end());
+  std::erase_if(opened, [](const RankProgress& sample) { return !sample.has_page; });
+  const RankProgress& first = *std::max_element(opened.begin(), opened.end(), is_behind);
+  // What was done before this round, and what goes before its first step, is not its work.
+  if (first.step > 0 && has_begun(first.phase)) {
+    samples_.note(now, first.samples);
+    steps_.note(now, first.step);
+  }
+  const auto images = static_cast<std::int64_t>(samples_.per_second().value_or(0));
+  const double steps = steps_.per_second().value_or(0);
+  Parts parts;
+  if (!is_step(first.phase)) parts.push_back({kPhase, std::string(to_text(first.phase))});
+  append_progress(parts, first);
+  if (first.step > 0 && first.loss) parts.push_back({kLoss, "loss " + loss_text(*first.loss)});
+  if (first.step > 0 && first.lr.value_or(0) > 0)
+    parts.push_back({kLr, fmt::format("lr {:.3g}", *first.lr)});
+  if (images > 0) parts.push_back({kImages, group_digits(images) + " images/s"});
+  const auto ranks = static_cast<std::int64_t>(samples.size());
+  if (images > 0 && ranks > 1)
+    parts.push_back({kEachRank, group_digits(images / ranks) + " per rank"});
+  const bool is_complete = count_alive(samples) == ranks;
+  if (ranks > 1 || !is_complete)
+    parts.push_back({is_complete ? kRanks : kLostRanks, count_ranks(samples)});
+  append_slowest(parts, opened);
+  append_costs(parts, now, opened);
+  const std::int64_t left = first.steps_total - first.step;
+  if (steps > 0 && left > 0) {
+    const double time = std::min(static_cast<double>(left) / steps, kLongestTime);
+    parts.push_back({kLeft, "ETA " + clock_text(seconds(static_cast<std::int64_t>(time)))});
+  }
+  return parts;
+}
+
+LiveLine::Parts LiveLine::describe_external(nanoseconds now,
+                                            std::span<const RankProgress> samples) {
+  const Output* quietest = nullptr;
+  int quietest_rank = 0;
+  nanoseconds newest{0};
+  for (const RankProgress& sample : samples) {
+    Output& output = outputs_.try_emplace(sample.rank, Output{0, now}).first->second;
+    if (output.bytes != sample.output_bytes) output = Output{sample.output_bytes, now};
+    newest = std::max(newest, output.at);
+    if (!sample.alive || (quietest != nullptr && quietest->at <= output.at)) continue;
+    quietest = &output;
+    quietest_rank = sample.rank;
+  }
+  if (!rules_.has_other_nodes && rules_.progress != Progress::plain) {
+    if (!rules_.has_terminal || samples.size() < 2 || now - newest < kQuiet) return {};
+  }
+  Parts parts{{kStep, count_ranks(samples) + " run"}};
+  if (quietest == nullptr) return parts;
+  const std::string rank = std::to_string(quietest_rank);
+  const auto silence = std::chrono::duration_cast<seconds>(now - quietest->at);
+  if (quietest->bytes == 0) {
+    parts.push_back({kLoss, "no output of rank " + rank + " yet"});
+  } else {
+    parts.push_back(
+        {kLoss, group_digits(silence.count()) + " s since the last output of rank " + rank});
+  }
+  return parts;
+}
+
+std::string describe_node(const NodeView& node) {
+  const int last = node.first_rank + static_cast<int>(node.devices.size()) - 1;
+  std::string text = "node " + std::to_string(node.node_rank) + " (" + node.host + "): ";
+  text += last > node.first_rank
+              ? "ranks " + std::to_string(node.first_rank) + "-" + std::to_string(last)
+              : "rank " + std::to_string(node.first_rank);
+  const std::string devices = join_devices(node.devices);
+  text += (devices.find(' ') == std::string::npos ? ", device " : ", devices ") + devices;
+  if (!node.logs.empty()) text += ", logs " + node.logs;
+  return text;
+}
+
+}  // namespace ddp

@@ -1,0 +1,88 @@
+#include "common/progress/progress_page.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <new>
+#include <utility>
+
+#include "common/error.h"
+
+namespace ddp {
+namespace {
+
+constexpr std::size_t kPageBytes = 4096;
+
+void* map_page(int fd) {
+  void* const memory = ::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (memory == MAP_FAILED) throw SystemError(system_message("mmap", "progress page", errno));
+  return memory;
+}
+
+}  // namespace
+
+std::string_view to_text(Phase phase) {
+  switch (phase) {
+    case Phase::none:
+      return "none";
+    case Phase::starting:
+      return "starting";
+    case Phase::joining:
+      return "joining";
+    case Phase::loading:
+      return "loading";
+    case Phase::training:
+      return "training";
+    case Phase::evaluating:
+      return "evaluating";
+    case Phase::saving:
+      return "saving";
+    case Phase::stopping:
+      return "stopping";
+    case Phase::finished:
+      return "finished";
+    case Phase::data:
+      return "data";
+    case Phase::forward:
+      return "forward";
+    case Phase::backward:
+      return "backward";
+  }
+  return "unknown";  // the other side is another release
+}
+
+MappedProgressPage MappedProgressPage::create() {
+  Descriptor fd(check(::memfd_create("ddp-progress", MFD_CLOEXEC | MFD_ALLOW_SEALING),
+                      "memfd_create",
+                      "progress page"));
+  check(::ftruncate(fd.fd(), kPageBytes), "ftruncate", "progress page");
+  // A worker that cuts the page off would end its agent by SIGBUS.
+  check(::fcntl(fd.fd(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL),
+        "fcntl",
+        "progress page");
+  return {new (map_page(fd.fd())) ProgressPage(), std::move(fd)};
+}
+
+MappedProgressPage MappedProgressPage::open(int fd) {
+  struct stat status {};
+  if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
+      status.st_size != static_cast<off_t>(kPageBytes)) {
+    throw UsageError(
+        "DDP_PROGRESS_FD=" + std::to_string(fd) +
+        ": this descriptor is not a progress page. Unset the variable, or start by ddp-launch.");
+  }
+  // No constructor here: the agent has made the page already.
+  MappedProgressPage mapped(static_cast<ProgressPage*>(map_page(fd)), Descriptor());
+  ::close(fd);
+  mapped->phase.store(Phase::starting, std::memory_order_relaxed);
+  mapped->version.store(ProgressPage::kVersion, std::memory_order_release);
+  return mapped;
+}
+
+void MappedProgressPage::Unmap::operator()(ProgressPage* page) const {
+  ::munmap(static_cast<void*>(page), kPageBytes);
+}
+
+}  // namespace ddp

@@ -1,0 +1,42 @@
+#include "launcher/plan/round/ending.h"
+
+#include <csignal>
+
+#include "common/exit_code.h"
+
+namespace ddp::launcher {
+namespace {
+
+bool has_saved(const Ending& ending) {
+  return ending.opened_page && ending.status.exit_code() == exit_code::kStoppedAfterCheckpoint;
+}
+
+}  // namespace
+
+bool promises_nothing(const Ending& ending) {
+  return !ending.opened_page || ending.phase <= Phase::starting;
+}
+
+// A worker that dies of SIGKILL while we have sent no more than SIGTERM died of something else: the
+// kernel reports a large process only after freeing its memory, so its peers may be seen first.
+bool was_ended_by_us(const Ending& ending) {
+  if (!ending.stop_sent) return false;
+  if (ending.status.signal == SIGKILL) return ending.kill_sent;
+  // By itself, or as a shell says it of what it has started.
+  constexpr int kAborted = exit_code::of_signal(SIGABRT);
+  if (ending.abort_sent && ending.status.exit_code() == kAborted) return true;
+  return ending.status.signal == SIGTERM ||
+         ending.status.exit_code() == exit_code::kStoppedAfterCheckpoint;
+}
+
+bool stopped_after_checkpoint(const Ending& ending) {
+  return has_saved(ending) && !ending.stop_sent;
+}
+
+bool has_failed(const Ending& ending) {
+  if (stopped_after_checkpoint(ending)) return false;
+  if (!ending.status.is_success()) return true;
+  return !promises_nothing(ending) && ending.phase != Phase::finished;
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,46 @@
+#include "launcher/plan/wire/connection_slots.h"
+
+#include <algorithm>
+
+namespace ddp::launcher {
+
+std::optional<ConnectionSlots::Id> ConnectionSlots::find_to_drop(const std::string& source) const {
+  const auto own = of_each_.find(source);
+  if (own == of_each_.end() || own->second < of_source_) {
+    return slots_.size() < most_ ? std::nullopt : find_to_drop();
+  }
+  const auto first = std::find_if(
+      slots_.begin(), slots_.end(), [&](const Slot& slot) { return slot.source == source; });
+  return first->id;
+}
+
+std::optional<ConnectionSlots::Id> ConnectionSlots::find_to_drop() const {
+  std::size_t largest = 0;
+  for (const auto& [source, count] : of_each_)
+    largest = std::max(largest, count);
+  for (const Slot& slot : slots_) {
+    if (of_each_.at(slot.source) == largest) return slot.id;
+  }
+  return std::nullopt;
+}
+
+void ConnectionSlots::take(Id id, const std::string& source) {
+  by_id_.emplace(id, slots_.insert(slots_.end(), Slot{id, source}));
+  ++of_each_[source];
+}
+
+void ConnectionSlots::note_progress(Id id) {
+  const auto found = by_id_.find(id);
+  if (found != by_id_.end()) slots_.splice(slots_.end(), slots_, found->second);
+}
+
+void ConnectionSlots::release(Id id) {
+  const auto found = by_id_.find(id);
+  if (found == by_id_.end()) return;
+  const auto source = of_each_.find(found->second->source);
+  if (--source->second == 0) of_each_.erase(source);
+  slots_.erase(found->second);
+  by_id_.erase(found);
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,42 @@
+// Which evaluation is the best, and when there were enough without gain.
+#include "worker/plan/best_result.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace ddp::worker {
+namespace {
+
+TEST(Watch, HigherOrLowerIsBetter) {
+  const WatchRule accuracy{"accuracy", true, {}};
+  WatchState state = note_result(accuracy, {}, 0.5);
+  EXPECT_EQ(state, (WatchState{0.5, 0}));
+  EXPECT_FALSE(is_gain(accuracy, state, 0.5)) << "equal is not a gain";
+  EXPECT_TRUE(is_gain(accuracy, state, 0.6));
+  const WatchRule loss{"loss", false, {}};
+  EXPECT_TRUE(is_gain(loss, state, 0.4));
+  EXPECT_FALSE(is_gain(loss, state, 0.6));
+}
+
+TEST(Watch, WhatIsNotFiniteIsNoGain) {
+  const WatchRule loss{"loss", false, {}};
+  EXPECT_FALSE(is_gain(loss, {}, NAN));
+  EXPECT_FALSE(is_gain(loss, {0.1, 0}, -INFINITY));
+  EXPECT_EQ(note_result(loss, {0.1, 1}, NAN), (WatchState{0.1, 2}));
+}
+
+TEST(Watch, PatienceCountsEvaluationsSinceTheBest) {
+  const WatchRule rule{"loss", false, 2};
+  WatchState state;
+  for (const double result : {1.0, 1.1, 0.9, 1.0}) {
+    state = note_result(rule, state, result);
+    EXPECT_FALSE(is_out_of_patience(rule, state));
+  }
+  state = note_result(rule, state, 0.9);
+  EXPECT_TRUE(is_out_of_patience(rule, state));
+  EXPECT_FALSE(is_out_of_patience({"loss", false, {}}, state));
+}
+
+}  // namespace
+}  // namespace ddp::worker

@@ -1,0 +1,51 @@
+// Augmentations that change which part of an image is there, and its size: see
+// worker/data/augment/augment.h for their arguments.
+#pragma once
+
+#include "worker/data/augment/augment.h"
+#include "worker/data/augment/sample_image.h"
+
+namespace ddp::worker {
+
+/// What the YOLO family puts around an image.
+inline constexpr Color kGrey{114, 114, 114};
+
+/// A side in pixels; by default that of the data set's images. Errors: UsageError.
+int side_of(const Args& args, const DataFacts& data, const char* name = "size");
+
+/// The image and its boxes in another size.
+void resize_to(SampleImage& sample, ImageSize size);
+
+/// random-resized-crop: a part of the image, of any size, resized.
+class RandomResizedCrop {
+ public:
+  /// Errors: UsageError.
+  explicit RandomResizedCrop(const AugmentRequest& request);
+
+  void operator()(Sample& sample, Random& random, const Source& source) const;
+  /// Reads a sample and does the same to it, with no pixel decoded that is thrown away. A JPEG's
+  /// part may then come at 1/2, 1/4 or 1/8 of its size, but no smaller than it is to become: its
+  /// pixels are averages first. False, and nothing is drawn: the source only has whole samples.
+  [[nodiscard]] bool read(std::int64_t index,
+                          Random& random,
+                          const Source& source,
+                          Sample& into) const;
+
+ private:
+  [[nodiscard]] Region choose(ImageSize image, Random& random) const;
+
+  int side_;
+  double min_area_;
+  double max_area_;
+  double min_ratio_;  // width : height
+  double max_ratio_;
+};
+
+Augment make_crop(const AugmentRequest& request);
+Augment make_resize(const AugmentRequest& request);
+Augment make_center_crop(const AugmentRequest& request);
+Augment make_letterbox(const AugmentRequest& request);
+/// The whole image into a square or rectangle, and grey around it (worker/image/letterbox.h).
+void letterbox_into(Sample& sample, ImageSize frame);
+
+}  // namespace ddp::worker

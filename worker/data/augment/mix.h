@@ -1,0 +1,25 @@
+// Augmentations that mix two samples: see worker/data/augment/augment.h for their arguments. Labels
+// become shares: one number of float32 per class; of boxes those of both are there.
+#pragma once
+
+#include "worker/data/augment/augment.h"
+
+namespace ddp::worker {
+
+Augment make_mixup(const AugmentRequest& request);
+Augment make_cutmix(const AugmentRequest& request);
+
+/// Draws another sample of the source and does `before` to it. A bad one is drawn again: it is
+/// counted and listed when its own turn comes. After several of them it is `sample` once more.
+/// Errors: those of the source, of `before`.
+void read_other(const Sample& sample,
+                std::span<const Augment> before,
+                Random& random,
+                const Source& source,
+                Sample& other);
+
+/// The first epoch without an augmentation that ends `close` epochs before a run does: an argument
+/// of it, by default 10. A run of no more epochs keeps it to the end. Errors: UsageError.
+std::uint64_t closed_from(const AugmentRequest& request);
+
+}  // namespace ddp::worker

@@ -1,0 +1,60 @@
+// The augmentation `mosaic` joins four images around a point. See worker/data/augment/augment.h for
+// its arguments.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "worker/data/augment/augment.h"
+#include "worker/image/collage.h"
+
+namespace ddp::worker {
+
+class RandomPerspective;
+
+/// Source: Bochkovskiy et al., YOLOv4, arXiv:2004.10934, section 3.3.
+class Mosaic {
+ public:
+  /// Errors: UsageError.
+  explicit Mosaic(const AugmentRequest& request);
+
+  /// The sample's image is above and to the left of the point. Errors: those of the source but for
+  /// bad samples; UsageError for what is not an image.
+  void operator()(Sample& sample, Random& random, const Source& source) const;
+  /// Reads a sample, makes a mosaic of it and moves that: the same as one after the other, but the
+  /// mosaic is not painted, and images that the source keeps are not copied. Precondition: `move`
+  /// takes any size. Errors: as above; BadSample.
+  void read_moved(std::int64_t index,
+                  const RandomPerspective& move,
+                  Random& random,
+                  const Source& source,
+                  Sample& into) const;
+
+ private:
+  using Others = std::array<Sample, 3>;
+  [[nodiscard]] bool is_drawn(Random& random) const;
+  [[nodiscard]] std::optional<Collage> borrow(std::int64_t index,
+                                              const Source& source,
+                                              Sample& boxes) const;
+  [[nodiscard]] Collage take_other(const Sample& sample,
+                                   Random& random,
+                                   const Source& source,
+                                   Sample& other) const;
+  [[nodiscard]] Collage arrange(const Collage& first,
+                                Random& random,
+                                const Source& source,
+                                Sample& sample,
+                                Others& others) const;
+
+  int size_;
+  double share_;
+  std::uint64_t closed_from_;
+  std::vector<Augment> before_;
+};
+
+/// Whether one of these is a mosaic: then an image may be more than was asked for.
+bool has_mosaic(std::span<const Augment> augments);
+
+}  // namespace ddp::worker

@@ -1,0 +1,41 @@
+// The augmentation `random-perspective` turns, scales, shears, shifts and tilts an image at once,
+// to the size that a detector takes. See worker/data/augment/augment.h for its arguments.
+#pragma once
+
+#include "worker/data/augment/augment.h"
+#include "worker/image/collage.h"
+#include "worker/image/perspective.h"
+
+namespace ddp::worker {
+
+class RandomPerspective {
+ public:
+  /// Errors: UsageError.
+  explicit RandomPerspective(const AugmentRequest& request);
+
+  void operator()(Sample& sample, Random& random, const Source& source) const;
+
+  /// Whether it takes images as they are, as behind a mosaic; else they are fitted before.
+  [[nodiscard]] bool takes_any_size() const { return takes_any_size_; }
+  /// The same, of an image that is not in the sample, but whose boxes are. None of its memory is
+  /// the sample's.
+  void move(const Collage& from, Random& random, Sample& sample) const;
+
+ private:
+  /// How far an image is moved at most.
+  struct Ranges {
+    double degrees = 0;      // to both sides
+    double translate = 0;    // a share of the new size
+    double scale = 0;        // 1 plus or minus it
+    double shear = 0;        // degrees
+    double perspective = 0;  // change of depth per pixel
+    int size = 0;
+  };
+
+  static Matrix3 draw_matrix(const Ranges& most, ImageSize image, Random& random);
+
+  Ranges most_;
+  bool takes_any_size_;
+};
+
+}  // namespace ddp::worker

@@ -1,0 +1,242 @@
+#include "worker/data/loading/loader.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "common/error.h"
+#include "worker/data/augment/augment.h"
+
+namespace ddp::worker {
+namespace {
+
+// A batch goes to the threads in that many parts, so that a single one is not waited for.
+constexpr std::size_t kParts = 8;
+// So many bad samples one after the other are not an accident.
+constexpr int kMaxBadInARow = 100;
+
+using Clock = std::chrono::steady_clock;
+
+}  // namespace
+
+Loader::Loader(std::shared_ptr<const Source> source, LoaderRequest request)
+    : source_(std::move(source)), request_(std::move(request)) {
+  const DataFacts& facts = source_->facts();
+  if (!facts.mean.empty()) table_.emplace(facts.mean, facts.deviation, request_.type);
+  for (int i = 0; i < request_.threads + 2; ++i)
+    free_.push_back(make_slot());
+}
+
+Loader::~Loader() {
+  const std::lock_guard lock(mutex_);
+  is_stopping_ = true;
+  work_there_.notify_all();
+}
+
+std::unique_ptr<Loader::Slot> Loader::make_slot() const {
+  return std::make_unique<Slot>(table_ ? &*table_ : nullptr, request_.layout, request_.is_pinned);
+}
+
+Batch Loader::load(std::span<const std::int64_t> indices, std::int64_t epoch) const {
+  const std::unique_ptr<Slot> slot = make_slot();
+  slot->plan = {{indices.begin(), indices.end()}, epoch};
+  slot->buffer.begin(indices.size());
+  Sample sample;
+  Bad bad;
+  fill(*slot, 0, indices.size(), sample, bad);
+  return slot->buffer.take();
+}
+
+void Loader::fill(Slot& slot, std::size_t first, std::size_t last, Sample& sample, Bad& bad) const {
+  for (std::size_t i = first; i < last; ++i) {
+    if (read(slot.plan.indices[i], slot.plan.epoch, sample, bad)) slot.buffer.put(i, sample);
+  }
+}
+
+bool Loader::read(std::int64_t index, std::int64_t epoch, Sample& sample, Bad& bad) const {
+  const auto count = std::max<std::int64_t>(source_->facts().count, 1);
+  for (int tries = 0;; ++tries) {
+    // The source judges what is outside of it.
+    const bool is_inside = index >= 0 && index < count * request_.repeats;
+    sample.index = is_inside ? (index + tries) % count : index;
+    try {
+      Random random(
+          request_.seed, static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(index));
+      read_augmented(*source_, sample.index, request_.augments, random, sample);
+      return true;
+    } catch (const BadSample& reason) {
+      bad.emplace(sample.index, reason.what());
+      if (request_.on_bad == LoaderRequest::OnBad::leave_out) return false;
+      if (tries + 1 < kMaxBadInARow) continue;
+      throw UsageError(
+          source_->facts().name + ": " + std::to_string(kMaxBadInARow) +
+          " samples one after the other cannot be read, the last one: " + reason.what());
+    }
+  }
+}
+
+void Loader::start(Plans plans) {
+  std::unique_lock lock(mutex_);
+  is_planned_ = true;
+  for (const auto& slot : under_way_)
+    slot->claimed = slot->plan.indices.size();
+  batch_there_.wait(lock, [this] { return working_ == 0 && !is_planning_; });
+  while (!under_way_.empty()) {
+    free_.push_back(std::move(under_way_.front()));
+    under_way_.pop_front();
+  }
+  plans_ = std::move(plans);
+  is_planned_ = false;
+  while (static_cast<int>(threads_.size()) < request_.threads)
+    threads_.emplace_back([this] { work(); });
+  work_there_.notify_all();
+}
+
+// Outside the lock: the plan of an epoch's first batch puts all samples in their order.
+void Loader::plan_one(std::unique_lock<std::mutex>& lock) {
+  is_planning_ = true;
+  std::unique_ptr<Slot> slot = std::move(free_.back());
+  free_.pop_back();
+  lock.unlock();
+  std::optional<MicroBatch> plan;
+  slot->error = {};
+  slot->bad.clear();
+  slot->claimed = slot->done = 0;
+  slot->arrival = {};
+  try {
+    plan = plans_();
+    if (plan) {
+      slot->plan = std::move(*plan);
+      slot->buffer.begin(slot->plan.indices.size());
+    }
+  } catch (const std::exception&) {
+    plan.emplace();  // next() throws it
+    slot->plan = {};
+    slot->error = std::current_exception();
+  }
+  lock.lock();
+  is_planning_ = false;
+  if (plan) {
+    under_way_.push_back(std::move(slot));
+  } else {
+    is_planned_ = true;
+    free_.push_back(std::move(slot));
+  }
+}
+
+// Outside the lock, too. One batch ahead and no more, as the device's memory is dear. Anyone who
+// makes it possible does it: the thread that loads its last sample, or who takes the batch before
+// it.
+void Loader::send_front(std::unique_lock<std::mutex>& lock) {
+  if (!request_.send || under_way_.empty()) return;
+  Slot& slot = *under_way_.front();
+  const bool is_loaded = slot.done == slot.plan.indices.size();
+  if (!is_loaded || slot.error || slot.is_being_sent || slot.arrival) return;
+  slot.is_being_sent = true;
+  ++working_;
+  lock.unlock();
+  std::exception_ptr error;
+  Arrival arrival;
+  try {
+    arrival = request_.send(slot.buffer.take());
+  } catch (const std::exception&) {
+    error = std::current_exception();
+  }
+  lock.lock();
+  --working_;
+  slot.is_being_sent = false;
+  slot.arrival = std::move(arrival);
+  slot.error = error;
+  batch_there_.notify_all();
+}
+
+std::optional<Loader::Claim> Loader::claim() {
+  for (const auto& slot : under_way_) {
+    const std::size_t size = slot->plan.indices.size();
+    if (slot->claimed == size) continue;
+    const std::size_t first = slot->claimed;
+    slot->claimed = std::min(size, first + (size + kParts - 1) / kParts);
+    return Claim{slot.get(), first, slot->claimed};
+  }
+  return {};
+}
+
+void Loader::work() {
+  Sample sample;
+  std::unique_lock lock(mutex_);
+  while (!is_stopping_) {
+    const std::optional<Claim> mine = claim();
+    if (!mine) {
+      if (!is_planned_ && !is_planning_ && !free_.empty()) {
+        plan_one(lock);
+        work_there_.notify_all();
+        batch_there_.notify_all();
+      } else {
+        work_there_.wait(lock);
+      }
+      continue;
+    }
+    ++working_;
+    lock.unlock();
+    Bad bad;
+    std::exception_ptr error;
+    try {
+      fill(*mine->slot, mine->first, mine->last, sample, bad);
+    } catch (const std::exception&) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    --working_;
+    mine->slot->bad.merge(bad);
+    if (error && !mine->slot->error) mine->slot->error = error;
+    mine->slot->done += mine->last - mine->first;
+    send_front(lock);
+    batch_there_.notify_all();
+  }
+}
+
+Batch Loader::next() {
+  const Clock::time_point start = Clock::now();
+  std::unique_lock lock(mutex_);
+  if (request_.threads == 0) {
+    if (!is_planned_) plan_one(lock);
+    if (!under_way_.empty() && !under_way_.front()->error) {
+      Slot& slot = *under_way_.front();
+      try {
+        fill(slot, 0, slot.plan.indices.size(), sample_, slot.bad);
+      } catch (const std::exception&) {
+        slot.error = std::current_exception();
+      }
+    }
+  } else {
+    batch_there_.wait(lock, [this] {
+      if (under_way_.empty()) return is_planned_ && !is_planning_;
+      const Slot& front = *under_way_.front();
+      return front.done == front.plan.indices.size() && !front.is_being_sent;
+    });
+  }
+  if (under_way_.empty()) throw std::logic_error("a loader was asked for more than was planned");
+  std::unique_ptr<Slot> slot = std::move(under_way_.front());
+  under_way_.pop_front();
+  lock.unlock();
+  const std::exception_ptr error = slot->error;
+  Batch batch;
+  if (!error && slot->arrival) {
+    batch = slot->arrival();
+    slot->arrival = {};
+  } else if (!error) {
+    batch = slot->buffer.take();
+    if (request_.send) batch = request_.send(batch)();
+  }
+  bad_.merge(slot->bad);
+  lock.lock();
+  free_.push_back(std::move(slot));
+  send_front(lock);
+  lock.unlock();
+  work_there_.notify_all();
+  waited_ += Clock::now() - start;
+  if (error) std::rethrow_exception(error);
+  return batch;
+}
+
+}  // namespace ddp::worker

@@ -1,0 +1,127 @@
+// Batches from a source, ahead of who takes them: threads read samples, augment them and write them
+// straight into the memory of a batch.
+// Promises: a batch depends on its plan alone, byte for byte; not on the number of threads, nor on
+// what was loaded before.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "worker/data/loading/batch.h"
+#include "worker/data/loading/batch_buffer.h"
+#include "worker/data/loading/pixel_table.h"
+#include "worker/data/loading/upload.h"
+#include "worker/data/source.h"
+#include "worker/plan/partition.h"
+
+namespace ddp::worker {
+
+struct LoaderRequest {
+  at::ScalarType type = at::kFloat;  // of pixels that became numbers
+  at::MemoryFormat layout = at::MemoryFormat::ChannelsLast;
+  std::vector<Augment> augments{};
+  std::uint64_t seed = 0;    // augmentations are drawn from it, the epoch and the sample's index
+  std::int64_t repeats = 1;  // indices go up to so many times the size of the set (plan/partition)
+  int threads = 0;           // 0: who takes a batch loads it
+  /// What becomes of a bad sample: the next good one takes its place, so that all ranks go on in
+  /// step; or the batch is shorter.
+  enum class OnBad { replace, leave_out } on_bad = OnBad::replace;
+  // The batch that is next is sent ahead, while the one before it is computed with; null: batches
+  // are taken where they were loaded.
+  Send send{};
+  bool is_pinned = false;  // their memory is what copies to a GPU begin in
+};
+
+class Loader {
+ public:
+  Loader(std::shared_ptr<const Source> source, LoaderRequest request);
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+  /// Its threads end.
+  ~Loader();
+
+  /// One batch, loaded here and now. Errors: those of the source; UsageError for inputs, or
+  /// targets, of different shapes.
+  [[nodiscard]] Batch load(std::span<const std::int64_t> indices, std::int64_t epoch = 0) const;
+
+  /// From now on next() gives the batches of `plans`, until it gives none. It is called by one
+  /// thread at a time, ahead of next(). What was loaded ahead of other plans is thrown away.
+  using Plans = std::function<std::optional<MicroBatch>()>;
+  void start(Plans plans);
+  /// Blocks: until the batch is loaded. Errors: as load(); std::logic_error beyond the last plan.
+  [[nodiscard]] Batch next();
+
+  [[nodiscard]] const DataFacts& facts() const { return source_->facts(); }
+  /// What next() has waited so far.
+  [[nodiscard]] std::chrono::nanoseconds waited() const { return waited_; }
+
+  /// Bad samples, by their index, and why they are bad: those in the batches that next() has given
+  /// since they were taken.
+  using Bad = std::map<std::int64_t, std::string>;
+  [[nodiscard]] std::size_t bad_count() const { return bad_.size(); }
+  [[nodiscard]] Bad take_bad_samples() { return std::exchange(bad_, {}); }
+
+ private:
+  /// A batch under way.
+  struct Slot {
+    Slot(const PixelTable* table, at::MemoryFormat layout, bool is_pinned)
+        : buffer(table, layout, is_pinned) {}
+    MicroBatch plan;
+    BatchBuffer buffer;
+    std::size_t claimed = 0;  // samples that a thread has begun, or done
+    std::size_t done = 0;
+    std::exception_ptr error;  // the first
+    Bad bad;
+    bool is_being_sent = false;
+    Arrival arrival;  // null: it was not sent
+  };
+  /// Some samples of a slot, for one thread.
+  struct Claim {
+    Slot* slot = nullptr;
+    std::size_t first = 0;
+    std::size_t last = 0;  // exclusive
+  };
+
+  [[nodiscard]] std::unique_ptr<Slot> make_slot() const;
+  void fill(Slot& slot, std::size_t first, std::size_t last, Sample& sample, Bad& bad) const;
+  [[nodiscard]] bool read(std::int64_t index, std::int64_t epoch, Sample& sample, Bad& bad) const;
+
+  void work();
+  [[nodiscard]] std::optional<Claim> claim();
+  void plan_one(std::unique_lock<std::mutex>& lock);
+  void send_front(std::unique_lock<std::mutex>& lock);
+
+  std::shared_ptr<const Source> source_;
+  LoaderRequest request_;
+  std::optional<PixelTable> table_;  // nothing: bytes are not normalised
+  std::chrono::nanoseconds waited_{0};
+  Bad bad_;
+  Sample sample_;  // of who takes batches
+
+  std::mutex mutex_;  // of what follows
+  std::condition_variable work_there_;
+  std::condition_variable batch_there_;
+  Plans plans_;
+  bool is_stopping_ = false;
+  bool is_planned_ = true;  // to the last plan
+  bool is_planning_ = false;
+  int working_ = 0;                              // threads that hold a claim
+  std::deque<std::unique_ptr<Slot>> under_way_;  // in the order of next()
+  std::vector<std::unique_ptr<Slot>> free_;
+  std::vector<std::jthread> threads_;
+};
+
+}  // namespace ddp::worker

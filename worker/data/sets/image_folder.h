@@ -1,0 +1,36 @@
+// Images in files, one folder per class: ROOT/train/cat/1.jpg. Read as they are needed.
+#pragma once
+
+#include "worker/data/sets/image_list.h"
+#include "worker/data/sets/image_set.h"
+#include "worker/data/source.h"
+#include "worker/image/decode.h"
+
+namespace ddp::worker {
+
+class ImageFolder : public Source {
+ public:
+  /// Samples have any size and three channels; they are to be fitted to `side` x `side`. With
+  /// `at_least` above 0 an image may come smaller than its file, but not below that side.
+  ImageFolder(ImageList list, std::string name, int side, int at_least);
+  /// The same with what is known of the samples, as of a set that a model was trained on.
+  ImageFolder(ImageList list, DataFacts facts, int at_least);
+
+  [[nodiscard]] const DataFacts& facts() const override { return facts_; }
+  /// Errors: BadSample; of read_part() those of the request, too.
+  void read(std::int64_t index, Sample& into) const override;
+  [[nodiscard]] bool read_part(std::int64_t index,
+                               const DecodeRequest& request,
+                               Sample& into) const override;
+  [[nodiscard]] std::optional<std::int64_t> label(std::int64_t index) const override;
+
+ private:
+  ImageList list_;
+  DataFacts facts_;
+  DecodeRequest request_;
+};
+
+/// ROOT/train and ROOT/val (or test, valid, validation), with the same classes. Errors: UsageError.
+Sources load_image_folder(const DataRequest& request);
+
+}  // namespace ddp::worker

@@ -1,0 +1,89 @@
+// An image set held in memory as plain bytes, and the request by which a job names a data set.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "worker/plan/args.h"
+#include "worker/plan/tracked.h"
+
+namespace ddp::worker {
+
+inline constexpr int kImageSize = 224;  // the default of data.image_size
+
+struct ImageSet {
+  std::string name;  // "mnist train"
+  std::int64_t count = 0;
+  std::int64_t channels = 1;
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  int classes = 0;
+  std::vector<std::uint8_t> pixels;  // [count, channels, height, width]
+  std::vector<std::uint8_t> labels;  // [count], each below classes
+  std::vector<float> mean;           // [channels], of pixel / 255
+  std::vector<float> deviation;      // [channels], of pixel / 255
+
+  bool operator==(const ImageSet&) const = default;
+};
+
+struct DataSet {
+  ImageSet train;
+  ImageSet test;
+};
+
+/// Of the labels of sets with a label file for each image: one process of a node writes what it has
+/// read, the others only take it.
+enum class LabelCacheUse { none, read, write };
+
+/// What the factory of a data set is given. A Tracked field that the job sets and the factory never
+/// reads is reported to the user.
+struct DataRequest {
+  std::string name = "digits";               // of one of built_in_sets(), or of a program's own
+  Tracked<std::filesystem::path> root{};     // where the files are; not used by digits
+  Tracked<std::uint64_t> seed = 1U;          // digits are drawn from it
+  std::optional<std::int64_t> train_size{};  // the first N of the files; digits: how many are drawn
+  std::optional<std::int64_t> test_size{};
+  Args args{};                           // data.args, for the sets of a program's own
+  Tracked<int> image_size = kImageSize;  // of sets whose images vary in size: they are fitted to it
+  double max_bad = 0.01;                 // the share of a set's samples that may be bad
+  int train_at_least = 0;  // a side below which no training image may be decoded; 0: their own
+  LabelCacheUse label_cache = LabelCacheUse::none;
+};
+
+/// The keys of the job that were given and that nobody has looked at: "data.root". Sizes are not
+/// among them: who does not obey those is refused.
+std::vector<std::string> ignored_keys(const DataRequest& request);
+
+inline constexpr std::int64_t kDigitsTrainSize = 12000;
+inline constexpr std::int64_t kDigitsTestSize = 2000;
+
+/// `key` is train_size or test_size, `name` what has `count` images. Errors: UsageError when
+/// `wanted` of them cannot be had.
+void require_part(const std::string& key,
+                  std::int64_t wanted,
+                  std::int64_t count,
+                  const std::string& name);
+
+/// A set that this program has by itself, and that is in memory as a whole.
+struct BuiltInSet {
+  std::string_view name;
+  DataSet (*load)(const DataRequest& request);
+  std::string_view classes{};  // their names in the order of their numbers; empty: numbers
+  char mark = ' ';             // between two names
+};
+
+std::span<const BuiltInSet> built_in_sets();
+
+/// Reads or draws a built-in set by its name. Files are those that are published, by their names,
+/// plain, .gz or .xz: MNIST's four (also with a dot before idx), CIFAR's binary version. They lie
+/// in `root` or in torchvision's folder below it. Errors: UsageError for an unknown name, a missing
+/// root or file (with what was expected where), broken contents, and a train_size or test_size
+/// above what there is.
+DataSet load_data_set(const DataRequest& request);
+
+}  // namespace ddp::worker

@@ -1,0 +1,204 @@
+#include "worker/data/sets/label_files.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "common/error.h"
+#include "common/files/descriptor.h"
+#include "common/files/input_file.h"
+#include "worker/data/format/yolo_labels.h"
+#include "worker/data/sets/data_cache_file.h"
+#include "worker/data/sets/label_cache.h"
+
+namespace ddp::worker {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxTextFile = std::size_t{16} << 20;
+constexpr std::size_t kMaxCache = std::size_t{2} << 30;
+// Some editors put it in front of a text.
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+/// All of an open file; nothing, too, when it has more than `most` bytes.
+std::optional<std::string> read_at_most(const std::optional<InputFile>& file,
+                                        std::size_t most,
+                                        std::string& why_not) {
+  if (file && file->size() > most)
+    why_not = "it has " + std::to_string(file->size()) + " bytes, more than such a file may have";
+  if (!file || !why_not.empty()) return {};
+  std::string text(file->size(), '\0');
+  try {
+    text.resize(file->read(std::as_writable_bytes(std::span(text))));
+  } catch (const SystemError& error) {
+    why_not = error.what();
+    return {};
+  }
+  return text;
+}
+
+/// -1 when it cannot be opened.
+Descriptor open_directory(const fs::path& path) {
+  return Descriptor(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+}
+
+/// A file that was changed a moment ago may be changed again within the same tick of the file
+/// system's clock, with the same size, and its stamp would be the same.
+class Settled {
+ public:
+  bool operator()(const FileStamp& stamp) const { return stamp.modified < latest_; }
+
+ private:
+  static constexpr std::chrono::seconds kTick{2};  // FAT's, the longest
+  std::int64_t latest_ = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                             (std::chrono::system_clock::now() - kTick).time_since_epoch())
+                             .count();
+};
+
+/// The cache of one folder while its label files are read.
+class Cache {
+ public:
+  Cache(const fs::path& folder, bool is_used)
+      : folder_(open_directory(is_used ? folder : fs::path())) {
+    if (!is_used) return;
+    place_.emplace(label_cache_of(folder), folder_.fd());
+    std::string why_not = place_->why_not_read();
+    const std::optional<std::string> bytes = read_at_most(place_->file(), kMaxCache, why_not);
+    if (bytes) why_not = decode_label_cache(*bytes, known_);
+    is_right_.resize(known_.size());
+    is_damaged_ = !why_not.empty();
+    not_used_ = place_->not_believed();
+    if (is_damaged_) {
+      not_used_ += (not_used_.empty() ? "" : "; ") + place_->path().string() + ": " + why_not +
+                   ". All labels are read again";
+    } else if (!not_used_.empty()) {
+      not_used_ += place_->path().empty() ? ". All labels are read again"
+                                          : "; yours is " + place_->path().string();
+    }
+  }
+
+  /// As it is now, before it is read.
+  [[nodiscard]] std::optional<FileStamp> stamp(const std::string& name) const {
+    return folder_.fd() < 0 ? std::nullopt : stamp_of(folder_.fd(), name);
+  }
+
+  /// What it said when it had that stamp; null: not known.
+  const CachedLabels* find(const std::string& name, const FileStamp& stamp) {
+    const std::optional<std::size_t> place = place_of(name);
+    if (!place) return nullptr;
+    next_ = *place + 1;
+    if (known_[*place].stamp != stamp) return nullptr;
+    is_right_[*place] = true;
+    return &known_[*place];
+  }
+
+  void keep(CachedLabels labels) {
+    if (is_settled_(labels.stamp)) fresh_.push_back(std::move(labels));
+  }
+
+  /// Returns why it could not be, or nothing. Nothing more can be found then.
+  std::string write() {
+    const bool is_right = std::ranges::all_of(is_right_, std::identity());
+    if (is_right && fresh_.empty() && !is_damaged_) return "";
+    for (std::size_t i = 0; i < known_.size(); ++i) {
+      if (is_right_[i]) fresh_.push_back(std::move(known_[i]));
+    }
+    std::ranges::sort(fresh_, {}, &CachedLabels::name);
+    // Two images may have one label file.
+    const auto again = std::ranges::unique(fresh_, {}, &CachedLabels::name);
+    fresh_.erase(again.begin(), again.end());
+    const std::string bytes = encode_label_cache(fresh_);
+    if (bytes.size() > kMaxCache)
+      return place_->path().string() + ": it would have more than 2 GiB";
+    try {
+      place_->write(bytes);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  [[nodiscard]] const std::string& not_used() const { return not_used_; }
+
+ private:
+  [[nodiscard]] std::optional<std::size_t> place_of(const std::string& name) const {
+    if (next_ < known_.size() && known_[next_].name == name) return next_;
+    const auto place = std::ranges::lower_bound(known_, name, {}, &CachedLabels::name);
+    if (place == known_.end() || place->name != name) return {};
+    return place - known_.begin();
+  }
+
+  Descriptor folder_;
+  std::optional<DataCacheFile> place_{};
+  CachedFolder known_{};
+  std::vector<bool> is_right_{};  // [known]: asked for, and the file is as it was
+  std::size_t next_ = 0;          // the place that is asked for next, as a rule
+  CachedFolder fresh_{};          // in any order
+  Settled is_settled_{};
+  bool is_damaged_ = false;
+  std::string not_used_{};
+};
+
+/// False when there is no label file.
+bool read_labels(const fs::path& folder, Cache& cache, AnnotatedImage& image) {
+  const fs::path name = fs::path(image.file).replace_extension(".txt");
+  const auto describe = [&](const std::string& why) {
+    return (folder / name).string() + ": " + why;
+  };
+  const std::optional<FileStamp> stamp = cache.stamp(name.native());
+  if (const CachedLabels* const known = stamp ? cache.find(name.native(), *stamp) : nullptr) {
+    image.boxes = known->boxes;
+    if (!known->problem.empty()) image.problem = describe(known->problem);
+    return true;
+  }
+  std::string why_not;
+  const std::optional<std::string> text = read_text(folder / name, why_not);
+  if (text) {
+    why_not = read_yolo_labels(*text, image.boxes);
+    if (stamp) cache.keep({name.native(), *stamp, image.boxes, why_not});
+  }
+  if (!why_not.empty()) image.problem = describe(why_not);
+  return text || !why_not.empty();
+}
+
+}  // namespace
+
+std::optional<std::string> read_text(const fs::path& path, std::string& why_not) {
+  // A link that leads nowhere is there, and wrong; so is what cannot be looked at.
+  std::error_code ignored;
+  if (fs::symlink_status(path, ignored).type() == fs::file_type::not_found) return {};
+  std::optional<std::string> text =
+      read_at_most(InputFile::open(path, why_not), kMaxTextFile, why_not);
+  if (text && text->starts_with(kByteOrderMark)) text->erase(0, kByteOrderMark.size());
+  return text;
+}
+
+fs::path label_cache_of(const fs::path& folder) {
+  fs::path path = folder;
+  path += ".ddp-labels";
+  return path;
+}
+
+LabelFiles read_label_files(const fs::path& folder,
+                            const std::vector<std::string>& images,
+                            LabelCacheUse use) {
+  const bool is_used = use != LabelCacheUse::none && images.size() >= kLeastCached;
+  Cache cache(folder, is_used);
+  LabelFiles read{.not_used = cache.not_used()};
+  read.images.reserve(images.size());
+  for (const std::string& file : images) {
+    AnnotatedImage& image = read.images.emplace_back(AnnotatedImage{.file = file});
+    if (read_labels(folder, cache, image)) ++read.found;
+  }
+  if (is_used && use == LabelCacheUse::write) read.not_written = cache.write();
+  return read;
+}
+
+}  // namespace ddp::worker

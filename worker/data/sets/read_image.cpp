@@ -1,0 +1,164 @@
+#include "worker/data/sets/read_image.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "common/error.h"
+#include "common/files/input_file.h"
+#include "worker/data/source.h"
+#include "worker/image/orientation.h"
+
+namespace ddp::worker {
+namespace {
+
+constexpr std::size_t kHeader = std::size_t{1} << 16;  // bytes in which it is, nearly always
+constexpr int kTries = 3;
+constexpr std::chrono::milliseconds kPause{200};
+
+/// Why a file could not be read.
+struct Failure {
+  std::string why;
+  bool may_pass = true;  // by itself, as the forgetfulness of a network disk does
+};
+
+/// A folder or a FIFO stays one. What is gone was listed, and may come back.
+bool is_other_than_a_file(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  return !error && std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
+}
+
+/// All of the file into `into`.
+std::optional<Failure> read_file(const std::filesystem::path& path,
+                                 const DecodeLimits& limits,
+                                 std::vector<std::uint8_t>& into) {
+  try {
+    std::string why_not;
+    const std::optional<InputFile> file = InputFile::open(path, why_not);
+    if (!file) return Failure{why_not, !is_other_than_a_file(path)};
+    if (file->size() > limits.bytes)
+      return Failure{
+          "it has " + std::to_string(file->size()) + " bytes, more than an image may have", false};
+    into.resize(file->size());
+    if (file->read(std::as_writable_bytes(std::span(into))) < into.size())
+      return Failure{"it became shorter while it was read"};
+  } catch (const SystemError& error) {
+    return Failure{error.what()};
+  }
+  return {};
+}
+
+/// EXIF data come before what tells the size (JPEG), so a beginning that has the one has both.
+ImageSize size_in(std::span<const std::uint8_t> file) {
+  return oriented_size(read_image_header(file).size, read_orientation(file));
+}
+
+/// The size that the file's header tells, or why there is none.
+std::optional<Failure> read_size(const std::filesystem::path& path, ImageSize& into) {
+  try {
+    std::string why_not;
+    const std::optional<InputFile> file = InputFile::open(path, why_not);
+    if (!file) return Failure{why_not, !is_other_than_a_file(path)};
+    if (file->size() > DecodeLimits().bytes) return Failure{"it is too large", false};
+    std::vector<std::uint8_t> bytes(std::min(file->size(), kHeader));
+    bytes.resize(file->read(std::as_writable_bytes(std::span(bytes))));
+    try {
+      into = size_in(bytes);
+      return {};
+    } catch (const BadImage& error) {
+      if (bytes.size() == file->size()) return Failure{error.what(), false};
+    }
+    // A preview or a colour profile may come first.
+    const std::size_t read = bytes.size();
+    bytes.resize(file->size());
+    bytes.resize(read + file->read(std::as_writable_bytes(std::span(bytes).subspan(read))));
+    into = size_in(bytes);
+  } catch (const BadImage& error) {
+    return Failure{error.what(), false};
+  } catch (const SystemError& error) {
+    return Failure{error.what()};
+  }
+  return {};
+}
+
+/// What `read` says in the end: what may pass is tried again.
+template <typename Read>
+std::optional<Failure> insist(const Read& read) {
+  std::optional<Failure> failure = read();
+  for (int tries = 1; failure && failure->may_pass && tries < kTries; ++tries) {
+    ::poll(nullptr, 0, static_cast<int>(kPause.count()));
+    failure = read();
+  }
+  return failure;
+}
+
+/// The bytes of the file, good until the next call of the same thread.
+std::span<const std::uint8_t> bytes_of(const std::filesystem::path& path,
+                                       const DecodeLimits& limits) {
+  thread_local std::vector<std::uint8_t> bytes;
+  const std::optional<Failure> failure = insist([&] { return read_file(path, limits, bytes); });
+  if (failure) throw BadSample(path.string() + ": " + failure->why);
+  if (bytes.empty()) throw BadSample(path.string() + ": it is empty");
+  return bytes;
+}
+
+ImageSize decode(const std::filesystem::path& path,
+                 std::span<const std::uint8_t> bytes,
+                 const DecodeRequest& request,
+                 const DecodeLimits& limits,
+                 Image& into) {
+  try {
+    return decode_image(bytes, request, limits, into);
+  } catch (const BadImage& error) {
+    throw BadSample(path.string() + ": " + error.what());
+  }
+}
+
+/// Lets `read` fill an image, which becomes the input of a sample and has its memory.
+template <typename Read>
+void fill_input(Sample& into, const Read& read) {
+  Image image;
+  image.bytes.swap(into.input.bytes);
+  read(image);
+  into.input.bytes.swap(image.bytes);
+  into.input.type = NumberType::uint8;
+  into.input.shape = {image.channels, image.height, image.width};
+}
+
+}  // namespace
+
+ImageSize read_image(const std::filesystem::path& path,
+                     const DecodeRequest& request,
+                     const DecodeLimits& limits,
+                     Image& into) {
+  return decode(path, bytes_of(path, limits), request, limits, into);
+}
+
+void read_image(const std::filesystem::path& path, const DecodeRequest& request, Sample& into) {
+  fill_input(into, [&](Image& image) { read_image(path, request, {}, image); });
+}
+
+void read_oriented_image(const std::filesystem::path& path, int channels, Image& into) {
+  const std::span<const std::uint8_t> bytes = bytes_of(path, {});
+  DecodeRequest request;
+  request.channels = channels;
+  decode(path, bytes, request, {}, into);
+  orient(into, read_orientation(bytes));
+}
+
+void read_oriented_image(const std::filesystem::path& path, int channels, Sample& into) {
+  fill_input(into, [&](Image& image) { read_oriented_image(path, channels, image); });
+}
+
+std::optional<ImageSize> read_oriented_size(const std::filesystem::path& path) {
+  ImageSize size;
+  const bool is_known = !insist([&] { return read_size(path, size); });
+  return is_known && size.height > 0 && size.width > 0 ? std::optional(size) : std::nullopt;
+}
+
+}  // namespace ddp::worker

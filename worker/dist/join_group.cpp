@@ -1,0 +1,87 @@
+#include "worker/dist/join_group.h"
+
+#include <torch/csrc/distributed/c10d/debug.h>
+#include <torch/version.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "common/error.h"
+#include "common/node/identity.h"
+#include "worker/dist/agreement.h"
+#include "worker/dist/alone.h"
+#include "worker/dist/cuda_module.h"
+#include "worker/dist/gloo_group.h"
+#include "worker/dist/peer_call.h"
+#include "worker/dist/store.h"
+
+namespace ddp::worker {
+namespace {
+
+/// Two processes with one rank would take each other's answers. Errors: PeerError.
+void take_rank(c10d::Store& store, const WorkerIdentity& self) {
+  const std::string own = "pid " + std::to_string(::getpid()) + " on " + host_name();
+  std::string owner;
+  try {
+    owner = store.compareSet("taken/" + std::to_string(self.rank), std::string(), own);
+  } catch (const c10::Error& error) {
+    throw PeerError("rank " + std::to_string(self.rank) + " lost the store: " + message_of(error),
+                    exit_code::kRendezvous);
+  }
+  if (owner == own) return;
+  throw PeerError("rank " + std::to_string(self.rank) + " is taken by " + owner + ", this is " +
+                      own + ". Give each process a rank of its own.",
+                  exit_code::kRefused);
+}
+
+std::string releases(const Device& device) {
+  const std::string torch = std::string("torch ") + TORCH_VERSION + "\n";
+  if (!device.nccl) return torch + "gradients by gloo\n";
+  return torch + "gradients by nccl " + device.cuda->nccl_version() + "\n";
+}
+
+}  // namespace
+
+std::unique_ptr<Group> join(const WorkerIdentity& self,
+                            const Environment& environment,
+                            const Device& device,
+                            const std::string& digest,
+                            std::chrono::milliseconds timeout,
+                            std::chrono::milliseconds collective_timeout,
+                            const TimeoutNames& timeout_names) {
+  if (self.world_size == 1) return single_process_group();
+  c10d::setDebugLevelFromEnvironment();  // Python does this at import
+  const OpenStore open = open_store(self, timeout);
+  const auto store = store_of_round(self, open);
+  const Voters voters{store, self.rank, self.world_size, timeout, timeout_names.join};
+  take_rank(*store, self);
+  const std::string world = "world size " + std::to_string(self.world_size) + "\n";
+  agree(voters, {kJoin, "release or job", "did not join"}, world + releases(device) + digest);
+  if (device.nccl) {
+    // NCCL would refuse it too, by a text without names, or hang.
+    const std::string gpu = device.identity.empty() ? "" : device.identity + " of " + host_name();
+    agree(voters,
+          {"gpus",
+           "GPU",
+           "did not say its GPU",
+           Rule::distinct,
+           "NCCL takes one rank per GPU: set LOCAL_RANK or CUDA_VISIBLE_DEVICES for each, or use "
+           "backend=gloo."},
+          gpu);
+  }
+  // Beyond this point every rank is here and all have the same release and job.
+  GlooRequest request;
+  request.store = store;
+  request.rank = self.rank;
+  request.world_size = self.world_size;
+  request.interface = find_variable(environment, "GLOO_SOCKET_IFNAME").value_or("");
+  request.local_address = open.local_address;
+  request.device = device;
+  request.join_timeout = timeout;
+  request.collective_timeout = collective_timeout;
+  request.timeout_names = timeout_names;
+  request.rank_0_serves_store = !self.agent_store;
+  return make_gloo_group(request);
+}
+
+}  // namespace ddp::worker

@@ -1,0 +1,57 @@
+// A checkpoint that a Python script saved to go on later:
+//   torch.save({"start_epoch": 3, "model_state_dict": model.state_dict(),
+//               "optimizer_state_dict": optimizer.state_dict(),
+//               "scheduler_state_dict": scheduler.state_dict()}, FILE)
+// Promises: nothing in the file is executed (save/format/torch_archive).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/job/job_values.h"
+#include "worker/plan/named_values.h"
+#include "worker/save/format/safetensors.h"
+
+namespace ddp::worker {
+
+/// What the optimizer keeps of one parameter.
+struct PythonParameter {
+  std::string name;                 // as param_names says; empty: it says nothing
+  std::vector<TensorView> tensors;  // "momentum_buffer", "exp_avg", ...
+  NamedValues numbers;              // "step", where that is not a tensor
+};
+
+struct PythonOptimizer {
+  std::vector<PythonParameter> parameters;  // in torch's order: that of the groups' `params`
+  std::size_t groups = 0;
+  NamedValues settings;  // "momentum", "beta1", "nesterov", ..., in which all groups agree
+};
+
+struct PythonCheckpoint {
+  std::vector<std::byte> bytes;  // of the file; all tensors point into it
+  std::int64_t epoch = 0;        // to go on with, from 0
+  std::vector<TensorView> model;
+  PythonOptimizer optimizer;
+  std::optional<std::int64_t> scheduler_steps;  // last_epoch of its scheduler
+};
+
+/// Of the bytes of a whole file; `name` stands for it in messages. `keys` names its entries
+/// `epoch`, `model`, `optimizer` and `scheduler` (job key checkpoint.keys; a number is the epoch
+/// itself); without, they are start_epoch; model_state_dict, state_dict or model;
+/// optimizer_state_dict, Optimizer_state_dict or optimizer; and scheduler_state_dict, which may be
+/// missing. Errors: UsageError that says what is missing or damaged.
+PythonCheckpoint parse_python_checkpoint(std::vector<std::byte> bytes,
+                                         const std::string& name,
+                                         const TextMap& keys);
+
+/// Reads one. Without `trust` the file belongs to us or to root. Errors: UsageError; SystemError
+/// (reading).
+PythonCheckpoint read_python_checkpoint(const std::filesystem::path& path,
+                                        const TextMap& keys,
+                                        bool trust);
+
+}  // namespace ddp::worker

@@ -1,0 +1,119 @@
+#include "worker/save/format/torch_file.h"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+#include <string_view>
+
+#include "common/error.h"
+#include "common/text/one_line.h"
+#include "worker/save/format/pickle_writer.h"
+#include "worker/save/format/torch_archive.h"
+#include "worker/save/format/zip_file.h"
+#include "worker/save/trust.h"
+
+namespace ddp::worker {
+namespace {
+
+constexpr std::string_view kZipStart = "PK\x03\x04";
+constexpr std::size_t kLongestReason = 600;
+
+const PickleValue& find_state(const TorchArchive& archive) {
+  const PickleValue& root = archive.root();
+  if (archive.has_tensors(root)) return root;
+  for (const std::string_view wanted : {"state_dict", "model_state_dict", "model"}) {
+    const PickleValue* const value = archive.find(root, wanted);
+    if (value != nullptr && archive.has_tensors(*value)) return *value;
+  }
+  archive.refuse(
+      "it holds no state_dict: no dict of tensors, nor one under state_dict, model_state_dict or "
+      "model. A whole nn.Module is code, which is not run; save model.state_dict().");
+}
+
+// A JSON header behind its length. Trap: the length may have the first bytes of any other format.
+bool is_safetensors(std::span<const std::byte> bytes) {
+  std::uint64_t length = 0;
+  if (bytes.size() <= sizeof length) return false;
+  std::memcpy(&length, bytes.data(), sizeof length);
+  return length < bytes.size() - sizeof length && bytes[sizeof length] == std::byte{'{'};
+}
+
+// torch._utils._rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks).
+void put_tensor(PickleWriter& pickle, const TensorView& tensor, const std::string& record) {
+  const std::size_t width = dtype_size(tensor.dtype);
+  if (width == 0 || !tensor.strides.empty() ||
+      tensor_bytes(tensor.dtype, tensor.shape) != tensor.bytes.size())
+    throw std::logic_error("write_torch_file: bad dtype, size or strides of " + tensor.name);
+  std::vector<std::int64_t> strides(tensor.shape.size());
+  std::int64_t step = 1;
+  for (std::size_t i = strides.size(); i-- > 0; step *= std::max<std::int64_t>(tensor.shape[i], 1))
+    strides[i] = step;
+  pickle.put_global("torch._utils", "_rebuild_tensor_v2");
+  pickle.mark();
+  pickle.mark();
+  pickle.put("storage");
+  pickle.put_global("torch", torch_storage(tensor.dtype));
+  pickle.put(record);
+  pickle.put("cpu");
+  pickle.put(static_cast<std::int64_t>(tensor.bytes.size() / width));
+  pickle.tuple();
+  pickle.persistent();
+  pickle.put(std::int64_t{0});
+  pickle.put_tuple(tensor.shape);
+  pickle.put_tuple(strides);
+  pickle.put_false();
+  pickle.put_dict();
+  pickle.tuple();
+  pickle.call();
+}
+
+}  // namespace
+
+bool is_torch_file(std::span<const std::byte> bytes) {
+  const bool is_zip = bytes.size() >= kZipStart.size() &&
+                      std::memcmp(bytes.data(), kZipStart.data(), kZipStart.size()) == 0;
+  return !is_safetensors(bytes) && (is_zip || is_old_torch_format(bytes));
+}
+
+TensorFile parse_torch_file(std::vector<std::byte> bytes, const std::string& name) {
+  const TorchArchive archive(bytes, name);
+  std::vector<TensorView> tensors = archive.read_tensors(find_state(archive));
+  return {std::move(bytes), std::move(tensors)};
+}
+
+TensorFile read_tensor_file(const std::filesystem::path& path, bool trust) {
+  std::vector<std::byte> bytes = read_trusted(path, trust);
+  try {
+    return is_torch_file(bytes) ? parse_torch_file(std::move(bytes), path.string())
+                                : TensorFile::parse(std::move(bytes), path.string());
+  } catch (const UsageError& error) {
+    throw UsageError(one_line(error.what(), kLongestReason));  // it quotes names of the file
+  }
+}
+
+void write_torch_file(OutputFile file, std::span<const TensorView> tensors) {
+  PickleWriter pickle;
+  pickle.put_dict();
+  pickle.mark();
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    pickle.put(tensors[i].name);
+    put_tensor(pickle, tensors[i], std::to_string(i));
+  }
+  pickle.set_items();
+  const std::string list = pickle.finish();
+
+  const std::string folder = "archive/";
+  ZipWriter archive(file);
+  const auto add_text = [&](const std::string& name, std::string_view text) {
+    archive.add(folder + name, std::as_bytes(std::span(text)));
+  };
+  add_text("data.pkl", list);
+  add_text("byteorder", "little");
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    archive.add(folder + "data/" + std::to_string(i), tensors[i].bytes);
+  add_text("version", "3\n");
+  archive.finish();
+  file.sync();
+}
+
+}  // namespace ddp::worker

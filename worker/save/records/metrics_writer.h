@@ -1,0 +1,105 @@
+// The run's numbers: metrics.jsonl, metrics.csv and TensorBoard's event file, from one record each.
+// Promises: a record is one whole line, visible at once; numbers read back bit-equal; a run that
+// goes on at step S first drops the records after S, so that no step stands there twice, and one
+// whose records count epochs from 0, as they once did, has them counted from 1; a failing disk is
+// reported once and training goes on.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/files/owned_dir.h"
+#include "common/job/job_values.h"
+#include "worker/plan/named_values.h"
+#include "worker/save/format/event_file.h"
+#include "worker/save/output_file.h"
+
+namespace ddp::worker {
+
+class MetricsCommand;
+
+struct StepRecord {
+  std::int64_t epoch = 0;  // done before it, here and below; in the files the first is 1
+  std::int64_t step = 0;   // steps done; the first is 1
+  double loss = 0;         // of that step, over all ranks
+  double lr = 0;
+  double images_per_s = 0;
+  NamedValues loss_parts{};  // of that step, over all ranks
+  NamedValues more{};        // of hooks
+};
+
+struct EpochRecord {
+  std::int64_t epoch = 0;
+  std::int64_t step = 0;  // steps done at its end
+  NamedValues train{};    // "loss" and what the task counts, over the epoch
+  NamedValues test{};     // "loss", the task's metric, "loss/PART"; empty: not evaluated
+  double images_per_s = 0;
+  double seconds = 0;
+  // data_wait_ms: what rank 0 waited for its loader, per step. What c10d measured, as means over
+  // the steps that it samples, in milliseconds per step: forward_ms, backward_ms, communication_ms,
+  // and overlap_ms, the part of communication while backward still ran. Where steps may be skipped:
+  // loss_scale, skipped_steps so far.
+  NamedValues figures{};
+  NamedValues more{};                 // of hooks
+  std::optional<double> data_wait{};  // the share of the time in which rank 0 waited; not written
+};
+
+/// An evaluation in the middle of an epoch.
+struct EvaluationRecord {
+  std::int64_t epoch = 0;
+  std::int64_t step = 0;
+  NamedValues test{};
+};
+
+struct MetricsRequest {
+  const OwnedDir& directory;  // outlives the writer
+  bool jsonl = true;
+  bool csv = true;
+  bool tensorboard = true;
+  std::int64_t resumed_step = 0;  // steps done so far; records of later ones are dropped
+  bool step_is_open = false;      // the weights of that step are evaluated again: likewise
+  bool epoch_is_open = false;  // the epoch of that step goes on: its record, if any, is dropped too
+  // What the columns of the CSV are made of; names with a '/' have none.
+  std::vector<std::string> train_names{"loss", "accuracy"};
+  std::vector<std::string> test_names{"loss", "accuracy"};
+  std::string job_text{};             // for TensorBoard: the job; may be empty
+  TextMap hyperparameters{};          // for it, too
+  MetricsCommand* command = nullptr;  // gets the lines of metrics.jsonl, too; null: there is none
+};
+
+/// Used by rank 0 alone, from one thread.
+class MetricsWriter {
+ public:
+  /// Errors: none; what cannot be opened is reported in one warning and left out.
+  explicit MetricsWriter(const MetricsRequest& request);
+
+  /// Whether the files have the record of the resumed step itself.
+  [[nodiscard]] bool has_resumed_step() const { return has_resumed_step_; }
+
+  void write(const StepRecord& record);
+  void write(const EpochRecord& record);
+  void write(const EvaluationRecord& record);
+  /// To TensorBoard alone, by tag.
+  void show(std::int64_t step, const NamedValues& values);
+
+ private:
+  struct Record;
+  void append(const Record& record);
+  void show_first_batch();
+
+  const OwnedDir& directory_;
+  bool has_resumed_step_ = false;
+  bool waits_for_picture_ = false;  // that another thread draws
+  std::vector<std::string> columns_;
+  std::vector<std::string> test_names_;
+  MetricsCommand* command_ = nullptr;
+
+  std::optional<OutputFile> jsonl_;  // nothing: switched off, or given up after a failure
+  std::optional<OutputFile> csv_;
+  std::optional<EventFile> events_;
+};
+
+}  // namespace ddp::worker

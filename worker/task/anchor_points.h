@@ -1,0 +1,39 @@
+// The places at which a Detector looks for objects, and the boxes that it gives there.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace ddp::worker {
+
+/// The centres of a detector's cells, in the order of its outputs. Both of float32 (float64 for
+/// outputs of that type).
+struct AnchorPoints {
+  at::Tensor centers;  // [A, 2]: x, y in pixels
+  at::Tensor strides;  // [A, 1]: in pixels
+
+  [[nodiscard]] std::int64_t size() const { return centers.size(0); }
+};
+
+/// Of images of [height, width], with the type and on the device of `like`.
+AnchorPoints make_anchor_points(std::int64_t height, std::int64_t width, const at::Tensor& like);
+
+/// The expected distances. Shapes: logits [..., kSides * kBins] to [..., kSides], in strides.
+/// Source: Li et al., arXiv:2006.04388, eq. 4.
+at::Tensor decode_distances(const at::Tensor& logits);
+
+/// Boxes (left, top, right, bottom) at such distances from their places.
+/// Shapes: distances [..., 4] in strides, centers [..., 2] and strides [..., 1] in pixels; to
+/// [..., 4] in pixels.
+at::Tensor make_boxes(const at::Tensor& distances,
+                      const at::Tensor& centers,
+                      const at::Tensor& strides);
+
+/// Complete IoU of boxes in pairs: the overlap, less how far the centres are apart, and less how
+/// much the ratios of width to height differ. Differentiable in `a`.
+/// Shapes: [..., 4] both, to [...]. Source: Zheng et al., arXiv:1911.08287, eq. 10 to 12; 1e-7
+/// keeps divisors from 0, at the places where the field's package has it.
+at::Tensor complete_iou(const at::Tensor& a, const at::Tensor& b);
+
+}  // namespace ddp::worker
