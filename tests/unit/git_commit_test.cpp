@@ -6,7 +6,7 @@
 
 #include "tests/unit/scratch.h"
 
-namespace ddp {
+namespace ddp::worker {
 namespace {
 
 namespace fs = std::filesystem;
@@ -65,4 +65,4 @@ TEST_F(GitCommitTest, WhatIsNotUnderstoodIsNothing) {
 }
 
 }  // namespace
-}  // namespace ddp
+}  // namespace ddp::worker

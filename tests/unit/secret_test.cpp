@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddp {
+namespace ddp::launcher {
 namespace {
 
 using ::testing::HasSubstr;
@@ -69,4 +69,4 @@ TEST(Secret, WhatIsWipedHasNoBytes) {
 }
 
 }  // namespace
-}  // namespace ddp
+}  // namespace ddp::launcher

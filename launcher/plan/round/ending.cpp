@@ -5,13 +5,10 @@
 #include "common/exit_code.h"
 
 namespace ddp::launcher {
-namespace {
 
 bool has_saved(const Ending& ending) {
   return ending.opened_page && ending.status.exit_code() == exit_code::kStoppedAfterCheckpoint;
 }
-
-}  // namespace
 
 bool promises_nothing(const Ending& ending) {
   return !ending.opened_page || ending.phase <= Phase::starting;

@@ -29,6 +29,9 @@ struct Ending {
 /// one (exec) or have nothing to train.
 bool promises_nothing(const Ending& ending);
 
+/// It left with 143 after a checkpoint, whoever had asked it to.
+bool has_saved(const Ending& ending);
+
 /// It was asked to stop without us, by anyone who manages the machine, and left with 143 after a
 /// checkpoint. The others have agreed to that and follow.
 bool stopped_after_checkpoint(const Ending& ending);

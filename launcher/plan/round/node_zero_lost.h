@@ -25,6 +25,7 @@
 #include <string>
 
 #include "launcher/plan/round/messages.h"
+#include "launcher/plan/round/outcome.h"
 
 namespace ddp::launcher {
 
