@@ -20,20 +20,9 @@ using testing::AnyOf;
 using testing::HasSubstr;
 
 constexpr milliseconds kGrace = 2s;
-constexpr milliseconds kLost = 6s;  // until a silent node is given up
-
-/// Every worker has a child and a daemon.
-constexpr char kFamily[] = "spawn [ hold ] lose [ hold ] print ready hold";
-/// Ends well when it is told to.
-constexpr char kPatient[] = "print ready wait USR1";
 constexpr char kKernelLog[] = "/dev/kmsg";
 constexpr char kOffTheBus[] =
     "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.";
-
-int setting(const char* name, int otherwise) {
-  const auto text = find_variable(read_environment(), name);
-  return text ? std::stoi(*text) : otherwise;
-}
 
 class ClusterFaults : public ClusterTest {};
 

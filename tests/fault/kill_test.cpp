@@ -18,11 +18,6 @@ using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-int setting(const char* name, int otherwise) {
-  const auto text = find_variable(read_environment(), name);
-  return text ? std::stoi(*text) : otherwise;
-}
-
 class Kill : public ProcessTest {
  protected:
   /// Until nothing of this test lives any more.

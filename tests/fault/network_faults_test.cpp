@@ -15,16 +15,7 @@ using std::chrono::steady_clock;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr milliseconds kLost = 6s;
 constexpr char kHint[] = "small packets pass, large ones do not";
-
-constexpr char kFamily[] = "spawn [ hold ] lose [ hold ] print ready hold";
-constexpr char kPatient[] = "print ready wait USR1";
-
-int setting(const char* name, int otherwise) {
-  const auto text = find_variable(read_environment(), name);
-  return text ? std::stoi(*text) : otherwise;
-}
 
 class NetworkFaults : public ClusterTest {
  protected:

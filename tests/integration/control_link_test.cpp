@@ -12,14 +12,14 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr auto kLimit = 20s;
+constexpr auto kLinkLimit = 20s;
 
 class ControlLinkTest : public testing::Test {
  protected:
   /// Turns the loop until `done`, or the limit: then false.
   template <typename Done>
   bool turn_until(Done done) {
-    const Deadline deadline = Clock::now() + kLimit;
+    const Deadline deadline = Clock::now() + kLinkLimit;
     while (!done() && Clock::now() < deadline)
       turn_for(10ms);
     return done();
@@ -46,7 +46,7 @@ class ControlLinkTest : public testing::Test {
   }
   /// The loop ends by itself: nothing is left to do.
   void TearDown() override {
-    turn_for(kLimit);
+    turn_for(kLinkLimit);
     EXPECT_TRUE(io_.stopped()) << "something is still under way";
   }
 
@@ -68,7 +68,7 @@ TEST_F(ControlLinkTest, FramesComeInOrderAndTheEndIsToldOnce) {
   peer->send("two");
   EXPECT_TRUE(turn_until([&] { return frames_.size() == 3; }));
   EXPECT_THAT(frames_, ElementsAre("one", large, "two"));
-  EXPECT_LT(Clock::now() - link->last_heard(), kLimit);
+  EXPECT_LT(Clock::now() - link->last_heard(), kLinkLimit);
   peer->close();
   EXPECT_TRUE(turn_until([&] { return !gone_.empty(); }));
   EXPECT_THAT(gone_, ElementsAre("closed by the other side"));
@@ -85,7 +85,7 @@ TEST_F(ControlLinkTest, NoCallbackComesAfterClose) {
   link->close();
   link->close();
   peer->close();
-  turn_for(kLimit);
+  turn_for(kLinkLimit);
   EXPECT_THAT(frames_, IsEmpty());
   EXPECT_THAT(gone_, IsEmpty());
 }
@@ -191,7 +191,7 @@ TEST_F(ControlLinkTest, FlushWaitsUntilTheOtherKernelHasEverything) {
     link->send(large);
   link->send("the last");
   bool is_done = false;
-  const Deadline deadline = Clock::now() + kLimit;
+  const Deadline deadline = Clock::now() + kLinkLimit;
   asio::co_spawn(io_, flush(link, deadline, is_done), rethrow);
   turn_for(100ms);
   EXPECT_FALSE(is_done) << "nobody has read";

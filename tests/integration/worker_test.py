@@ -894,7 +894,7 @@ class Faults(WorkerTest):
         report = running.text[running.text.index("Root Cause") :]
         # It was stopped anywhere, perhaps in a kernel that was generated at run time.
         self.assertRegex(report, r"(?m)^  stands in : \S+ \(|^    main thread\n      in calls without names$")
-        self.assertRegex(report, r"(?ms)its stack, .*ddp::worker::Trainer::run \(ddp-worker\)")
+        self.assertRegex(report, r"(?ms)its stack, .*ddp::worker::TrainingLoop::run \(ddp-worker\)")
         self.assertRegex(report, r"(?ms)\n  rank 0:( as rank 1$|\n.*ddp::worker::)")
         self.assertNotIn("stack of thread", running.text)
         self.assertEqual(self.alive(), [])

@@ -7,14 +7,14 @@ parameters, and two aliases may mean the same type.
 import posixpath
 import re
 
-from source import ROOMS, Checkout, File
+from source import Checkout, File
 
 UNNAMED = re.compile(r"\bnamespace\s*\{")
 TYPE = re.compile(r"(?:struct|class|enum(?:\s+class)?|union|concept)\s+(?:alignas\([^)]*\)\s*)?(?P<name>\w+)(?!\s*::)")
 ALIAS = re.compile(r"using\s+(?P<name>\w+)\s*=")
 FUNCTION = re.compile(r"(?P<name>[A-Za-z_]\w*)\s*\(")
 VALUE = re.compile(r"(?P<name>[A-Za-z_]\w*)\s*(?:\[[^\]]*\]\s*)*(?:=|\{|;)")
-TARGET = re.compile(r"add_library\((?P<target>\w+)\s+STATIC(?P<files>[^)]*)\)")
+TARGET = re.compile(r"(?:add_library|add_executable|ddp_unit_test|ddp_process_test)\((?P<target>\w+)(?P<files>[^)]*)\)")
 
 
 def end_of_block(text: str, opening: int) -> int:
@@ -105,7 +105,7 @@ def batches(lists: File):
     """The .cpp files of each target that are compiled together."""
     alone = set()
     for match in re.finditer(r"set_source_files_properties\((?P<files>.*?)PROPERTIES(?P<what>[^)]*)\)", lists.code, re.DOTALL):
-        if re.search(r"SKIP_UNITY_BUILD_INCLUSION|COMPILE_OPTIONS", match["what"]):
+        if re.search(r"SKIP_UNITY_BUILD_INCLUSION|COMPILE_OPTIONS|COMPILE_DEFINITIONS", match["what"]):
             alone.update(match["files"].split())
     whole = set(re.findall(r"set_target_properties\((\w+)[^)]*UNITY_BUILD OFF", lists.code))
     for match in TARGET.finditer(lists.code):
@@ -115,11 +115,12 @@ def batches(lists: File):
 
 def shared_names(checkout: Checkout):
     files = {file.path: file for file in checkout.files}
-    for room in ROOMS:
-        lists = files.get(f"{room}/CMakeLists.txt")
-        for batch in batches(lists) if lists else []:
+    for lists in checkout.files:
+        if posixpath.basename(lists.path) != "CMakeLists.txt":
+            continue
+        for batch in batches(lists):
             first = {}  # name to the file that has it
-            for path in (posixpath.join(room, word) for word in batch):
+            for path in (posixpath.normpath(posixpath.join(posixpath.dirname(lists.path), word)) for word in batch):
                 for name, place in unnamed_names(files[path]) if path in files else []:
                     if first.setdefault(name, path) != path:
                         yield files[path].find(place, "L18", f"{name} is in {first[name]}, too, which may be compiled with it")

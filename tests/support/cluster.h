@@ -132,6 +132,13 @@ class ClusterTest : public ProcessTest {
   std::unique_ptr<Cluster> cluster_;
 };
 
+/// Until a silent node is given up.
+inline constexpr std::chrono::seconds kLost{6};
+/// Every worker has a child and a daemon.
+inline constexpr char kFamily[] = "spawn [ hold ] lose [ hold ] print ready hold";
+/// Ends well when it is told to.
+inline constexpr char kPatient[] = "print ready wait USR1";
+
 /// It came, and within the bound; under a sanitizer no bound holds.
 testing::AssertionResult within(std::chrono::milliseconds took, std::chrono::milliseconds bound);
 

@@ -108,6 +108,11 @@ const bool kThrows = [] {
 
 }  // namespace
 
+int setting(const char* name, int otherwise) {
+  const auto text = find_variable(read_environment(), name);
+  return text ? std::stoi(*text) : otherwise;
+}
+
 Running::Running(const Command& command, const std::string& marker) {
   std::cout << "by hand: " << by_hand(command) << std::endl;
   std::vector<std::string> arguments = command.arguments;

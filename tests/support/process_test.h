@@ -31,6 +31,9 @@ inline constexpr bool kInstrumented = true;
 inline constexpr bool kInstrumented = false;
 #endif
 
+/// The number in the test's own environment under this name: how often, or for how long.
+int setting(const char* name, int otherwise);
+
 struct Command {
   std::vector<std::string> arguments;  // [0] is the program
   std::map<std::string, std::string>

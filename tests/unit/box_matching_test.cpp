@@ -14,7 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr int kClasses = 3;
+constexpr int kMatchedClasses = 3;
 
 GroundTruth object(const Box& box, int label = 0, bool is_crowd = false) {
   const double area = static_cast<double>(box.right - box.left) * (box.bottom - box.top);
@@ -23,7 +23,7 @@ GroundTruth object(const Box& box, int label = 0, bool is_crowd = false) {
 
 ImageMatches match(const std::vector<GroundTruth>& truths,
                    const std::vector<Detection>& detections) {
-  return match_boxes(7, truths, detections, kClasses);
+  return match_boxes(7, truths, detections, kMatchedClasses);
 }
 
 /// At how many of the ten thresholds, for objects of any size.
@@ -158,9 +158,9 @@ TEST(Confusion, HasARowForEachObjectAndEachDetectionOfNothing) {
   EXPECT_THAT(confused(matches),
               ElementsAre(std::tuple(1, 0),
                           std::tuple(1, 1),
-                          std::tuple(2, kClasses),
-                          std::tuple(1, kClasses),
-                          std::tuple(kClasses, 2)));
+                          std::tuple(2, kMatchedClasses),
+                          std::tuple(1, kMatchedClasses),
+                          std::tuple(kMatchedClasses, 2)));
 }
 
 TEST(Confusion, TheSurestChoosesAndTheNextTakesWhatIsFree) {
@@ -168,7 +168,7 @@ TEST(Confusion, TheSurestChoosesAndTheNextTakesWhatIsFree) {
       match({object({0, 0, 10, 10}, 0), object({1, 0, 11, 10}, 1)},
             {{{0, 0, 10, 10}, 0.8F, 2}, {{0, 0, 10, 9}, 0.9F, 0}, {{0, 0, 10, 10}, 0.7F, 0}});
   EXPECT_THAT(confused(matches),
-              ElementsAre(std::tuple(0, 0), std::tuple(2, 1), std::tuple(0, kClasses)));
+              ElementsAre(std::tuple(0, 0), std::tuple(2, 1), std::tuple(0, kMatchedClasses)));
 }
 
 }  // namespace

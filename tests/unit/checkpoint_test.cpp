@@ -23,8 +23,8 @@ using testing::IsEmpty;
 using testing::UnorderedElementsAre;
 
 /// A checkpoint's worth of numbers that depend on the step.
-struct Sample {
-  explicit Sample(std::int64_t at_step, std::size_t size = 1000)
+struct SavedSample {
+  explicit SavedSample(std::int64_t at_step, std::size_t size = 1000)
       : weights(size), momentum(size), step(at_step) {
     std::iota(weights.begin(), weights.end(), static_cast<float>(step));
     std::iota(momentum.begin(), momentum.end(), static_cast<float>(-step));
@@ -51,7 +51,7 @@ struct Sample {
 };
 
 void save(Checkpoints& checkpoints, std::int64_t step) {
-  checkpoints.save(Sample(step).content());
+  checkpoints.save(SavedSample(step).content());
 }
 
 std::vector<std::string> names_in(const fs::path& directory) {
@@ -81,7 +81,7 @@ class CheckpointTest : public testing::Test {
 };
 
 TEST_F(CheckpointTest, WhatIsSavedIsLoaded) {
-  const Sample sample(600);
+  const SavedSample sample(600);
   EXPECT_EQ(checkpoints.save(sample.content()), directory / "step-000600");
   const std::optional<LoadedCheckpoint> loaded = checkpoints.load_newest(warnings);
   ASSERT_TRUE(loaded);
@@ -102,7 +102,7 @@ TEST_F(CheckpointTest, WhatIsSavedIsLoaded) {
 
 // The file itself has wide elements first.
 TEST_F(CheckpointTest, TheOrderOfItsTensorsIsKept) {
-  const Sample sample(600);
+  const SavedSample sample(600);
   CheckpointContent content = sample.content();
   content.model.push_back({"bn.count", "I64", {1}, std::as_bytes(std::span(&sample.step, 1))});
   checkpoints.save(content);
@@ -113,7 +113,7 @@ TEST_F(CheckpointTest, TheOrderOfItsTensorsIsKept) {
 }
 
 TEST_F(CheckpointTest, ItsHeadMayChangeAndItsFilesStay) {
-  const Sample sample(600);
+  const SavedSample sample(600);
   checkpoints.save(sample.content());
   CheckpointHead head = sample.content().head;
   head.result = 0.5;
@@ -242,7 +242,7 @@ TEST(FindBest, TheManifestsTellWhichIsTheBest) {
 
 TEST_F(CheckpointTest, TheBestIsKeptAndNamedAsTheManifestsTell) {
   const auto save_result = [&](std::int64_t step, double result, double best) {
-    const Sample sample(step);
+    const SavedSample sample(step);
     CheckpointContent content = sample.content();
     content.head.result = result;
     content.head.best = best;
@@ -290,7 +290,7 @@ TEST_F(CheckpointTest, NeverKeepsFewerThanTwo) {
 
 TEST_F(CheckpointTest, TheSameStepIsReplaced) {
   save(checkpoints, 5);
-  const Sample sample(5);  // owns the bytes
+  const SavedSample sample(5);  // owns the bytes
   CheckpointContent other = sample.content();
   other.head.epoch = 77;
   checkpoints.save(other);
@@ -319,7 +319,7 @@ TEST_F(CheckpointTest, K4FullDiskLeavesTheOldOneAndNothingHalfWritten) {
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
   const rlimit tight{.rlim_cur = 10'000, .rlim_max = before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &tight), 0);
-  const Sample large(6, 100'000);
+  const SavedSample large(6, 100'000);
   std::string message = "saved";
   try {
     checkpoints.save(large.content());
@@ -378,7 +378,7 @@ TEST_F(CheckpointTest, A1_LinksAreNotWrittenThrough) {
     fs::remove(directory / name);
     fs::create_symlink(scratch.path() / "private", directory / name);
   }
-  const Sample sample(5);
+  const SavedSample sample(5);
   CheckpointContent evaluated = sample.content();
   evaluated.head.result = evaluated.head.best;
   checkpoints.save(evaluated);

@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 using Queues = ConsoleGate::Queues;
 using Time = ConsoleGate::Time;
 
-constexpr Time kBegin{1h};
+constexpr Time kGateBegin{1h};
 constexpr std::size_t kFull = ConsoleGate::kConsoleBytes + 1;
 constexpr std::size_t kFullFile = ConsoleGate::kFileBytes + 1;
 constexpr auto kNone = std::nullopt;
@@ -53,7 +53,7 @@ TEST(ConsoleGate, WhoWaitsAndWhatIsHidden) {
   for (const Row& row : rows) {
     ConsoleGate gate(row.is_shown, kNone);
     EXPECT_EQ(gate.must_wait(row.queues), row.waits) << row.what;
-    gate.begin(row.queues, kBegin);
+    gate.begin(row.queues, kGateBegin);
     EXPECT_EQ(gate.take_line(), row.shows) << row.what;
     EXPECT_EQ(gate.take_hidden().empty(), row.shows) << row.what;
   }
@@ -68,30 +68,30 @@ TEST(ConsoleGate, TheLimitIsThatOfTheUserOrOfATerminal) {
 
 TEST(ConsoleGate, EachSecondHasItsOwnLines) {
   ConsoleGate gate(true, 3);
-  gate.begin(kLogged, kBegin);
+  gate.begin(kLogged, kGateBegin);
   EXPECT_EQ(shown(gate, 2), 2);
-  gate.begin(kLogged, kBegin + 999ms);
+  gate.begin(kLogged, kGateBegin + 999ms);
   EXPECT_EQ(shown(gate, 4), 1);
-  gate.begin(kLogged, kBegin + 1s);
+  gate.begin(kLogged, kGateBegin + 1s);
   EXPECT_EQ(shown(gate, 4), 3);
 }
 
 TEST(ConsoleGate, WhatIsInNoFileHasNoLimit) {
   ConsoleGate gate(true, 3);
-  gate.begin({0, 0ns, kNone}, kBegin);
+  gate.begin({0, 0ns, kNone}, kGateBegin);
   EXPECT_EQ(shown(gate, 100), 100);
 }
 
 TEST(ConsoleGate, WhatWasHiddenIsSaidOnce) {
   ConsoleGate gate(true, kNone);
-  gate.begin(kBehind, kBegin);
+  gate.begin(kBehind, kGateBegin);
   EXPECT_EQ(shown(gate, 1), 0);
   EXPECT_EQ(gate.take_hidden(), "... 1 line is in the log file only");
   EXPECT_EQ(gate.take_hidden(), "");
   EXPECT_EQ(shown(gate, 3), 0);
   EXPECT_EQ(gate.take_hidden(), "... 3 lines are in the log file only");
   const Queues stuck{kFull, 1s, kNone};
-  gate.begin(stuck, kBegin);
+  gate.begin(stuck, kGateBegin);
   EXPECT_EQ(shown(gate, 1), 0);
   EXPECT_EQ(gate.take_hidden(), "... 1 line was dropped: the console takes nothing");
   EXPECT_EQ(shown(gate, 2), 0);
@@ -100,14 +100,14 @@ TEST(ConsoleGate, WhatWasHiddenIsSaidOnce) {
 
 TEST(ConsoleGate, HiddenLinesAreSaidWhenTheConsoleHasCaughtUpAndTheSecondIsOver) {
   ConsoleGate gate(true, 1);
-  gate.begin(kLogged, kBegin);
+  gate.begin(kLogged, kGateBegin);
   EXPECT_EQ(gate.next_look(), kNone);
   EXPECT_EQ(shown(gate, 2), 1);
-  EXPECT_EQ(gate.next_look(), kBegin + ConsoleGate::kLook);
-  EXPECT_FALSE(gate.take_due(kLogged, 0, kBegin + 999ms).hidden);
-  EXPECT_FALSE(gate.take_due(kBehind, 0, kBegin + 1s).hidden);
-  EXPECT_EQ(gate.next_look(), kBegin + 1s + ConsoleGate::kLook);
-  EXPECT_TRUE(gate.take_due(kLogged, 0, kBegin + 1s).hidden);
+  EXPECT_EQ(gate.next_look(), kGateBegin + ConsoleGate::kLook);
+  EXPECT_FALSE(gate.take_due(kLogged, 0, kGateBegin + 999ms).hidden);
+  EXPECT_FALSE(gate.take_due(kBehind, 0, kGateBegin + 1s).hidden);
+  EXPECT_EQ(gate.next_look(), kGateBegin + 1s + ConsoleGate::kLook);
+  EXPECT_TRUE(gate.take_due(kLogged, 0, kGateBegin + 1s).hidden);
   EXPECT_NE(gate.take_hidden(), "");
   EXPECT_EQ(gate.next_look(), kNone);
 }
@@ -130,12 +130,12 @@ TEST(ConsoleGate, ABarIsShownEveryFiveSecondsWhenItHasMoved) {
       {25s, 31, kLogged, true, 30s},
   };
   ConsoleGate gate(true, kNone);
-  gate.begin(kLogged, kBegin);
+  gate.begin(kLogged, kGateBegin);
   gate.note_bar(true);
   for (const Row& row : rows) {
-    EXPECT_EQ(gate.take_due(row.queues, row.bytes, kBegin + row.at).bar, row.shows)
+    EXPECT_EQ(gate.take_due(row.queues, row.bytes, kGateBegin + row.at).bar, row.shows)
         << row.at.count();
-    EXPECT_EQ(gate.next_look(), kBegin + row.next) << row.at.count();
+    EXPECT_EQ(gate.next_look(), kGateBegin + row.next) << row.at.count();
     gate.note_bar(true);  // the same one: its time goes on
   }
   gate.note_bar(false);
@@ -144,16 +144,16 @@ TEST(ConsoleGate, ABarIsShownEveryFiveSecondsWhenItHasMoved) {
 
 TEST(ConsoleGate, TheNextLookIsForWhateverComesFirst) {
   ConsoleGate gate(true, kNone);
-  gate.begin(kBehind, kBegin);
+  gate.begin(kBehind, kGateBegin);
   gate.note_bar(true);
   EXPECT_EQ(shown(gate, 1), 0);
-  EXPECT_EQ(gate.next_look(), kBegin + ConsoleGate::kLook);
-  (void)gate.take_due(kBehind, 0, kBegin + 4990ms);
-  EXPECT_EQ(gate.next_look(), kBegin + ConsoleGate::kBarPause);
+  EXPECT_EQ(gate.next_look(), kGateBegin + ConsoleGate::kLook);
+  (void)gate.take_due(kBehind, 0, kGateBegin + 4990ms);
+  EXPECT_EQ(gate.next_look(), kGateBegin + ConsoleGate::kBarPause);
   ConsoleGate in_place(true, kNone, ConsoleGate::kBarPauseInPlace);
-  in_place.begin(kLogged, kBegin);
+  in_place.begin(kLogged, kGateBegin);
   in_place.note_bar(true);
-  EXPECT_EQ(in_place.next_look(), kBegin + 100ms);
+  EXPECT_EQ(in_place.next_look(), kGateBegin + 100ms);
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ constexpr double kBound = 1e-12;
 
 using Windows = std::vector<std::vector<std::int64_t>>;  // sizes of a step's micro-steps, by rank
 
-struct Case {
+struct ParityCase {
   Windows windows;
   DdpRequest request;
   // A layer beside the path: part of the loss of all samples, of none, or of rank 0's.
@@ -84,11 +84,11 @@ std::int64_t whole_step(const Windows& windows) {
 }
 
 // The samples of a step, and where those of `rank` begin.
-at::Tensor samples_of(int step, const Case& one) {
+at::Tensor samples_of(int step, const ParityCase& one) {
   return draw(1000 + static_cast<std::uint64_t>(step), {whole_step(one.windows), kInputs});
 }
 
-std::int64_t begin_of(int rank, const Case& one) {
+std::int64_t begin_of(int rank, const ParityCase& one) {
   std::int64_t begin = 0;
   for (int before = 0; before < rank; ++before)
     begin += sum(one.windows[static_cast<std::size_t>(before)]);
@@ -103,13 +103,13 @@ void update(const std::vector<NamedTensor>& parameters, const std::vector<at::Te
 
 using Gradients = std::vector<at::Tensor>;  // of all steps, one after the other
 
-Gradients train_joined(const Case& one) {
+Gradients train_joined(const ParityCase& one) {
   const Net net(/*seed=*/0);
   Gradients all;
   for (int step = 0; step < kSteps; ++step) {
     const at::Tensor x = samples_of(step, one);
-    at::Tensor loss = mean_loss(net.forward(x, one.side == Case::Side::used));
-    if (one.side == Case::Side::rank_0) {
+    at::Tensor loss = mean_loss(net.forward(x, one.side == ParityCase::Side::used));
+    if (one.side == ParityCase::Side::rank_0) {
       const std::int64_t first = sum(one.windows[0]);
       const at::Tensor y = at::cat({net.forward(x.narrow(0, 0, first), true),
                                     net.forward(x.narrow(0, first, x.size(0) - first), false)});
@@ -128,15 +128,15 @@ Gradients train_joined(const Case& one) {
   return all;
 }
 
-Gradients train_rank(const Case& one, Group& group) {
+Gradients train_rank(const ParityCase& one, Group& group) {
   // Every rank draws other weights: the broadcast gives it those of rank 0.
   const Net net(/*seed=*/static_cast<std::uint64_t>(100 * group.rank()));
   DdpRequest request = one.request;
   request.parameters = net.parameters;
   Ddp replica(request, group);
   const std::vector<std::int64_t>& window = one.windows[static_cast<std::size_t>(group.rank())];
-  const bool with_side =
-      one.side == Case::Side::used || (one.side == Case::Side::rank_0 && group.is_root());
+  const bool with_side = one.side == ParityCase::Side::used ||
+                         (one.side == ParityCase::Side::rank_0 && group.is_root());
   Gradients all;
   for (int step = 0; step < kSteps; ++step) {
     at::Tensor x = samples_of(step, one);
@@ -152,7 +152,7 @@ Gradients train_rank(const Case& one, Group& group) {
     }
     const Gradients gradients = replica.gradients();
     for (std::size_t i = 0; i < gradients.size(); ++i) {
-      const bool is_unused = one.side == Case::Side::unused && (i == 2 || i == 3);
+      const bool is_unused = one.side == ParityCase::Side::unused && (i == 2 || i == 3);
       EXPECT_EQ(gradients[i].defined(), !is_unused) << net.parameters[i].name;
       all.push_back(is_unused ? at::zeros_like(net.parameters[i].tensor) : gradients[i].clone());
     }
@@ -174,7 +174,7 @@ double worst_difference(const Gradients& actual, const Gradients& expected) {
   return worst;
 }
 
-void expect_equal_to_joined(Case one, double bound = kBound) {
+void expect_equal_to_joined(ParityCase one, double bound = kBound) {
   one.request.bucket_bytes = 100;  // several buckets
   const Gradients expected = train_joined(one);
   const std::vector<Gradients> ranks = on_ranks(
@@ -235,8 +235,8 @@ TEST(DdpParity, AnUnusedLayerIsFoundAndHasNoGradient) {
   DdpRequest request;
   request.find_unused = true;
   for (const int world_size : {2, 3, 4}) {
-    expect_equal_to_joined({windows(world_size, {4}), request, Case::Side::unused});
-    expect_equal_to_joined({windows(world_size, {4, 1}), request, Case::Side::unused});
+    expect_equal_to_joined({windows(world_size, {4}), request, ParityCase::Side::unused});
+    expect_equal_to_joined({windows(world_size, {4, 1}), request, ParityCase::Side::unused});
   }
 }
 
@@ -244,8 +244,8 @@ TEST(DdpParity, ALayerThatOneRankUsesIsReduced) {
   DdpRequest request;
   request.find_unused = true;
   for (const int world_size : {2, 3, 4}) {
-    expect_equal_to_joined({windows(world_size, {4}), request, Case::Side::rank_0});
-    expect_equal_to_joined({windows(world_size, {4, 1}), request, Case::Side::rank_0});
+    expect_equal_to_joined({windows(world_size, {4}), request, ParityCase::Side::rank_0});
+    expect_equal_to_joined({windows(world_size, {4, 1}), request, ParityCase::Side::rank_0});
   }
 }
 
@@ -254,9 +254,9 @@ TEST(DdpParity, AStaticGraphEqualsOneOnTheJoinedBatch) {
   DdpRequest request;
   request.static_graph = true;
   for (const int world_size : {2, 3, 4})
-    expect_equal_to_joined({windows(world_size, {4}), request, Case::Side::unused});
+    expect_equal_to_joined({windows(world_size, {4}), request, ParityCase::Side::unused});
   request.find_unused = true;  // means nothing more
-  expect_equal_to_joined({windows(2, {4}), request, Case::Side::unused});
+  expect_equal_to_joined({windows(2, {4}), request, ParityCase::Side::unused});
 }
 
 // Each value is rounded once on its way out and once per addition, to 11 bits (a unit is 2^-11 =
@@ -277,13 +277,13 @@ TEST(DdpParity, AHookWorksWithAnUnusedLayer) {
   DdpRequest request;
   request.hook = CommHook::bf16;
   request.find_unused = true;
-  expect_equal_to_joined({windows(2, {4}), request, Case::Side::unused}, 2.5e-2);
-  expect_equal_to_joined({windows(2, {4}), request, Case::Side::rank_0}, 2.5e-2);
+  expect_equal_to_joined({windows(2, {4}), request, ParityCase::Side::unused}, 2.5e-2);
+  expect_equal_to_joined({windows(2, {4}), request, ParityCase::Side::rank_0}, 2.5e-2);
 }
 
 // What c10d prints of it names indices, and comes one step too late.
 TEST(Ddp, AParameterWithoutGradientIsNamedInTheSameStep) {
-  Case one{windows(2, {4}), {}, Case::Side::unused};
+  ParityCase one{windows(2, {4}), {}, ParityCase::Side::unused};
   const std::vector<std::string> messages = on_ranks(2, [&](Group& group) {
     const Net net(0);
     DdpRequest request;
@@ -344,7 +344,7 @@ TEST(Ddp, DebuggingOfC10dFindsNothingWrong) {
   request.find_unused = true;
   const c10d::DebugLevel before = c10d::debug_level();
   c10d::setDebugLevel(c10d::DebugLevel::Detail);
-  expect_equal_to_joined({windows(2, {2}), request, Case::Side::unused});
+  expect_equal_to_joined({windows(2, {2}), request, ParityCase::Side::unused});
   expect_equal_to_joined({windows(2, {2, 1}), {}});
   c10d::setDebugLevel(before);
 }
@@ -374,7 +374,7 @@ TEST(Ddp, UnusedParametersAreNamedOnce) {
   DdpRequest request;
   request.find_unused = true;
   testing::internal::CaptureStdout();  // where an unopened log writes
-  expect_equal_to_joined({windows(2, {2}), request, Case::Side::unused});
+  expect_equal_to_joined({windows(2, {2}), request, ParityCase::Side::unused});
   const std::string log = testing::internal::GetCapturedStdout();
   const std::string names = "unused in the first step, by every rank: side.weight, side.bias.";
   EXPECT_THAT(log, HasSubstr(names));

@@ -8,55 +8,56 @@ namespace ddp::launcher {
 namespace {
 
 using namespace std::chrono_literals;
-using Step = Escalation::Step;
+using EscalationStep = Escalation::Step;
 
-const Escalation::Time kBegin{1000s};
+const Escalation::Time kEscalationBegin{1000s};
 
 TEST(Escalation, TheGraceEndsBySigkillAndThatByGivingUp) {
   Escalation escalation(SIGTERM, 30s);
-  EXPECT_EQ(escalation.begin(kBegin), SIGTERM);
-  EXPECT_EQ(escalation.deadline(), kBegin + 30s);
-  EXPECT_EQ(escalation.note_deadline(kBegin + 31s), Step::kill);
-  EXPECT_EQ(escalation.deadline(), kBegin + 38s);
-  EXPECT_EQ(escalation.note_deadline(kBegin + 38s), Step::leave);
+  EXPECT_EQ(escalation.begin(kEscalationBegin), SIGTERM);
+  EXPECT_EQ(escalation.deadline(), kEscalationBegin + 30s);
+  EXPECT_EQ(escalation.note_deadline(kEscalationBegin + 31s), EscalationStep::kill);
+  EXPECT_EQ(escalation.deadline(), kEscalationBegin + 38s);
+  EXPECT_EQ(escalation.note_deadline(kEscalationBegin + 38s), EscalationStep::leave);
 }
 
 TEST(Escalation, AFirstSigkillHasNoGrace) {
   Escalation escalation(SIGKILL, 30s);
-  EXPECT_EQ(escalation.begin(kBegin), SIGKILL);
-  EXPECT_EQ(escalation.deadline(), kBegin + 7s);
-  EXPECT_EQ(escalation.note_kill_command(kBegin + 1s), Step::wait);
-  EXPECT_EQ(escalation.deadline(), kBegin + 7s) << "it does not begin again";
-  EXPECT_EQ(escalation.note_deadline(kBegin + 7s), Step::leave);
+  EXPECT_EQ(escalation.begin(kEscalationBegin), SIGKILL);
+  EXPECT_EQ(escalation.deadline(), kEscalationBegin + 7s);
+  EXPECT_EQ(escalation.note_kill_command(kEscalationBegin + 1s), EscalationStep::wait);
+  EXPECT_EQ(escalation.deadline(), kEscalationBegin + 7s) << "it does not begin again";
+  EXPECT_EQ(escalation.note_deadline(kEscalationBegin + 7s), EscalationStep::leave);
 }
 
 TEST(Escalation, NodeZeroMayCommandSigkillBeforeTheGraceIsOver) {
   Escalation escalation(SIGTERM, 30s);
-  escalation.begin(kBegin);
-  EXPECT_EQ(escalation.note_kill_command(kBegin + 2s), Step::kill);
-  EXPECT_EQ(escalation.deadline(), kBegin + 9s);
+  escalation.begin(kEscalationBegin);
+  EXPECT_EQ(escalation.note_kill_command(kEscalationBegin + 2s), EscalationStep::kill);
+  EXPECT_EQ(escalation.deadline(), kEscalationBegin + 9s);
 }
 
 TEST(Escalation, TheSecondRequestKillsAndAThirdChangesNothing) {
   Escalation escalation(SIGTERM, 30s);
-  escalation.begin(kBegin);
+  escalation.begin(kEscalationBegin);
   const auto note = [&](int signal, std::chrono::milliseconds at) {
-    return escalation.note_signal(signal, kBegin + at, kBegin + at);
+    return escalation.note_signal(signal, kEscalationBegin + at, kEscalationBegin + at);
   };
-  EXPECT_EQ(note(SIGINT, 1s), Step::wait);
-  EXPECT_EQ(note(SIGINT, 1050ms), Step::wait) << "the same one, delivered twice";
-  EXPECT_EQ(note(SIGUSR1, 2s), Step::wait) << "no request by its repetition";
-  EXPECT_EQ(note(SIGTERM, 3s), Step::kill);
-  EXPECT_EQ(note(SIGTERM, 4s), Step::wait);
-  EXPECT_EQ(escalation.deadline(), kBegin + 10s);
+  EXPECT_EQ(note(SIGINT, 1s), EscalationStep::wait);
+  EXPECT_EQ(note(SIGINT, 1050ms), EscalationStep::wait) << "the same one, delivered twice";
+  EXPECT_EQ(note(SIGUSR1, 2s), EscalationStep::wait) << "no request by its repetition";
+  EXPECT_EQ(note(SIGTERM, 3s), EscalationStep::kill);
+  EXPECT_EQ(note(SIGTERM, 4s), EscalationStep::wait);
+  EXPECT_EQ(escalation.deadline(), kEscalationBegin + 10s);
 }
 
 TEST(Escalation, ARequestFromBeforeTheStopCounts) {
   StopRequests earlier;
-  earlier.note(kBegin - 1s);
+  earlier.note(kEscalationBegin - 1s);
   Escalation escalation(SIGINT, 30s, earlier);
-  escalation.begin(kBegin);
-  EXPECT_EQ(escalation.note_signal(SIGINT, kBegin + 1s, kBegin + 1s), Step::kill);
+  escalation.begin(kEscalationBegin);
+  EXPECT_EQ(escalation.note_signal(SIGINT, kEscalationBegin + 1s, kEscalationBegin + 1s),
+            EscalationStep::kill);
 }
 
 }  // namespace

@@ -51,13 +51,13 @@ TEST(FiniteCheck, CountsAllAndThoseInARow) {
     EXPECT_TRUE(FiniteCheck::names().contains(name)) << name;
 }
 
-struct Kind {
+struct SkipKind {
   OptimizerJob::Name name;
   AmpJob amp;
   at::ScalarType type;
 };
 
-class SkippedStep : public testing::TestWithParam<Kind> {};
+class SkippedStep : public testing::TestWithParam<SkipKind> {};
 
 bool is_count(const std::string& name) {
   return FiniteCheck::names().contains(name) || name.starts_with("loss_scale");
@@ -78,18 +78,18 @@ TEST_P(SkippedStep, IsAsIfItHadNeverBeen) {
     for (const std::uint64_t seed : {1, 2, 3}) {
       bench.draw_gradients(10 + seed);
       bench.parameters()[2].tensor.grad()[1] = bad;
-      const auto weights = copies(bench.parameters());
+      const auto weights = by_name(bench.parameters());
       optimizer.step(0.1);
-      expect_equal(copies(bench.parameters()), weights);
+      expect_equal(by_name(bench.parameters()), weights);
       bench.draw_gradients(seed);
       other.draw_gradients(seed);
       optimizer.step(0.1);
       unharmed.step(0.1);
-      expect_equal(copies(bench.parameters()), copies(other.parameters()));
-      const auto state = copies(optimizer.state());
-      for (const auto& [name, tensor] : copies(unharmed.state()))
+      expect_equal(by_name(bench.parameters()), by_name(other.parameters()));
+      const auto state = by_name(optimizer.state());
+      for (const auto& [name, tensor] : by_name(unharmed.state()))
         EXPECT_TRUE(is_count(name) || tensor.equal(state.at(name))) << name << tensor;
-      EXPECT_FALSE(copies(bench.parameters()).at("head.weight").equal(weights.at("head.weight")));
+      EXPECT_FALSE(by_name(bench.parameters()).at("head.weight").equal(weights.at("head.weight")));
     }
     EXPECT_EQ(optimizer.finite_check()->skipped_steps(), 3);
     EXPECT_EQ(optimizer.finite_check()->skips_in_a_row(), 0);
@@ -97,7 +97,7 @@ TEST_P(SkippedStep, IsAsIfItHadNeverBeen) {
   }
 }
 
-std::vector<Kind> every_kind() {
+std::vector<SkipKind> every_kind() {
   const std::vector<std::pair<AmpJob, at::ScalarType>> precisions{
       {kExact, at::kFloat},
       {kExact, at::kDouble},
@@ -106,7 +106,7 @@ std::vector<Kind> every_kind() {
       {AmpJob{3, AmpJob::Type::bf16, {}, {}}, at::kBFloat16},
       {kScaled, at::kFloat},
       {kMasters, at::kHalf}};
-  std::vector<Kind> kinds;
+  std::vector<SkipKind> kinds;
   for (const auto name :
        {OptimizerJob::Name::sgd, OptimizerJob::Name::adam, OptimizerJob::Name::adamw})
     for (const auto& [amp, type] : precisions)

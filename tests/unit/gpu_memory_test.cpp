@@ -11,43 +11,43 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-const GpuMemoryWait::Time kBegin{};
+const GpuMemoryWait::Time kMemoryBegin{};
 const std::vector<FormerWorker> kEnded{{4, 801}, {5, 802}};
 
 TEST(GpuMemoryWait, FreeMemoryIsNotWaitedForNorSaid) {
-  GpuMemoryWait wait(kEnded, kBegin);
-  const auto step = wait.take({}, kBegin);
+  GpuMemoryWait wait(kEnded, kMemoryBegin);
+  const auto step = wait.take({}, kMemoryBegin);
   EXPECT_FALSE(step.waits);
   EXPECT_EQ(step.line, "");
 }
 
 TEST(GpuMemoryWait, OtherJobsAreNotWaitedFor) {
-  GpuMemoryWait wait(kEnded, kBegin);
-  EXPECT_FALSE(wait.take({{0, 80}, {1, 8010}}, kBegin).waits);
+  GpuMemoryWait wait(kEnded, kMemoryBegin);
+  EXPECT_FALSE(wait.take({{0, 80}, {1, 8010}}, kMemoryBegin).waits);
 }
 
 TEST(GpuMemoryWait, WorkersOfTheLastRoundAreNamedOnceAndWaitedFor) {
-  GpuMemoryWait wait(kEnded, kBegin);
+  GpuMemoryWait wait(kEnded, kMemoryBegin);
   const std::vector<GpuHolder> holders{{0, 801}, {0, 17}, {1, 802}};
-  const auto first = wait.take(holders, kBegin);
+  const auto first = wait.take(holders, kMemoryBegin);
   EXPECT_TRUE(first.waits);
   EXPECT_THAT(first.line,
               AllOf(HasSubstr("at most 50 s: rank 4 (pid 801) on GPU 0, rank 5 (pid 802) on GPU 1"),
                     Not(HasSubstr("17"))));
-  const auto second = wait.take(holders, kBegin + 2s);
+  const auto second = wait.take(holders, kMemoryBegin + 2s);
   EXPECT_TRUE(second.waits);
   EXPECT_EQ(second.line, "");
-  const auto last = wait.take({{0, 17}}, kBegin + 4s);
+  const auto last = wait.take({{0, 17}}, kMemoryBegin + 4s);
   EXPECT_FALSE(last.waits);
   EXPECT_FALSE(last.is_warning);
   EXPECT_THAT(last.line, HasSubstr("free after 4 s"));
 }
 
 TEST(GpuMemoryWait, S5_AtTheLimitTheHolderIsNamedAndTheRoundBegins) {
-  GpuMemoryWait wait(kEnded, kBegin);
-  EXPECT_TRUE(wait.take({{2, 802}}, kBegin).waits);
-  EXPECT_TRUE(wait.take({{2, 802}}, kBegin + 49s).waits);
-  const auto step = wait.take({{2, 802}}, kBegin + 50s);
+  GpuMemoryWait wait(kEnded, kMemoryBegin);
+  EXPECT_TRUE(wait.take({{2, 802}}, kMemoryBegin).waits);
+  EXPECT_TRUE(wait.take({{2, 802}}, kMemoryBegin + 49s).waits);
+  const auto step = wait.take({{2, 802}}, kMemoryBegin + 50s);
   EXPECT_FALSE(step.waits);
   EXPECT_TRUE(step.is_warning);
   EXPECT_THAT(step.line,

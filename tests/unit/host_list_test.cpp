@@ -13,7 +13,7 @@ using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 
-std::string problems_of(const std::string& list) {
+std::string host_problems(const std::string& list) {
   try {
     (void)parse_hosts(list);
   } catch (const UsageError& error) {
@@ -43,7 +43,7 @@ TEST(HostList, AnIpv6AddressStandsInBrackets) {
   EXPECT_THAT(parse_hosts("[::1],me@[fe80::1%eth0]:8"),
               ElementsAre(Host{"::1", "::1", {}}, Host{"me@fe80::1%eth0", "fe80::1%eth0", 8}));
   for (const char* const text : {"::1", "fe80::1:4", "[::1", "[a]", "[::1]4", "[::1]:", "[::1%]"})
-    EXPECT_NE(problems_of(text), "") << text;
+    EXPECT_NE(host_problems(text), "") << text;
 }
 
 TEST(HostList, NothingReadsAsAnOptionOrAsAWordOfAShell) {
@@ -59,28 +59,28 @@ TEST(HostList, NothingReadsAsAnOptionOrAsAWordOfAShell) {
                                  "a/b",
                                  "[fe80::1%-x]",
                                  "a\nb"})
-    EXPECT_NE(problems_of(text), "") << text;
-  EXPECT_NE(problems_of(std::string("a\0b", 3)), "");
-  EXPECT_NE(problems_of(std::string("[::1\0]", 6)), "");
-  EXPECT_NE(problems_of(std::string(254, 'a')), "");
+    EXPECT_NE(host_problems(text), "") << text;
+  EXPECT_NE(host_problems(std::string("a\0b", 3)), "");
+  EXPECT_NE(host_problems(std::string("[::1\0]", 6)), "");
+  EXPECT_NE(host_problems(std::string(254, 'a')), "");
 }
 
 TEST(HostList, ANumberOfWorkersIsOneOrMore) {
   for (const char* const text :
        {"a:", "a:0", "a:-1", "a:+1", "a:x", "a:1x", "a:100001", "a:99999999999"})
-    EXPECT_THAT(problems_of(text), HasSubstr("number of workers is 1 to 100000")) << text;
+    EXPECT_THAT(host_problems(text), HasSubstr("number of workers is 1 to 100000")) << text;
 }
 
 TEST(HostList, AHostIsNamedOnce) {
-  EXPECT_THAT(problems_of("a,b,A:2"), HasSubstr("--hosts A:2: named twice"));
-  EXPECT_NE(problems_of("a,user@a"), "");
+  EXPECT_THAT(host_problems("a,b,A:2"), HasSubstr("--hosts A:2: named twice"));
+  EXPECT_NE(host_problems("a,user@a"), "");
   EXPECT_THAT(problems_of_file("a\nb\na\n"),
               HasSubstr("nodes.txt:3: a: named twice (first in nodes.txt:1)"));
 }
 
 TEST(HostList, NothingIsNoList) {
-  EXPECT_THAT(problems_of(""), HasSubstr("names no host"));
-  EXPECT_THAT(problems_of("a,,b"), HasSubstr("nothing between two commas"));
+  EXPECT_THAT(host_problems(""), HasSubstr("names no host"));
+  EXPECT_THAT(host_problems("a,,b"), HasSubstr("nothing between two commas"));
   EXPECT_THAT(problems_of_file("# all gone\n\n"), HasSubstr("nodes.txt: names no host"));
 }
 

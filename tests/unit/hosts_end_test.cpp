@@ -10,12 +10,12 @@ namespace {
 using namespace std::chrono_literals;
 using testing::ElementsAre;
 using testing::IsEmpty;
-using Step = HostsEnd::Step;
+using HostsStep = HostsEnd::Step;
 
-const HostsEnd::Time kBegin{1000s};
+const HostsEnd::Time kHostsBegin{1000s};
 constexpr ExitStatus kKilled{0, SIGKILL, false};
 
-constexpr ExitStatus code(int code) {
+constexpr ExitStatus left_with(int code) {
   return ExitStatus{code, 0, false};
 }
 
@@ -29,9 +29,9 @@ HostsEnd with_agents(std::size_t hosts) {
 TEST(HostsEnd, OfAgentsThatEndByThemselvesHasTheirCode) {
   HostsEnd end = with_agents(2);
   EXPECT_EQ(end.deadline(), std::nullopt) << "a job takes what it takes";
-  EXPECT_EQ(end.note_connection_ended(1, code(7), kBegin), Step::wait);
+  EXPECT_EQ(end.note_connection_ended(1, left_with(7), kHostsBegin), HostsStep::wait);
   EXPECT_FALSE(end.is_over());
-  EXPECT_EQ(end.note_connection_ended(0, code(7), kBegin), Step::wait);
+  EXPECT_EQ(end.note_connection_ended(0, left_with(7), kHostsBegin), HostsStep::wait);
   EXPECT_TRUE(end.is_over());
   EXPECT_EQ(end.exit_code(), 7);
   EXPECT_THAT(end.cut_off(), IsEmpty());
@@ -39,21 +39,22 @@ TEST(HostsEnd, OfAgentsThatEndByThemselvesHasTheirCode) {
 
 TEST(HostsEnd, AgentsThatDoNotEndWithTheFirstAreStopped) {
   HostsEnd end = with_agents(3);
-  end.note_connection_ended(0, code(0), kBegin);
-  EXPECT_EQ(end.deadline(), kBegin + 40s);
-  end.note_connection_ended(1, code(0), kBegin + 9s);
-  EXPECT_EQ(end.deadline(), kBegin + 40s) << "since the first";
-  EXPECT_EQ(end.note_deadline(), Step::stop_agents);
+  end.note_connection_ended(0, left_with(0), kHostsBegin);
+  EXPECT_EQ(end.deadline(), kHostsBegin + 40s);
+  end.note_connection_ended(1, left_with(0), kHostsBegin + 9s);
+  EXPECT_EQ(end.deadline(), kHostsBegin + 40s) << "since the first";
+  EXPECT_EQ(end.note_deadline(), HostsStep::stop_agents);
   EXPECT_EQ(end.deadline(), std::nullopt);
 }
 
 TEST(HostsEnd, AStopRequestStopsASecondKillsAThirdCuts) {
   HostsEnd end = with_agents(1);
-  EXPECT_EQ(end.note_stop_request(kBegin), Step::stop_agents);
-  EXPECT_EQ(end.note_stop_request(kBegin + 50ms), Step::wait) << "the same one, delivered twice";
-  EXPECT_EQ(end.note_stop_request(kBegin + 1s), Step::kill_agents);
-  EXPECT_EQ(end.note_stop_request(kBegin + 2s), Step::cut_connections);
-  EXPECT_EQ(end.note_stop_request(kBegin + 3s), Step::cut_connections);
+  EXPECT_EQ(end.note_stop_request(kHostsBegin), HostsStep::stop_agents);
+  EXPECT_EQ(end.note_stop_request(kHostsBegin + 50ms), HostsStep::wait)
+      << "the same one, delivered twice";
+  EXPECT_EQ(end.note_stop_request(kHostsBegin + 1s), HostsStep::kill_agents);
+  EXPECT_EQ(end.note_stop_request(kHostsBegin + 2s), HostsStep::cut_connections);
+  EXPECT_EQ(end.note_stop_request(kHostsBegin + 3s), HostsStep::cut_connections);
 }
 
 TEST(HostsEnd, AHostWithoutAnAgentEndsTheJob) {
@@ -61,45 +62,48 @@ TEST(HostsEnd, AHostWithoutAnAgentEndsTheJob) {
     ExitStatus status;
     int exit_code;
   };
-  for (const Row& row :
-       {Row{code(127), 127}, {code(2), 2}, {code(0), 202}, {code(255), 202}, {kKilled, 202}}) {
+  for (const Row& row : {Row{left_with(127), 127},
+                         {left_with(2), 2},
+                         {left_with(0), 202},
+                         {left_with(255), 202},
+                         {kKilled, 202}}) {
     HostsEnd end(2, 40s);
     end.note_agent(0);
-    EXPECT_EQ(end.note_connection_ended(1, row.status, kBegin), Step::stop_agents);
-    EXPECT_EQ(end.note_connection_ended(0, code(143), kBegin + 1s), Step::wait);
+    EXPECT_EQ(end.note_connection_ended(1, row.status, kHostsBegin), HostsStep::stop_agents);
+    EXPECT_EQ(end.note_connection_ended(0, left_with(143), kHostsBegin + 1s), HostsStep::wait);
     EXPECT_EQ(end.exit_code(), row.exit_code);
     EXPECT_THAT(end.cut_off(), IsEmpty()) << "that was said";
   }
-  EXPECT_TRUE(HostsEnd::is_reached(code(127)));
-  EXPECT_FALSE(HostsEnd::is_reached(code(255)));
+  EXPECT_TRUE(HostsEnd::is_reached(left_with(127)));
+  EXPECT_FALSE(HostsEnd::is_reached(left_with(255)));
 }
 
 TEST(HostsEnd, TheFirstHostWithoutAnAgentGivesTheCode) {
   HostsEnd end(2, 40s);
-  end.note_connection_ended(1, code(127), kBegin);
-  end.note_connection_ended(0, code(255), kBegin);
+  end.note_connection_ended(1, left_with(127), kHostsBegin);
+  end.note_connection_ended(0, left_with(255), kHostsBegin);
   EXPECT_EQ(end.exit_code(), 127);
 }
 
 TEST(HostsEnd, AHostWithoutAnAgentIsNoFailureAfterAStopRequest) {
   HostsEnd end(1, 40s);
-  end.note_stop_request(kBegin);
-  EXPECT_EQ(end.note_connection_ended(0, code(255), kBegin), Step::wait);
+  end.note_stop_request(kHostsBegin);
+  EXPECT_EQ(end.note_connection_ended(0, left_with(255), kHostsBegin), HostsStep::wait);
   EXPECT_EQ(end.exit_code(), 143);
 }
 
 TEST(HostsEnd, WhoWasCutOffIsNamedWhereAnotherHasToldTheEnd) {
   HostsEnd end = with_agents(3);
-  end.note_connection_ended(0, code(255), kBegin);
-  end.note_connection_ended(1, code(201), kBegin);
-  end.note_connection_ended(2, kKilled, kBegin);
+  end.note_connection_ended(0, left_with(255), kHostsBegin);
+  end.note_connection_ended(1, left_with(201), kHostsBegin);
+  end.note_connection_ended(2, kKilled, kHostsBegin);
   EXPECT_EQ(end.exit_code(), 201);
   EXPECT_THAT(end.cut_off(), ElementsAre(0, 2));
 }
 
 TEST(HostsEnd, OfConnectionsThatWereAllCutOffNothingIsKnown) {
   HostsEnd end = with_agents(1);
-  end.note_connection_ended(0, code(255), kBegin);
+  end.note_connection_ended(0, left_with(255), kHostsBegin);
   EXPECT_EQ(end.exit_code(), 255);
   EXPECT_THAT(end.cut_off(), IsEmpty());
 }

@@ -24,7 +24,7 @@ JobSpec make(const Words& words, const Environment& environment = {}, NodeFacts 
   return make_job_spec(options, resolve_job(nullptr, layer_overrides(options)), facts, environment);
 }
 
-std::string problems_of(const Words& words, const Environment& environment = {}) {
+std::string spec_problems(const Words& words, const Environment& environment = {}) {
   try {
     (void)make(words, environment);
     return "";
@@ -42,7 +42,7 @@ TEST(MakeJobSpec, SurvivorsNeedRoundsAndAStoreThatOutlivesRank0) {
               ElementsAre(HasSubstr("--restart: failed has no effect without rounds")));
   EXPECT_THAT(make({"--restart=failed", "--nnodes=1:2", "--rdzv-endpoint=a", "p"}).warnings,
               IsEmpty());
-  EXPECT_THAT(problems_of({"--restart=failed", "--max-restarts=1", "--store=worker", "p"}),
+  EXPECT_THAT(spec_problems({"--restart=failed", "--max-restarts=1", "--store=worker", "p"}),
               HasSubstr("a store that rank 0 serves"));
 }
 
@@ -64,13 +64,13 @@ TEST(MakeJobSpec, SaysLittleForAProgramAlone) {
 }
 
 TEST(MakeJobSpec, NamesAllProblemsAtOnce) {
-  EXPECT_THAT(problems_of({"--nnodes=2", "--node-rank=2", "--rdzv-conf=a", "p"}),
+  EXPECT_THAT(spec_problems({"--nnodes=2", "--node-rank=2", "--rdzv-conf=a", "p"}),
               AllOf(HasSubstr("--node-rank: 2 is not the rank of a node of this job: it has 2"),
                     HasSubstr("--rdzv-conf: a: not KEY=VALUE")));
-  EXPECT_THAT(problems_of({"-m", "bin/ddp-worker"}), HasSubstr("is not a Python module"));
-  EXPECT_THAT(problems_of({"p"}, {{"PET_NNODES", "3:2"}}), HasSubstr("PET_NNODES: 3:2 is no"));
+  EXPECT_THAT(spec_problems({"-m", "bin/ddp-worker"}), HasSubstr("is not a Python module"));
+  EXPECT_THAT(spec_problems({"p"}, {{"PET_NNODES", "3:2"}}), HasSubstr("PET_NNODES: 3:2 is no"));
   for (const char* const nodes : {"0", "a", "1:", ":2", "2:1", "-1", "1.5", "1000000"})
-    EXPECT_THAT(problems_of({std::string("--nnodes=") + nodes, "p"}),
+    EXPECT_THAT(spec_problems({std::string("--nnodes=") + nodes, "p"}),
                 HasSubstr("is not a number of"));
 }
 
@@ -84,7 +84,7 @@ TEST(MakeJobSpec, FlagsWithoutEffectAreOneWarningEach) {
 }
 
 TEST(MakeJobSpec, APlugInForLogsIsRefusedAndTorchsOwnIsNot) {
-  EXPECT_THAT(problems_of({"--logs-specs=DOES_NOT_EXIST", "p"}),
+  EXPECT_THAT(spec_problems({"--logs-specs=DOES_NOT_EXIST", "p"}),
               HasSubstr("--logs-specs: DOES_NOT_EXIST: Python plug-ins are not loaded here"));
   EXPECT_THAT(make({"--logs-specs=default", "p"}).warnings, IsEmpty());
 }
@@ -104,13 +104,13 @@ TEST(MakeJobSpec, AnyProgramsNameGivesARunAName) {
 }
 
 TEST(MakeJobSpec, AHangIsNotFoundInNoTime) {
-  EXPECT_THAT(problems_of({"--hang-timeout=0s", "p"}),
+  EXPECT_THAT(spec_problems({"--hang-timeout=0s", "p"}),
               HasSubstr("--hang-timeout: a worker cannot"));
-  EXPECT_EQ(problems_of({"--hang-timeout=1s", "p"}), "");
+  EXPECT_EQ(spec_problems({"--hang-timeout=1s", "p"}), "");
 }
 
 TEST(MakeJobSpec, OneNodeMayBeWrittenAsARange) {
-  EXPECT_EQ(problems_of({"--nnodes=1:1", "p"}), "");
+  EXPECT_EQ(spec_problems({"--nnodes=1:1", "p"}), "");
   EXPECT_EQ(make({"--nnodes=1:1", "p"}).master_port, 0);
 }
 
@@ -138,9 +138,9 @@ TEST(MakeJobSpec, SeveralNodesMeetAtAKnownPort) {
   EXPECT_FALSE(fixed.lost_nodes_are_free);
   EXPECT_FALSE(make({"--nnodes=1:3", "--max-restarts=0", "p"}).lost_nodes_are_free);
   EXPECT_TRUE(make({"--nnodes=2", "--replace-timeout=1min", "p"}).lost_nodes_are_free);
-  EXPECT_THAT(problems_of({"--nnodes=2", "--master-port=0", "p"}), HasSubstr("cannot know"));
-  EXPECT_THAT(problems_of({"--nnodes=2", "--standalone", "p"}), HasSubstr("one node, but"));
-  EXPECT_THAT(problems_of({"--nnodes=2", "--rdzv-conf=timeout=soon", "p"}),
+  EXPECT_THAT(spec_problems({"--nnodes=2", "--master-port=0", "p"}), HasSubstr("cannot know"));
+  EXPECT_THAT(spec_problems({"--nnodes=2", "--standalone", "p"}), HasSubstr("one node, but"));
+  EXPECT_THAT(spec_problems({"--nnodes=2", "--rdzv-conf=timeout=soon", "p"}),
               HasSubstr("timeout=soon: not a whole number"));
 }
 
@@ -149,7 +149,7 @@ TEST(MakeJobSpec, AWordForTheNumberOfWorkersIsAnswered) {
   EXPECT_THAT(spec.warnings, ElementsAre("workers: 2, one per GPU (auto)"));
   EXPECT_THAT(make({"--nproc-per-node=cpu", "p"}, {}, NodeFacts{6, 2}).warnings,
               ElementsAre("workers: 6, one per CPU that we may use (cpu)"));
-  EXPECT_THAT(problems_of({"--nproc-per-node=gpu", "p"}), HasSubstr("no GPU device files"));
+  EXPECT_THAT(spec_problems({"--nproc-per-node=gpu", "p"}), HasSubstr("no GPU device files"));
 }
 
 TEST(MakeJobSpec, AnEndpointIsReadWhole) {
@@ -164,9 +164,9 @@ TEST(MakeJobSpec, AnEndpointIsReadWhole) {
   EXPECT_EQ(endpoint(":29400"), "127.0.0.1 29400");
   EXPECT_EQ(make({"--master-addr=[::1]", "p"}).master_addr, "::1");
   for (const char* const bad : {"h:", "h:x", "h:65536", "h:-1", "h:1x", "[::1"})
-    EXPECT_THAT(problems_of({std::string("--rdzv-endpoint=") + bad, "p"}), HasSubstr(bad)) << bad;
+    EXPECT_THAT(spec_problems({std::string("--rdzv-endpoint=") + bad, "p"}), HasSubstr(bad)) << bad;
   EXPECT_EQ(make({"--master-addr=fe80::1", "p"}).master_addr, "fe80::1");
-  EXPECT_THAT(problems_of({"--master-addr=h:29500", "p"}),
+  EXPECT_THAT(spec_problems({"--master-addr=h:29500", "p"}),
               HasSubstr("h:29500: holds a port. Give it as --master-port=PORT."));
 }
 
@@ -215,9 +215,9 @@ TEST(MakeJobSpec, SignalsThatCannotBeHandledAreLeftOut) {
 
 TEST(MakeJobSpec, VirtualLocalRanksNeedADeviceEach) {
   const Words words{"--virtual-local-rank", "--nproc-per-node=3", "p"};
-  EXPECT_EQ(problems_of(words), "");
-  EXPECT_EQ(problems_of(words, {{"CUDA_VISIBLE_DEVICES", "4,5,6"}}), "");
-  EXPECT_THAT(problems_of(words, {{"CUDA_VISIBLE_DEVICES", "4,5"}}),
+  EXPECT_EQ(spec_problems(words), "");
+  EXPECT_EQ(spec_problems(words, {{"CUDA_VISIBLE_DEVICES", "4,5,6"}}), "");
+  EXPECT_THAT(spec_problems(words, {{"CUDA_VISIBLE_DEVICES", "4,5"}}),
               HasSubstr("3 workers, but CUDA_VISIBLE_DEVICES=4,5 names 2"));
 }
 
@@ -289,7 +289,7 @@ TEST(MakeJobSpec, TheWorkerIsToldWhomToTrustAndNoSecrets) {
   EXPECT_THAT(spec.arguments,
               ElementsAre("ddp-worker", "job.yaml", "data.batch=8", "checkpoint.trust=true"));
   EXPECT_EQ(find_variable(spec.environment, "A"), "s3cret");
-  EXPECT_THAT(problems_of({"job.yaml", "data.batch=8", "launch.env.A=***"}),
+  EXPECT_THAT(spec_problems({"job.yaml", "data.batch=8", "launch.env.A=***"}),
               HasSubstr("launch.env.A=***: A: *** stands for a value that was not written down"));
 }
 

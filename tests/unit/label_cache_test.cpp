@@ -28,7 +28,7 @@ CachedFolder folder() {
 }
 
 /// Why it cannot be used.
-std::string problem_of(const std::string& bytes) {
+std::string label_problem(const std::string& bytes) {
   CachedFolder into = folder();
   const std::string problem = decode_label_cache(bytes, into);
   EXPECT_EQ(problem.empty(), !into.empty()) << "what cannot be used leaves nothing";
@@ -37,13 +37,14 @@ std::string problem_of(const std::string& bytes) {
 
 /// With the checksum that belongs to it: what a hostile writer can do.
 std::string problem_behind_checksum(const std::string& numbers) {
-  return problem_of("ddp-labels 1 " + digest(std::as_bytes(std::span(numbers))) + "\n" + numbers);
+  return label_problem("ddp-labels 1 " + digest(std::as_bytes(std::span(numbers))) + "\n" +
+                       numbers);
 }
 
 std::string problem_with(const std::function<void(CachedFolder&)>& change) {
   CachedFolder changed = folder();
   change(changed);
-  return problem_of(encode_label_cache(changed));
+  return label_problem(encode_label_cache(changed));
 }
 
 TEST(LabelCache, WhatWasPutInComesOut) {
@@ -59,15 +60,15 @@ TEST(LabelCache, DamageOfAnyBitIsSeen) {
   for (std::size_t bit = 0; bit < 8 * whole.size(); ++bit) {
     std::string damaged = whole;
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << bit % 8));
-    ASSERT_NE(problem_of(damaged), "") << "bit " << bit;
+    ASSERT_NE(label_problem(damaged), "") << "bit " << bit;
   }
 }
 
 TEST(LabelCache, AnyCutIsSeen) {
   const std::string whole = encode_label_cache(folder());
   for (std::size_t size = 0; size < whole.size(); ++size)
-    ASSERT_NE(problem_of(whole.substr(0, size)), "") << size << " bytes";
-  EXPECT_THAT(problem_of(whole + "x"), HasSubstr("checksum"));
+    ASSERT_NE(label_problem(whole.substr(0, size)), "") << size << " bytes";
+  EXPECT_THAT(label_problem(whole + "x"), HasSubstr("checksum"));
 }
 
 TEST(LabelCache, AnyCutWithARightChecksumIsSeen) {
@@ -79,11 +80,11 @@ TEST(LabelCache, AnyCutWithARightChecksumIsSeen) {
 }
 
 TEST(LabelCache, OtherFilesAndOtherVersionsAreNamed) {
-  EXPECT_EQ(problem_of(""), "it is not a cache of labels");
-  EXPECT_EQ(problem_of("\x80\x04\x95 a pickle"), "it is not a cache of labels");
+  EXPECT_EQ(label_problem(""), "it is not a cache of labels");
+  EXPECT_EQ(label_problem("\x80\x04\x95 a pickle"), "it is not a cache of labels");
   std::string older = encode_label_cache(folder());
   older[11] = '0';
-  EXPECT_EQ(problem_of(older), "it is of another version");
+  EXPECT_EQ(label_problem(older), "it is of another version");
 }
 
 TEST(LabelCache, CountsThatNoFileHoldsTakeNoMemory) {

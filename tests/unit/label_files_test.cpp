@@ -28,7 +28,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr const char* kOne = "1 0.5 0.5 0.5 0.25\n";
-constexpr const char* kOther = "0 0.5 0.5 0.5 0.75\n";  // of the same size
+constexpr const char* kOtherLabels = "0 0.5 0.5 0.5 0.75\n";  // of the same size
 
 class LabelFolder : public ::testing::Test {
  protected:
@@ -128,12 +128,12 @@ TEST_F(LabelFolder, ASmallSetHasNone) {
 
 TEST_F(LabelFolder, EveryEditIsSeen) {
   (void)read(LabelCacheUse::write);
-  label("3.txt", std::string(kOne) + kOther);
+  label("3.txt", std::string(kOne) + kOtherLabels);
   expect_as_the_files_say();
   EXPECT_EQ(read(LabelCacheUse::read).images[3].boxes.size(), 2U);
 
   // The same size.
-  label("4.txt", kOther);
+  label("4.txt", kOtherLabels);
   expect_as_the_files_say();
   EXPECT_EQ(read(LabelCacheUse::read).images[4].boxes[0].label, 0);
 }
@@ -146,7 +146,7 @@ TEST_F(LabelFolder, AnEditThatKeepsSizeAndTimeIsSeen) {
   ASSERT_EQ(::stat(path.c_str(), &before), 0);
   // The clock of the file system moves in ticks.
   for (struct stat now = before; now.st_ctim.tv_nsec == before.st_ctim.tv_nsec;) {
-    scratch_.write("labels/train/5.txt", kOther);
+    scratch_.write("labels/train/5.txt", kOtherLabels);
     fs::last_write_time(path, time);
     ASSERT_EQ(::stat(path.c_str(), &now), 0);
   }
@@ -165,7 +165,7 @@ TEST_F(LabelFolder, AFileThatWasChangedAMomentAgoIsReadAgain) {
 TEST_F(LabelFolder, FilesThatCameOrWentAreSeen) {
   (void)read(LabelCacheUse::write);
   fs::remove(folder() / "8.txt");
-  label("more.txt", kOther);
+  label("more.txt", kOtherLabels);
   images_.insert(images_.begin() + 100, "more.png");
   images_.erase(images_.begin());
   expect_as_the_files_say();
@@ -179,7 +179,7 @@ TEST_F(LabelFolder, AnotherFolderInItsPlaceIsSeen) {
   fs::create_directories(folder());
   for (std::size_t i = 0; i < kLeastCached; ++i) {
     const std::string name = std::to_string(i) + ".txt";
-    label(name, kOther);
+    label(name, kOtherLabels);
     fs::last_write_time(folder() / name,
                         fs::last_write_time(scratch_.path() / "labels" / "first" / name));
   }

@@ -184,6 +184,7 @@ class LintTest(unittest.TestCase):
             "namespace {\nint other;\nclass Place : Other {\n};\n}\n",
         ):
             self.assertEqual(findings(second), ["common/b.cpp:3"], second)
+            self.assertEqual(findings(second, "ddp_unit_test(a\n  SOURCES a.cpp b.cpp\n  LIBRARIES c)\n"), ["common/b.cpp:3"], second)
             self.assertEqual(findings(second, "add_library(a STATIC a.cpp)\nadd_library(b STATIC b.cpp)\n"), [], second)
             self.assertEqual(findings(second, lists + "set_source_files_properties(b.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)\n"), [], second)
         for second in (

@@ -16,15 +16,15 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using Words = std::vector<std::string>;
 
-JobSpec make(Words words) {
+JobSpec make_log_spec(Words words) {
   words.emplace_back("program");
   const Options options = parse_options(words, {});
   return make_job_spec(options, resolve_job(nullptr, layer_overrides(options)), {4, 0}, {});
 }
 
-std::string problems_of(const Words& words) {
+std::string log_problems(const Words& words) {
   try {
-    (void)make(words);
+    (void)make_log_spec(words);
     return "";
   } catch (const UsageError& error) {
     return error.what();
@@ -39,29 +39,30 @@ constexpr auto kOut = WorkerStream::output;
 constexpr auto kErr = WorkerStream::errors;
 
 TEST(LogSpec, OneNumberIsForAllRanks) {
-  EXPECT_THAT(make({"--nproc-per-node=3", "-r", "2"}).logs.redirects, ElementsAre(2, 2, 2));
-  EXPECT_THAT(make({"--nproc-per-node=2", "-t3"}).logs.tee, ElementsAre(3, 3));
+  EXPECT_THAT(make_log_spec({"--nproc-per-node=3", "-r", "2"}).logs.redirects,
+              ElementsAre(2, 2, 2));
+  EXPECT_THAT(make_log_spec({"--nproc-per-node=2", "-t3"}).logs.tee, ElementsAre(3, 3));
 }
 
 TEST(LogSpec, RanksOfAnySizeAndRanges) {
-  const JobSpec spec = make({"--nproc-per-node=12", "-t", "0-2:1,10:3,1:0"});
+  const JobSpec spec = make_log_spec({"--nproc-per-node=12", "-t", "0-2:1,10:3,1:0"});
   EXPECT_THAT(spec.logs.tee, ElementsAre(1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 3, 0));
 }
 
 TEST(LogSpec, WhatTorchrunRefusesIsRefused) {
   for (const char* const text :
        {"4", "0:4", "00", "0:1,", ",0:1", "0:", ":1", "a:1", "1-0:3", "-1", "0:1;1:1", "0 :1"}) {
-    const std::string problem = problems_of({"--nproc-per-node=2", "--tee=" + std::string(text)});
+    const std::string problem = log_problems({"--nproc-per-node=2", "--tee=" + std::string(text)});
     EXPECT_THAT(problem, HasSubstr("--tee: \"" + std::string(text) + "\": write 0, 1 (stdout)"));
   }
-  EXPECT_THAT(problems_of({"--local-ranks-filter=0,"}), HasSubstr("write local ranks"));
+  EXPECT_THAT(log_problems({"--local-ranks-filter=0,"}), HasSubstr("write local ranks"));
 }
 
 TEST(LogSpec, RanksThatThisNodeDoesNotHaveArePassedOverWithAWarning) {
-  const JobSpec redirected = make({"--nproc-per-node=2", "-r", "1-5:1,7:3"});
+  const JobSpec redirected = make_log_spec({"--nproc-per-node=2", "-r", "1-5:1,7:3"});
   EXPECT_THAT(redirected.logs.redirects, ElementsAre(0, 1));
   EXPECT_EQ(redirected.warnings.size(), 2U);
-  const JobSpec filtered = make({"--nproc-per-node=2", "--local-ranks-filter=0,7"});
+  const JobSpec filtered = make_log_spec({"--nproc-per-node=2", "--local-ranks-filter=0,7"});
   EXPECT_THAT(filtered.logs.shown, ElementsAre(true, false));
   EXPECT_THAT(
       filtered.warnings,
@@ -69,7 +70,7 @@ TEST(LogSpec, RanksThatThisNodeDoesNotHaveArePassedOverWithAWarning) {
 }
 
 TEST(LogSpec, ProblemsStandInOneListWithTheOthers) {
-  const std::string problems = problems_of({"-r", "4", "-t", "00", "--rdzv-conf=a"});
+  const std::string problems = log_problems({"-r", "4", "-t", "00", "--rdzv-conf=a"});
   EXPECT_THAT(problems, HasSubstr("--redirects: "));
   EXPECT_THAT(problems, HasSubstr("--tee: "));
   EXPECT_THAT(problems, HasSubstr("--rdzv-conf: "));
@@ -77,7 +78,7 @@ TEST(LogSpec, ProblemsStandInOneListWithTheOthers) {
 
 TEST(LogSpec, FiltersAreAListAndTwoCommasAreOne) {
   const auto duplicates = [](const std::string& text) {
-    return make({"--duplicate-stdout-filters=" + text}).logs.duplicates[0];
+    return make_log_spec({"--duplicate-stdout-filters=" + text}).logs.duplicates[0];
   };
   EXPECT_THAT(duplicates("apple,orange"), ElementsAre("apple", "orange"));
   EXPECT_THAT(duplicates("a,,b,c"), ElementsAre("a,b", "c"));
@@ -85,31 +86,31 @@ TEST(LogSpec, FiltersAreAListAndTwoCommasAreOne) {
 }
 
 TEST(LogSpec, WithoutFlagsAllIsShownAndInTheRunDirectory) {
-  EXPECT_EQ(plan(make({}), 0, kOut), (StreamPlan{.is_logged = false, .is_shown = true}));
-  EXPECT_EQ(plan(make({"--output=runs"}), 0, kOut),
+  EXPECT_EQ(plan(make_log_spec({}), 0, kOut), (StreamPlan{.is_logged = false, .is_shown = true}));
+  EXPECT_EQ(plan(make_log_spec({"--output=runs"}), 0, kOut),
             (StreamPlan{.is_logged = true, .is_shown = true}));
-  EXPECT_EQ(plan(make({"--log-dir=logs"}), 0, kOut),
+  EXPECT_EQ(plan(make_log_spec({"--log-dir=logs"}), 0, kOut),
             (StreamPlan{.is_logged = false, .is_shown = true}));
 }
 
 TEST(LogSpec, ARedirectedStreamIsInTheFileOnlyAndTeeWins) {
-  const JobSpec redirected = make({"--log-dir=logs", "-r1"});
+  const JobSpec redirected = make_log_spec({"--log-dir=logs", "-r1"});
   EXPECT_EQ(plan(redirected, 0, kOut), (StreamPlan{.is_logged = true, .is_shown = false}));
   EXPECT_EQ(plan(redirected, 0, kErr), (StreamPlan{.is_logged = false, .is_shown = true}));
-  EXPECT_EQ(plan(make({"-r3", "-t1"}), 0, kOut),
+  EXPECT_EQ(plan(make_log_spec({"-r3", "-t1"}), 0, kOut),
             (StreamPlan{.is_logged = true, .is_shown = true, .is_teed = true}));
-  EXPECT_EQ(plan(make({"--output=runs", "-r3"}), 0, kErr),
+  EXPECT_EQ(plan(make_log_spec({"--output=runs", "-r3"}), 0, kErr),
             (StreamPlan{.is_logged = true, .is_shown = false}));
 }
 
 TEST(LogSpec, DevNullTakesNoFileAndHidesNothing) {
-  const JobSpec spec = make({"--log-dir=/dev/null", "-r3"});
+  const JobSpec spec = make_log_spec({"--log-dir=/dev/null", "-r3"});
   EXPECT_EQ(plan(spec, 0, kOut), (StreamPlan{.is_logged = false, .is_shown = true}));
   EXPECT_FALSE(wants_log_dir(spec.logs, spec.has_run_dir));
 }
 
 TEST(LogSpec, FilteredRanksAreNeitherShownNorCopied) {
-  const JobSpec spec = make(
+  const JobSpec spec = make_log_spec(
       {"--nproc-per-node=3", "-t3", "--local-ranks-filter=0,2", "--duplicate-stdout-filters=x"});
   EXPECT_EQ(plan(spec, 1, kOut),
             (StreamPlan{.is_logged = true, .is_shown = false, .is_teed = true}));
@@ -118,14 +119,14 @@ TEST(LogSpec, FilteredRanksAreNeitherShownNorCopied) {
 }
 
 TEST(LogSpec, AFilterThatCopiesNothingIsAWarning) {
-  EXPECT_THAT(make({"--duplicate-stdout-filters=x"}).warnings,
+  EXPECT_THAT(make_log_spec({"--duplicate-stdout-filters=x"}).warnings,
               ElementsAre(HasSubstr("--duplicate-stdout-filters has no effect")));
-  EXPECT_THAT(make({"--duplicate-stdout-filters=x", "-t1"}).warnings, IsEmpty());
+  EXPECT_THAT(make_log_spec({"--duplicate-stdout-filters=x", "-t1"}).warnings, IsEmpty());
 }
 
 TEST(LogSpec, ADirectoryIsMadeOnlyWhenSomethingGoesThere) {
   const auto wants = [](const Words& words) {
-    const JobSpec spec = make(words);
+    const JobSpec spec = make_log_spec(words);
     return wants_log_dir(spec.logs, spec.has_run_dir);
   };
   EXPECT_FALSE(wants({}));
@@ -139,7 +140,7 @@ TEST(LogSpec, ADirectoryIsMadeOnlyWhenSomethingGoesThere) {
 TEST(LogSpec, ColorsAreForTerminalsThatWantThem) {
   const auto colors = [](const std::string& choice, bool is_terminal, Environment environment) {
     environment.emplace("TERM", "xterm");
-    return is_colored(make({"--color=" + choice}).logs, is_terminal, environment);
+    return is_colored(make_log_spec({"--color=" + choice}).logs, is_terminal, environment);
   };
   EXPECT_TRUE(colors("auto", true, {}));
   EXPECT_TRUE(colors("auto", true, {{"NO_COLOR", ""}}));
@@ -157,7 +158,7 @@ RoundFacts second_round() {
 }
 
 TEST(LogLayout, TheRunDirectoryNamesRanks) {
-  const JobSpec spec = make({"--output=runs", "--duplicate-stderr-filters=x"});
+  const JobSpec spec = make_log_spec({"--output=runs", "--duplicate-stderr-filters=x"});
   RoundFacts facts = second_round();
   facts.run_dir = "/runs/a";
   const WorkerFiles files = place_files(spec, facts, Placement{.rank = 5}, "/scratch");
@@ -169,7 +170,7 @@ TEST(LogLayout, TheRunDirectoryNamesRanks) {
 }
 
 TEST(LogLayout, NodesThatShareARunDirectoryShareNoFile) {
-  const JobSpec spec = make({"--output=runs", "--duplicate-stderr-filters=x"});
+  const JobSpec spec = make_log_spec({"--output=runs", "--duplicate-stderr-filters=x"});
   RoundFacts facts = second_round();
   facts.run_dir = "/runs/a";
   const Placement placement{.rank = 5, .node_rank = 2, .nodes = 3};
@@ -178,8 +179,8 @@ TEST(LogLayout, NodesThatShareARunDirectoryShareNoFile) {
 }
 
 TEST(LogLayout, TorchrunsNamesLocalRanks) {
-  const JobSpec spec =
-      make({"--nproc-per-node=2", "--log-dir=logs", "-t1", "--duplicate-stdout-filters=x"});
+  const JobSpec spec = make_log_spec(
+      {"--nproc-per-node=2", "--log-dir=logs", "-t1", "--duplicate-stdout-filters=x"});
   RoundFacts facts = second_round();
   facts.log_dir = "/logs/none_12345678";
   const WorkerFiles files =
@@ -191,7 +192,7 @@ TEST(LogLayout, TorchrunsNamesLocalRanks) {
 }
 
 TEST(LogLayout, DevNullHasNoErrorFileEither) {
-  const JobSpec spec = make({"--log-dir=/dev/null"});
+  const JobSpec spec = make_log_spec({"--log-dir=/dev/null"});
   EXPECT_EQ(place_files(spec, second_round(), Placement{}, "/scratch").error_file, "");
 }
 

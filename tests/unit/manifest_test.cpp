@@ -46,7 +46,7 @@ Manifest sample() {
                     {.name = "optimizer.safetensors", .size = 1, .digest = "d", .tensors = {}}}};
 }
 
-std::string refusal(const std::string& text) {
+std::string manifest_refusal(const std::string& text) {
   try {
     parse_manifest(text);
   } catch (const UsageError& error) {
@@ -89,17 +89,17 @@ TEST(Manifest, A1_WhatItSaysIsShownInOneLine) {
   rest.erase(0, rest.find('\n') + 1);
   const std::size_t begin = rest.find("\"best\":\"") + 8;
   rest.replace(begin, rest.find('"', begin) - begin, R"(x\nforged\u001b[2J)");
-  EXPECT_EQ(refusal(sealed(rest)), "\"x?forged?[2J\" is not a number");
+  EXPECT_EQ(manifest_refusal(sealed(rest)), "\"x?forged?[2J\" is not a number");
 }
 
 TEST(Manifest, EveryFlippedBitIsSeen) {
   const std::string text = to_text(sample());
-  ASSERT_EQ(refusal(text), "accepted");
+  ASSERT_EQ(manifest_refusal(text), "accepted");
   for (std::size_t i = 0; i < text.size(); ++i) {
     for (const int bit : {1, 16}) {
       std::string damaged = text;
       damaged[i] = static_cast<char>(damaged[i] ^ bit);
-      ASSERT_NE(refusal(damaged), "accepted") << i;
+      ASSERT_NE(manifest_refusal(damaged), "accepted") << i;
     }
   }
 }
@@ -107,19 +107,19 @@ TEST(Manifest, EveryFlippedBitIsSeen) {
 TEST(Manifest, EveryCutIsSeen) {
   const std::string text = to_text(sample());
   for (std::size_t size = 0; size < text.size(); ++size)
-    ASSERT_NE(refusal(text.substr(0, size)), "accepted") << size;
-  EXPECT_THAT(refusal(std::string(200, '\0')), HasSubstr("no checksum"));
+    ASSERT_NE(manifest_refusal(text.substr(0, size)), "accepted") << size;
+  EXPECT_THAT(manifest_refusal(std::string(200, '\0')), HasSubstr("no checksum"));
 }
 
 TEST(Manifest, NewerVersionIsRefusedByName) {
-  EXPECT_THAT(refusal(sealed("\"content\":{\"version\":2}}\n")),
+  EXPECT_THAT(manifest_refusal(sealed("\"content\":{\"version\":2}}\n")),
               HasSubstr("version 2, this program reads version 1"));
 }
 
 TEST(Manifest, MissingFieldUnderARightChecksumIsAnErrorNotACrash) {
-  EXPECT_NE(refusal(sealed("\"content\":{\"version\":1,\"step\":\"x\"}}\n")), "accepted");
-  EXPECT_NE(refusal(sealed("\"content\":[]}\n")), "accepted");
-  EXPECT_NE(refusal(sealed("no json")), "accepted");
+  EXPECT_NE(manifest_refusal(sealed("\"content\":{\"version\":1,\"step\":\"x\"}}\n")), "accepted");
+  EXPECT_NE(manifest_refusal(sealed("\"content\":[]}\n")), "accepted");
+  EXPECT_NE(manifest_refusal(sealed("no json")), "accepted");
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using Meaning = NodeCommands::Meaning;
-using State = NodeCommands::State;
+using CommandState = NodeCommands::State;
 
 constexpr int kWorkers = 2;
 
@@ -251,14 +251,14 @@ struct PlayedAgent {
 
   void step() {
     if (is_over) return;
-    if (commands.state() == State::waiting && commands.end_job()) {
+    if (commands.state() == CommandState::waiting && commands.end_job()) {
       is_over = true;
-    } else if (commands.state() == State::waiting && commands.has_next()) {
+    } else if (commands.state() == CommandState::waiting && commands.has_next()) {
       rounds.push_back(commands.begin_round().round);
       alive = kWorkers;
-    } else if (commands.state() == State::running && commands.end_command()) {
+    } else if (commands.state() == CommandState::running && commands.end_command()) {
       commands.begin_ending();
-    } else if (commands.state() == State::ending) {
+    } else if (commands.state() == CommandState::ending) {
       alive = 0;  // the grace passes, then SIGKILL
       commands.note_ended();
     }
@@ -284,7 +284,7 @@ TEST(NodeCommands, AfterAnyCommandsAtAnyTimeAnEndJobEndsAll) {
       const int kind = pick(10) == 0 ? 5 : pick(5);
       const Meaning meaning = agent.commands.take(given[static_cast<std::size_t>(kind)]);
       if (meaning == Meaning::announce) {
-        EXPECT_EQ(agent.commands.state(), State::running);
+        EXPECT_EQ(agent.commands.state(), CommandState::running);
       }
       for (int steps = pick(3); steps > 0; --steps)
         agent.step();

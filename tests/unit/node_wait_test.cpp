@@ -6,7 +6,7 @@ namespace ddp::launcher {
 namespace {
 
 using namespace std::chrono_literals;
-using Step = NodeWait::Step;
+using WaitStep = NodeWait::Step;
 
 const NodeWait::Time kNow{1000s};
 constexpr NodeWait::Presence kTooFew{};
@@ -22,54 +22,54 @@ NodeWait later_wait(std::chrono::milliseconds limit) {
 }
 
 TEST(NodeWait, BeginsAtOnceWhenAllAreThere) {
-  EXPECT_EQ(first_wait().advance(kAll, {}, kNow), Step::begin);
-  EXPECT_EQ(later_wait(0s).advance(kAll, {}, kNow), Step::begin);
+  EXPECT_EQ(first_wait().advance(kAll, {}, kNow), WaitStep::begin);
+  EXPECT_EQ(later_wait(0s).advance(kAll, {}, kNow), WaitStep::begin);
 }
 
 TEST(NodeWait, TheFirstRoundOfEnoughNodesWaitsForALastCall) {
   NodeWait wait = first_wait();
-  EXPECT_EQ(wait.advance(kEnough, {}, kNow + 5s), Step::wait);
+  EXPECT_EQ(wait.advance(kEnough, {}, kNow + 5s), WaitStep::wait);
   EXPECT_TRUE(wait.take_reminder(kNow + 10s));
-  EXPECT_EQ(wait.advance(kEnough, {}, kNow + 34s), Step::wait);
-  EXPECT_EQ(wait.advance(kEnough, {}, kNow + 35s), Step::begin);
+  EXPECT_EQ(wait.advance(kEnough, {}, kNow + 34s), WaitStep::wait);
+  EXPECT_EQ(wait.advance(kEnough, {}, kNow + 35s), WaitStep::begin);
 }
 
 TEST(NodeWait, ALastCallIsTakenBackWhenANodeLeaves) {
   NodeWait wait = first_wait();
-  EXPECT_EQ(wait.advance(kEnough, {}, kNow), Step::wait);
-  EXPECT_EQ(wait.advance(kTooFew, {}, kNow + 20s), Step::wait);
-  EXPECT_EQ(wait.advance(kEnough, {}, kNow + 31s), Step::wait);
-  EXPECT_EQ(wait.advance(kEnough, {}, kNow + 61s), Step::begin);
+  EXPECT_EQ(wait.advance(kEnough, {}, kNow), WaitStep::wait);
+  EXPECT_EQ(wait.advance(kTooFew, {}, kNow + 20s), WaitStep::wait);
+  EXPECT_EQ(wait.advance(kEnough, {}, kNow + 31s), WaitStep::wait);
+  EXPECT_EQ(wait.advance(kEnough, {}, kNow + 61s), WaitStep::begin);
 }
 
 TEST(NodeWait, TooFewNodesAreGivenUpAtTheLimit) {
   NodeWait wait = first_wait();
-  EXPECT_EQ(wait.advance(kTooFew, {}, kNow + 899s), Step::wait);
-  EXPECT_EQ(wait.advance(kTooFew, {}, kNow + 900s), Step::give_up);
-  EXPECT_EQ(later_wait(0s).advance(kTooFew, {}, kNow), Step::give_up);
+  EXPECT_EQ(wait.advance(kTooFew, {}, kNow + 899s), WaitStep::wait);
+  EXPECT_EQ(wait.advance(kTooFew, {}, kNow + 900s), WaitStep::give_up);
+  EXPECT_EQ(later_wait(0s).advance(kTooFew, {}, kNow), WaitStep::give_up);
 }
 
 TEST(NodeWait, ALaterRoundOfEnoughNodesBeginsAtOnceUnlessALostOneMayBeReplaced) {
-  EXPECT_EQ(later_wait(60s).advance(kEnough, {}, kNow), Step::begin);
+  EXPECT_EQ(later_wait(60s).advance(kEnough, {}, kNow), WaitStep::begin);
   NodeWait wait = later_wait(60s);
-  EXPECT_EQ(wait.advance(kOneLost, {}, kNow), Step::wait);
-  EXPECT_EQ(wait.advance(kOneLost, {}, kNow + 59s), Step::wait);
+  EXPECT_EQ(wait.advance(kOneLost, {}, kNow), WaitStep::wait);
+  EXPECT_EQ(wait.advance(kOneLost, {}, kNow + 59s), WaitStep::wait);
   EXPECT_EQ(wait.deadline(), kNow + 10s) << "who is missing is to be said";
-  EXPECT_EQ(wait.advance(kOneLost, {}, kNow + 60s), Step::begin);
+  EXPECT_EQ(wait.advance(kOneLost, {}, kNow + 60s), WaitStep::begin);
 }
 
 TEST(NodeWait, NothingBeginsBehindAFence) {
   NodeWait wait = later_wait(60s);
-  EXPECT_EQ(wait.advance(kAll, kNow + 7s, kNow), Step::wait);
+  EXPECT_EQ(wait.advance(kAll, kNow + 7s, kNow), WaitStep::wait);
   EXPECT_EQ(wait.deadline(), kNow + 7s);
-  EXPECT_EQ(wait.advance(kAll, kNow + 7s, kNow + 7s), Step::begin);
+  EXPECT_EQ(wait.advance(kAll, kNow + 7s, kNow + 7s), WaitStep::begin);
 }
 
 TEST(NodeWait, ALimitThatIsOverBehindAFenceWakesNobody) {
   NodeWait wait = later_wait(1s);
-  EXPECT_EQ(wait.advance(kOneLost, kNow + 7s, kNow + 2s), Step::wait);
+  EXPECT_EQ(wait.advance(kOneLost, kNow + 7s, kNow + 2s), WaitStep::wait);
   EXPECT_EQ(wait.deadline(), kNow + 7s);
-  EXPECT_EQ(wait.advance(kOneLost, kNow + 7s, kNow + 7s), Step::begin);
+  EXPECT_EQ(wait.advance(kOneLost, kNow + 7s, kNow + 7s), WaitStep::begin);
 }
 
 TEST(NodeWait, WhoIsMissingIsSaidEveryTenSeconds) {

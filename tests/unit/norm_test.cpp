@@ -56,8 +56,8 @@ TEST(Norm, BatchIsBitEqualToTorchsBatchNorm) {
   EXPECT_EQ(ours->num_batches_tracked.item<std::int64_t>(), 3);
 }
 
-struct Block : torch::nn::Module {
-  Block() {
+struct NormBlock : torch::nn::Module {
+  NormBlock() {
     register_module("bn", torch::nn::BatchNorm2d(2));
     register_module("ours", batch_norm()(2));
     register_module("ln", torch::nn::LayerNorm(torch::nn::LayerNormOptions({2, 3})));
@@ -67,7 +67,7 @@ struct Block : torch::nn::Module {
 struct Tower : torch::nn::Module {
   Tower() {
     register_module("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 2, 1)));
-    register_module("block", std::make_shared<Block>());
+    register_module("block", std::make_shared<NormBlock>());
     register_module("gn", torch::nn::GroupNorm(1, 2));
   }
 };

@@ -13,7 +13,7 @@
 namespace ddp::worker {
 namespace {
 
-struct Result {
+struct RanksResult {
   std::vector<at::Tensor> first;  // weights before and after the step that overflows
   std::vector<at::Tensor> second;
   std::vector<at::Tensor> last;
@@ -31,14 +31,14 @@ std::vector<at::Tensor> copies(const Ddp& replica) {
 
 // Four steps with float16 and float32 weights; the gradients of rank 1 overflow in the first, and
 // only its float16 ones.
-Result train(Group& group, const OptimizerJob& job) {
+RanksResult train(Group& group, const OptimizerJob& job) {
   DdpRequest request;
   request.parameters = {{"norm.weight", torch::ones({4}).requires_grad_(true)},
                         {"conv.weight", torch::ones({4, 9}, at::kHalf).requires_grad_(true)}};
   Ddp replica(request, group);
   Precision precision({2, AmpJob::Type::fp16, {}, {}}, at::kCPU);
   Optimizer optimizer(job, replica, precision);
-  Result result;
+  RanksResult result;
   result.first = copies(replica);
   for (int step = 0; step < 4; ++step) {
     const bool overflows = step == 0 && group.rank() == 1;
@@ -67,9 +67,9 @@ TEST(OptimizerOnRanks, AnOverflowOnOneRankSkipsTheStepOnAll) {
     OptimizerJob job;
     job.name = name;
     job.ema_decay = 0.9;
-    const std::vector<Result> ranks =
+    const std::vector<RanksResult> ranks =
         on_ranks(2, [&job](Group& group) { return train(group, job); });
-    for (const Result& rank : ranks) {
+    for (const RanksResult& rank : ranks) {
       EXPECT_EQ(rank.skipped_steps, 1);
       EXPECT_EQ(rank.scale, 32768);
       EXPECT_TRUE(rank.diverged_ranks.empty()) << "weights, masters, moments and scale are equal";

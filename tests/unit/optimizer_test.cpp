@@ -35,17 +35,17 @@ TEST_P(EveryKind, AnOverflowOnTheFirstStepChangesNothingButTheScale) {
   job.clip_norm = 1;
   job.ema_decay = 0.9;
   Optimizer optimizer = bench.make(job);
-  const auto weights = copies(bench.parameters());
-  auto state = copies(optimizer.state());
+  const auto weights = by_name(bench.parameters());
+  auto state = by_name(optimizer.state());
 
   bench.draw_gradients(1);
   bench.parameters()[2].tensor.grad()[1] = kInf;
   optimizer.step(0.1);
-  expect_equal(copies(bench.parameters()), weights);
+  expect_equal(by_name(bench.parameters()), weights);
   state["loss_scale"] = state["loss_scale"] / 2;
   state["loss_scale.skipped_steps"] = state["loss_scale.skipped_steps"] + 1;
   state["ema.updates"] = state["ema.updates"] + 1;  // as with torch.optim.swa_utils
-  expect_equal(copies(optimizer.state()), state);
+  expect_equal(by_name(optimizer.state()), state);
   EXPECT_EQ(bench.precision().loss_scale()->skipped_steps(), 1);
 
   // The next step is as if that one had never been.
@@ -55,10 +55,10 @@ TEST_P(EveryKind, AnOverflowOnTheFirstStepChangesNothingButTheScale) {
   Optimizer fresh = other.make(job);
   other.draw_gradients(2);
   fresh.step(0.1);
-  expect_equal(copies(bench.parameters()), copies(other.parameters()));
-  for (const auto& [name, tensor] : copies(fresh.state())) {
+  expect_equal(by_name(bench.parameters()), by_name(other.parameters()));
+  for (const auto& [name, tensor] : by_name(fresh.state())) {
     if (name.starts_with("loss_scale") || name == "ema.updates") continue;
-    EXPECT_TRUE(tensor.equal(copies(optimizer.state()).at(name))) << name;
+    EXPECT_TRUE(tensor.equal(by_name(optimizer.state()).at(name))) << name;
   }
 }
 
@@ -87,7 +87,7 @@ TEST(Optimizer, AScaledStepIsTheUnscaledOne) {
       a.step(0.1);
       b.step(0.1);
     }
-    expect_equal(copies(plain.parameters()), copies(scaled.parameters()));
+    expect_equal(by_name(plain.parameters()), by_name(scaled.parameters()));
   }
 }
 
@@ -97,18 +97,18 @@ TEST(Optimizer, AMasterKeepsWhatALowWeightWouldLose) {
   job.momentum = 0;
   job.weight_decay = 0;
   Optimizer optimizer = bench.make(job);
-  const auto before = copies(bench.parameters());
+  const auto before = by_name(bench.parameters());
   for (int step = 0; step < 100; ++step) {
     bench.fill_gradients(1 / 64.F);
     optimizer.step(64e-5);
   }
-  for (const auto& [name, tensor] : copies(optimizer.state())) {
+  for (const auto& [name, tensor] : by_name(optimizer.state())) {
     if (!name.ends_with(".master")) continue;
     const std::string parameter = name.substr(0, name.size() - 7);
     EXPECT_EQ(tensor.scalar_type(), at::kFloat);
     EXPECT_EQ(tensor.strides(), before.at(parameter).strides());
     EXPECT_TRUE(at::allclose(tensor, before.at(parameter).to(at::kFloat) - 1e-3, 0, 1e-5)) << name;
-    EXPECT_TRUE(copies(bench.parameters()).at(parameter).equal(tensor.to(at::kHalf))) << name;
+    EXPECT_TRUE(by_name(bench.parameters()).at(parameter).equal(tensor.to(at::kHalf))) << name;
   }
 }
 
@@ -121,10 +121,10 @@ TEST(Optimizer, EveryElementOfALowWeightMoves) {
         OptimizerJob job = job_of(name);
         job.momentum = momentum;
         Optimizer optimizer = bench.make(job);
-        const auto before = copies(bench.parameters());
+        const auto before = by_name(bench.parameters());
         bench.fill_gradients(1);
         optimizer.step(0.5);
-        for (const auto& [key, tensor] : copies(bench.parameters())) {
+        for (const auto& [key, tensor] : by_name(bench.parameters())) {
           const at::Tensor moved = (before.at(key) - tensor).to(at::kFloat);
           EXPECT_TRUE(at::allclose(moved, torch::full_like(moved, 0.5), 0, 0.05))
               << key << " " << type << "\n"
@@ -188,12 +188,12 @@ TEST(Optimizer, RatesByPatternOfTheNameMultiply) {
   job.weight_decay = 0;
   job.lr_factors = {{"*", 0.5}, {"head.*", 2}, {"*.bias", 0.25}};
   Optimizer optimizer = bench.make(job);
-  const auto before = copies(bench.parameters());
+  const auto before = by_name(bench.parameters());
   bench.fill_gradients(1);
   optimizer.step(0.25);
   const std::map<std::string, double> moves{
       {"conv.weight", 0.125}, {"head.weight", 0.25}, {"head.bias", 0.0625}};
-  for (const auto& [name, tensor] : copies(bench.parameters()))
+  for (const auto& [name, tensor] : by_name(bench.parameters()))
     EXPECT_TRUE(tensor.equal(before.at(name) - moves.at(name))) << name;
 }
 
@@ -216,13 +216,13 @@ TEST(Optimizer, AParameterWithoutGradientStays) {
     Optimizer optimizer = bench.make(job_of(name));
     bench.draw_gradients(1);
     at::Tensor(bench.parameters()[1].tensor).mutable_grad() = at::Tensor();
-    const auto before = copies(bench.parameters());
-    const auto state = copies(optimizer.state());
+    const auto before = by_name(bench.parameters());
+    const auto state = by_name(optimizer.state());
     optimizer.step(0.1);
-    const auto after = copies(bench.parameters());
+    const auto after = by_name(bench.parameters());
     EXPECT_TRUE(after.at("head.weight").equal(before.at("head.weight")));
     EXPECT_FALSE(after.at("head.bias").equal(before.at("head.bias")));
-    for (const auto& [key, tensor] : copies(optimizer.state())) {
+    for (const auto& [key, tensor] : by_name(optimizer.state())) {
       EXPECT_EQ(tensor.equal(state.at(key)), key.starts_with("head.weight")) << key;
     }
   }
@@ -328,8 +328,8 @@ TEST(Optimizer, ListsAreBuiltAgainOnlyWhenOtherGradientsAreThere) {
         b.step(0.1);
         if (step == 0 || step == 3 || step == 5) ++builds;
         EXPECT_EQ(a.list_builds(), builds) << "step " << step;
-        expect_equal(copies(kept.parameters()), copies(replaced.parameters()));
-        expect_equal(copies(a.state()), copies(b.state()));
+        expect_equal(by_name(kept.parameters()), by_name(replaced.parameters()));
+        expect_equal(by_name(a.state()), by_name(b.state()));
       }
       EXPECT_EQ(b.list_builds(), 8);
     }
@@ -350,8 +350,8 @@ TEST(Optimizer, GoingOnEqualsSavingReloadingAndGoingOn) {
     Bench resumed(at::kHalf, kMasters);
     Optimizer second = resumed.make(job);
     const at::NoGradGuard no_grad;
-    const auto weights = copies(whole.parameters());
-    const auto state = copies(first.state());
+    const auto weights = by_name(whole.parameters());
+    const auto state = by_name(first.state());
     for (const auto& [key, tensor] : resumed.parameters())
       tensor.copy_(weights.at(key));
     for (const auto& [key, tensor] : second.state())
@@ -360,8 +360,8 @@ TEST(Optimizer, GoingOnEqualsSavingReloadingAndGoingOn) {
       bench->draw_gradients(3);
     first.step(0.1);
     second.step(0.1);
-    expect_equal(copies(whole.parameters()), copies(resumed.parameters()));
-    expect_equal(copies(first.state()), copies(second.state()));
+    expect_equal(by_name(whole.parameters()), by_name(resumed.parameters()));
+    expect_equal(by_name(first.state()), by_name(second.state()));
   }
 }
 
@@ -371,13 +371,13 @@ TEST(ClipNorm, NormsOfLowTypesDoNotOverflow) {
   EXPECT_TRUE(at::allclose(gradients[0], torch::full({100}, 0.1, at::kHalf), 1e-3, 0));
 }
 
-struct Case {
+struct SgdCase {
   double momentum;
   bool nesterov;
   double weight_decay;
 };
 
-class SgdCases : public ::testing::TestWithParam<Case> {};
+class SgdCases : public ::testing::TestWithParam<SgdCase> {};
 
 // The reference is the frontend's own optimizer, fed with the same gradients. Not bit for bit: the
 // fused kernel multiplies and adds in one rounding where the frontend rounds twice (seen from the
@@ -419,11 +419,11 @@ TEST_P(SgdCases, EqualsTorchToRounding) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds,
                          SgdCases,
-                         ::testing::Values(Case{0, false, 0},
-                                           Case{0.9, false, 0},
-                                           Case{0.9, false, 1e-2},
-                                           Case{0.9, true, 1e-2},
-                                           Case{0, false, 1e-2}));
+                         ::testing::Values(SgdCase{0, false, 0},
+                                           SgdCase{0.9, false, 0},
+                                           SgdCase{0.9, false, 1e-2},
+                                           SgdCase{0.9, true, 1e-2},
+                                           SgdCase{0, false, 1e-2}));
 
 TEST(ClipNorm, EqualsTorchAndLeavesSmallGradientsAlone) {
   torch::manual_seed(4);

@@ -19,7 +19,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using Words = std::vector<std::string>;
 
-std::string problems_of(const Words& words, const Environment& environment = {}) {
+std::string option_problems(const Words& words, const Environment& environment = {}) {
   try {
     (void)parse_options(words, environment);
     return "";
@@ -58,7 +58,7 @@ TEST(Options, EveryKeyOfAFlagIsInTheJobTable) {
 TEST(Options, EmptyVariablesAreUnset) {
   for (const Flag& flag : flags()) {
     if (flag.variable.empty()) continue;
-    EXPECT_EQ(problems_of({"p"}, {{std::string(flag.variable), ""}}), "") << flag.variable;
+    EXPECT_EQ(option_problems({"p"}, {{std::string(flag.variable), ""}}), "") << flag.variable;
   }
 }
 
@@ -71,16 +71,16 @@ TEST(Options, AValueMayEndInAnEqualsSign) {
 TEST(Options, AnEmptyValueIsADefaultOnlyWhereItIsTorchruns) {
   for (const char* const flag :
        {"--rdzv-id=", "--rdzv-endpoint=", "--rdzv_conf=", "--local-ranks-filter="})
-    EXPECT_EQ(problems_of({flag, "p"}), "") << flag;
-  EXPECT_EQ(problems_of({"--hosts", "", "p"}),
+    EXPECT_EQ(option_problems({flag, "p"}), "") << flag;
+  EXPECT_EQ(option_problems({"--hosts", "", "p"}),
             "--hosts: its value is empty. Give --hosts=HOST[:N],..., or leave the flag out.");
-  EXPECT_THAT(problems_of({"-t", "", "p"}), HasSubstr("Give --tee=0|1|2|3, or"));
-  EXPECT_THAT(problems_of({"--append-local-rank=", "p"}),
+  EXPECT_THAT(option_problems({"-t", "", "p"}), HasSubstr("Give --tee=0|1|2|3, or"));
+  EXPECT_THAT(option_problems({"--append-local-rank=", "p"}),
               HasSubstr("Give --append-local-rank[=dash|underscore], or"));
-  EXPECT_THAT(problems_of({"--rdzv-backend=", "p"}), HasSubstr("--rdzv-backend=static|c10d"));
+  EXPECT_THAT(option_problems({"--rdzv-backend=", "p"}), HasSubstr("--rdzv-backend=static|c10d"));
   // The last one wins, and all problems come at once.
-  EXPECT_EQ(problems_of({"--grace=", "--grace=5s", "p"}), "");
-  EXPECT_THAT(problems_of({"--token-file=", "--explain=", "p"}),
+  EXPECT_EQ(option_problems({"--grace=", "--grace=5s", "p"}), "");
+  EXPECT_THAT(option_problems({"--token-file=", "--explain=", "p"}),
               AllOf(HasSubstr("--token-file: "), HasSubstr("--explain: ")));
   EXPECT_TRUE(parse_options({"--grace=", "--help"}, {}).help);
 }
@@ -94,7 +94,8 @@ TEST(Options, SwitchesInVariablesAreLenientAndNamed) {
   EXPECT_TRUE(is_set("true"));
   EXPECT_FALSE(is_set("0"));
   EXPECT_FALSE(is_set("false"));
-  EXPECT_THAT(problems_of({"p"}, {{"PET_STANDALONE", "maybe"}}), HasSubstr("PET_STANDALONE=maybe"));
+  EXPECT_THAT(option_problems({"p"}, {{"PET_STANDALONE", "maybe"}}),
+              HasSubstr("PET_STANDALONE=maybe"));
 }
 
 TEST(Options, TorchsGraceIsInSeconds) {
@@ -131,9 +132,9 @@ TEST(Options, RunsAreComparedByTheirDirectories) {
   EXPECT_EQ(options.html, "p.html");
   EXPECT_EQ(parse_options({"compare", "a", "b", "--html=q"}, {}).html, "q");
   EXPECT_TRUE(parse_options({"compare", "--help"}, {}).help);
-  EXPECT_THAT(problems_of({"compare", "a"}), HasSubstr("two runs or more, got 1"));
-  EXPECT_THAT(problems_of({"compare", "a", "b", "--html"}), HasSubstr("--html needs a file"));
-  EXPECT_THAT(problems_of({"compare", "a", "b", "--grace=3s"}), HasSubstr("not a flag of it"));
+  EXPECT_THAT(option_problems({"compare", "a"}), HasSubstr("two runs or more, got 1"));
+  EXPECT_THAT(option_problems({"compare", "a", "b", "--html"}), HasSubstr("--html needs a file"));
+  EXPECT_THAT(option_problems({"compare", "a", "b", "--grace=3s"}), HasSubstr("not a flag of it"));
   EXPECT_EQ(parse_options({"./compare", "a"}, {}).program, "./compare");
 }
 
@@ -142,8 +143,9 @@ TEST(Options, AListOfHostsComesFromOnePlace) {
   EXPECT_EQ(options.hosts, "a,b:4");
   EXPECT_EQ(options.ssh, "ssh -p 1");
   EXPECT_EQ(parse_options({"--hostfile=f", "p"}, {}).hostfile, "f");
-  EXPECT_THAT(problems_of({"--hosts=a", "--hostfile=f", "p"}), HasSubstr("both name the hosts"));
-  EXPECT_THAT(problems_of({"--ssh=x", "p"}), HasSubstr("no effect without --hosts"));
+  EXPECT_THAT(option_problems({"--hosts=a", "--hostfile=f", "p"}),
+              HasSubstr("both name the hosts"));
+  EXPECT_THAT(option_problems({"--ssh=x", "p"}), HasSubstr("no effect without --hosts"));
 }
 
 TEST(Options, AFlagWithAnOptionalWordTakesItByTheEqualsSignOnly) {
@@ -166,7 +168,7 @@ TEST(Options, AJobFileTakesOverrides) {
 }
 
 TEST(Options, NoProgramIsAProblem) {
-  EXPECT_THAT(problems_of({}), HasSubstr("no program and no job file"));
+  EXPECT_THAT(option_problems({}), HasSubstr("no program and no job file"));
 }
 
 TEST(Options, HelpBeatsEverything) {

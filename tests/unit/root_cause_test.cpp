@@ -9,14 +9,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-Ending ended(int rank, std::chrono::nanoseconds at, ExitStatus status) {
+Ending ending_of(int rank, std::chrono::nanoseconds at, ExitStatus status) {
   Ending ending;
   ending.rank = rank;
   ending.at = at;
   ending.status = status;
   return ending;
 }
-Ending stopped(Ending ending, bool killed = false) {
+Ending told_to_stop(Ending ending, bool killed = false) {
   ending.stop_sent = true;
   ending.kill_sent = killed;
   return ending;
@@ -24,7 +24,7 @@ Ending stopped(Ending ending, bool killed = false) {
 const ExitStatus kGood{};
 const ExitStatus kTerm{0, SIGTERM, false};
 const ExitStatus kKill{0, SIGKILL, false};
-ExitStatus code(int value) {
+ExitStatus exited(int value) {
   return ExitStatus{value, 0, false};
 }
 
@@ -53,66 +53,70 @@ EndFacts lost(std::chrono::milliseconds at) {
 }
 
 TEST(Outcome, AllGoodIsSuccess) {
-  EXPECT_EQ(judge(std::vector{ended(0, 1ns, kGood), ended(1, 2ns, kGood)}, {}),
+  EXPECT_EQ(judge(std::vector{ending_of(0, 1ns, kGood), ending_of(1, 2ns, kGood)}, {}),
             Outcome(Succeeded()));
 }
 
 TEST(Outcome, TheEarliestFailureIsTheRootCause) {
-  const std::vector endings{ended(0, 20ns, code(3)), ended(1, 10ns, code(7))};
+  const std::vector endings{ending_of(0, 20ns, exited(3)), ending_of(1, 10ns, exited(7))};
   EXPECT_EQ(root_of(endings), 1U);
   EXPECT_EQ(exit_code_of(judge(endings, {}), endings), 7);
 }
 
 TEST(Outcome, WhoDiesOfTheSigabrtThatWeSentWasStoppedAndHasNotFailed) {
   const ExitStatus aborted{0, SIGABRT, false};
-  Ending ending = stopped(ended(1, 1ns, aborted));
+  Ending ending = told_to_stop(ending_of(1, 1ns, aborted));
   EXPECT_FALSE(was_ended_by_us(ending));
   ending.abort_sent = true;
   EXPECT_TRUE(was_ended_by_us(ending));
-  ending.status = code(134);  // a shell says it of its Python
+  ending.status = exited(134);  // a shell says it of its Python
   EXPECT_TRUE(was_ended_by_us(ending));
-  ending.status = code(1);
+  ending.status = exited(1);
   EXPECT_FALSE(was_ended_by_us(ending));
 }
 
 TEST(Outcome, ATieGoesToTheLowerRank) {
-  EXPECT_EQ(root_of({ended(0, 5ns, code(1)), ended(1, 5ns, code(2))}), 0U);
+  EXPECT_EQ(root_of({ending_of(0, 5ns, exited(1)), ending_of(1, 5ns, exited(2))}), 0U);
 }
 
 TEST(Outcome, WhoFailsAfterItWasToldToEndIsAVictimWhateverItsNodesClockSays) {
-  EXPECT_EQ(root_of({stopped(ended(0, 1ns, code(11))), ended(1, 9ns, code(5))}), 1U);
+  EXPECT_EQ(root_of({told_to_stop(ending_of(0, 1ns, exited(11))), ending_of(1, 9ns, exited(5))}),
+            1U);
 }
 
 TEST(Outcome, ALostPeerIsAVictimOfALaterFailure) {
-  EXPECT_EQ(root_of({ended(0, 1ns, code(97)), ended(1, 9ns, code(5))}), 1U);
-  EXPECT_EQ(root_of({ended(0, 1ns, code(97)), stopped(ended(1, 9ns, code(5)))}), 1U);
+  EXPECT_EQ(root_of({ending_of(0, 1ns, exited(97)), ending_of(1, 9ns, exited(5))}), 1U);
+  EXPECT_EQ(root_of({ending_of(0, 1ns, exited(97)), told_to_stop(ending_of(1, 9ns, exited(5)))}),
+            1U);
 }
 
 TEST(Outcome, ALostPeerAloneIsTheRootCause) {
-  EXPECT_EQ(root_of({ended(0, 1ns, code(97)), stopped(ended(1, 9ns, kTerm))}), 0U);
+  EXPECT_EQ(root_of({ending_of(0, 1ns, exited(97)), told_to_stop(ending_of(1, 9ns, kTerm))}), 0U);
 }
 
 TEST(Outcome, WhatWeStoppedIsAVictim) {
-  EXPECT_EQ(root_of({stopped(ended(0, 1ns, kTerm)), ended(1, 9ns, code(5))}), 1U);
-  EXPECT_EQ(root_of({stopped(ended(0, 1ns, code(143))), ended(1, 9ns, code(5))}), 1U);
-  EXPECT_EQ(root_of({stopped(ended(0, 1ns, kKill), true), ended(1, 9ns, code(5))}), 1U);
+  EXPECT_EQ(root_of({told_to_stop(ending_of(0, 1ns, kTerm)), ending_of(1, 9ns, exited(5))}), 1U);
+  EXPECT_EQ(root_of({told_to_stop(ending_of(0, 1ns, exited(143))), ending_of(1, 9ns, exited(5))}),
+            1U);
+  EXPECT_EQ(root_of({told_to_stop(ending_of(0, 1ns, kKill), true), ending_of(1, 9ns, exited(5))}),
+            1U);
 }
 
 TEST(Outcome, AKillThatWeDidNotSendIsARootCauseEvenAfterOurSigterm) {
   // Its peer noticed the death before the kernel had freed its memory, and left with 97.
-  EXPECT_EQ(root_of({ended(0, 1ns, code(97)), stopped(ended(1, 9ns, kKill))}), 1U);
+  EXPECT_EQ(root_of({ending_of(0, 1ns, exited(97)), told_to_stop(ending_of(1, 9ns, kKill))}), 1U);
 }
 
 TEST(Outcome, VictimsAreInOrderOfTime) {
-  const std::vector endings{ended(0, 30ns, code(1)),
-                            ended(1, 10ns, code(2)),
-                            ended(2, 20ns, code(3)),
-                            ended(3, 5ns, kGood)};
+  const std::vector endings{ending_of(0, 30ns, exited(1)),
+                            ending_of(1, 10ns, exited(2)),
+                            ending_of(2, 20ns, exited(3)),
+                            ending_of(3, 5ns, kGood)};
   EXPECT_EQ(std::get<Failed>(judge(endings, {})).victims, (std::vector<std::size_t>{2, 0}));
 }
 
 TEST(Outcome, LeavingBeforeTheEndIsAFailureOnlyWithAPage) {
-  Ending early = ended(0, 1ns, kGood);
+  Ending early = ending_of(0, 1ns, kGood);
   early.phase = Phase::training;
   EXPECT_FALSE(has_failed(early));
   early.opened_page = true;
@@ -123,7 +127,7 @@ TEST(Outcome, LeavingBeforeTheEndIsAFailureOnlyWithAPage) {
 }
 
 TEST(Outcome, APageThatWasOnlyOpenedPromisesNothing) {
-  Ending early = ended(0, 1ns, kGood);
+  Ending early = ending_of(0, 1ns, kGood);
   early.opened_page = true;
   early.phase = Phase::starting;
   EXPECT_FALSE(has_failed(early));
@@ -133,18 +137,18 @@ TEST(Outcome, APageThatWasOnlyOpenedPromisesNothing) {
 }
 
 TEST(Outcome, AJobWhoseEveryWorkerHasSavedEndsBy143) {
-  Ending saved = stopped(ended(0, 1ns, code(143)));
+  Ending saved = told_to_stop(ending_of(0, 1ns, exited(143)));
   saved.opened_page = true;
   const std::vector all{saved, saved};
   EXPECT_EQ(exit_code_of(judge(all, stopped_by(SIGINT)), all), 143);
-  const std::vector one{saved, stopped(ended(1, 2ns, kKill), true)};
+  const std::vector one{saved, told_to_stop(ending_of(1, 2ns, kKill), true)};
   EXPECT_EQ(exit_code_of(judge(one, stopped_by(SIGINT)), one), 130);
 }
 
 TEST(Outcome, AStopWhoseCheckpointCouldNotBeSavedIsNoGoodStop) {
-  Ending unsaved = stopped(ended(0, 2ns, code(125)));
+  Ending unsaved = told_to_stop(ending_of(0, 2ns, exited(125)));
   unsaved.opened_page = true;
-  Ending victim = stopped(ended(1, 1ns, code(97)));
+  Ending victim = told_to_stop(ending_of(1, 1ns, exited(97)));
   victim.opened_page = true;
   const std::vector all{unsaved, victim};
   EXPECT_EQ(judge(all, stopped_by(SIGTERM)), Outcome(Stopped{SIGTERM}));
@@ -155,7 +159,7 @@ TEST(Outcome, AStopWhoseCheckpointCouldNotBeSavedIsNoGoodStop) {
 }
 
 TEST(Outcome, AWorkerThatSavedAndLeftUnaskedByUsStopsTheJob) {
-  Ending first = ended(0, 9ns, code(143));
+  Ending first = ending_of(0, 9ns, exited(143));
   first.opened_page = true;
   EXPECT_TRUE(stopped_after_checkpoint(first));
   EXPECT_FALSE(has_failed(first));
@@ -168,35 +172,36 @@ TEST(Outcome, AWorkerThatSavedAndLeftUnaskedByUsStopsTheJob) {
 }
 
 TEST(Outcome, WhoWasAskedToStopIsNamedWhoeverLeavesFirst) {
-  Ending follower = ended(0, 5ns, code(143));
+  Ending follower = ending_of(0, 5ns, exited(143));
   follower.opened_page = true;
   Ending asked = follower;
   asked.rank = 1;
   asked.at = 9ns;
   asked.was_asked_elsewhere = true;
   EXPECT_EQ(judge(std::vector{follower, asked}, {}), Outcome(Stopped{0, 1}));
-  EXPECT_EQ(root_of({follower, asked, ended(2, 20ns, code(5))}), 2U) << "a failure comes first";
+  EXPECT_EQ(root_of({follower, asked, ending_of(2, 20ns, exited(5))}), 2U)
+      << "a failure comes first";
 }
 
 TEST(Outcome, AnExternalWorkersOwn143IsAFailure) {
-  EXPECT_TRUE(has_failed(ended(0, 1ns, code(143))));
-  EXPECT_EQ(root_of({ended(0, 1ns, code(143)), ended(1, 2ns, kGood)}), 0U);
+  EXPECT_TRUE(has_failed(ending_of(0, 1ns, exited(143))));
+  EXPECT_EQ(root_of({ending_of(0, 1ns, exited(143)), ending_of(1, 2ns, kGood)}), 0U);
 }
 
 TEST(Outcome, AFailureIsTheRootCauseEvenAfterOneHasLeft) {
-  Ending left = ended(0, 1ns, code(143));
+  Ending left = ending_of(0, 1ns, exited(143));
   left.opened_page = true;
-  EXPECT_EQ(root_of({left, ended(1, 9ns, code(5))}), 1U);
-  EXPECT_EQ(root_of({left, ended(1, 9ns, code(97))}), 1U);
+  EXPECT_EQ(root_of({left, ending_of(1, 9ns, exited(5))}), 1U);
+  EXPECT_EQ(root_of({left, ending_of(1, 9ns, exited(97))}), 1U);
 }
 
 TEST(Outcome, WhoLeftAloneIsTheRootCauseWhenTheOthersHadToBeStopped) {
-  Ending left = ended(0, 1ns, code(143));
+  Ending left = ending_of(0, 1ns, exited(143));
   left.opened_page = true;
-  Ending followed_us = stopped(ended(1, 9ns, code(143)));
+  Ending followed_us = told_to_stop(ending_of(1, 9ns, exited(143)));
   followed_us.opened_page = true;
   EXPECT_EQ(root_of({left, followed_us}), 0U);
-  EXPECT_EQ(root_of({left, stopped(ended(1, 9ns, kKill), true)}), 0U);
+  EXPECT_EQ(root_of({left, told_to_stop(ending_of(1, 9ns, kKill), true)}), 0U);
 }
 
 Ending joined(Ending ending) {
@@ -207,26 +212,26 @@ Ending joined(Ending ending) {
 // The table of outcome.h: each row goes before those below it, though it ended later.
 TEST(Outcome, OfTwoFailuresTheOneOfTheEarlierRowIsTheRootCause) {
   const auto saved = [](int rank, std::chrono::nanoseconds at, bool is_asked) {
-    Ending ending = ended(rank, at, code(143));
+    Ending ending = ending_of(rank, at, exited(143));
     ending.opened_page = true;
     ending.was_asked_elsewhere = is_asked;
     return ending;
   };
   const auto aborted = [](int rank, std::chrono::nanoseconds at) {
-    Ending ending = stopped(ended(rank, at, code(134)));
+    Ending ending = told_to_stop(ending_of(rank, at, exited(134)));
     ending.abort_sent = true;
     return ending;
   };
   const std::vector<std::vector<Ending>> rows{
-      {ended(0, 90ns, code(5)), ended(0, 90ns, kKill), ended(0, 90ns, kTerm)},
-      {stopped(ended(1, 80ns, code(5))), stopped(ended(1, 80ns, kKill))},
-      {ended(2, 70ns, code(97))},
-      {stopped(ended(3, 60ns, code(97)))},
+      {ending_of(0, 90ns, exited(5)), ending_of(0, 90ns, kKill), ending_of(0, 90ns, kTerm)},
+      {told_to_stop(ending_of(1, 80ns, exited(5))), told_to_stop(ending_of(1, 80ns, kKill))},
+      {ending_of(2, 70ns, exited(97))},
+      {told_to_stop(ending_of(3, 60ns, exited(97)))},
       {saved(4, 50ns, true)},
       {saved(5, 40ns, false)},
-      {stopped(ended(6, 30ns, kTerm)),
-       stopped(ended(6, 30ns, code(143))),
-       stopped(ended(6, 30ns, kKill), true),
+      {told_to_stop(ending_of(6, 30ns, kTerm)),
+       told_to_stop(ending_of(6, 30ns, exited(143))),
+       told_to_stop(ending_of(6, 30ns, kKill), true),
        aborted(6, 30ns)}};
   for (std::size_t first = 0; first < rows.size(); ++first) {
     for (std::size_t second = first + 1; second < rows.size(); ++second) {
@@ -248,7 +253,8 @@ TEST(Outcome, OfTwoFailuresTheOneOfTheEarlierRowIsTheRootCause) {
 }
 
 TEST(Outcome, AHungRankIsTheRootCauseAndTheCodeIsTheTimeouts) {
-  const std::vector endings{stopped(ended(0, 9ns, kTerm)), stopped(ended(1, 8ns, kTerm))};
+  const std::vector endings{told_to_stop(ending_of(0, 9ns, kTerm)),
+                            told_to_stop(ending_of(1, 8ns, kTerm))};
   const Outcome outcome = judge(endings, hung(1));
   EXPECT_EQ(std::get<Failed>(outcome).root_cause, 1U);
   EXPECT_EQ(std::get<Failed>(outcome).victims, std::vector<std::size_t>{0});
@@ -256,49 +262,51 @@ TEST(Outcome, AHungRankIsTheRootCauseAndTheCodeIsTheTimeouts) {
 }
 
 TEST(Outcome, ALeaverOfTheStoreIsTheRootCauseOfALaterFailure) {
-  const std::vector endings{joined(ended(0, 1ns, kGood)), joined(ended(1, 9ns, code(7)))};
+  const std::vector endings{joined(ending_of(0, 1ns, kGood)), joined(ending_of(1, 9ns, exited(7)))};
   EXPECT_EQ(root_of(endings), 0U);
   EXPECT_EQ(exit_code_of(judge(endings, {}), endings), 7);
-  const std::vector other_command{joined(ended(0, 9ns, kGood)), joined(ended(1, 1ns, code(7)))};
+  const std::vector other_command{joined(ending_of(0, 9ns, kGood)),
+                                  joined(ending_of(1, 1ns, exited(7)))};
   EXPECT_EQ(root_of(other_command), 1U);
 }
 
 TEST(Outcome, WhoNeverMetTheOthersCannotHaveLeftThem) {
-  EXPECT_EQ(root_of({ended(0, 1ns, kGood), ended(1, 9ns, code(7))}), 1U);
-  EXPECT_EQ(root_of({joined(ended(0, 1ns, kGood)), ended(1, 9ns, code(7))}), 1U);
-  EXPECT_EQ(root_of({ended(0, 1ns, kGood), joined(ended(1, 9ns, code(7)))}), 1U);
+  EXPECT_EQ(root_of({ending_of(0, 1ns, kGood), ending_of(1, 9ns, exited(7))}), 1U);
+  EXPECT_EQ(root_of({joined(ending_of(0, 1ns, kGood)), ending_of(1, 9ns, exited(7))}), 1U);
+  EXPECT_EQ(root_of({ending_of(0, 1ns, kGood), joined(ending_of(1, 9ns, exited(7)))}), 1U);
 }
 
 TEST(Outcome, AFrozenRankIsTheRootCauseWhenItsPeerGivesUp) {
-  Ending frozen = stopped(ended(0, 9ns, kTerm));
+  Ending frozen = told_to_stop(ending_of(0, 9ns, kTerm));
   frozen.was_frozen = true;
-  const std::vector endings{frozen, ended(1, 1ns, code(97))};
+  const std::vector endings{frozen, ending_of(1, 1ns, exited(97))};
   EXPECT_EQ(root_of(endings), 0U);
   EXPECT_EQ(exit_code_of(judge(endings, {}), endings), 97);
   // One that died of a signal of its own did not wait for anybody.
-  EXPECT_EQ(root_of({frozen, ended(1, 1ns, ExitStatus{0, SIGSEGV, false})}), 1U);
+  EXPECT_EQ(root_of({frozen, ending_of(1, 1ns, ExitStatus{0, SIGSEGV, false})}), 1U);
 }
 
 TEST(Outcome, AStoppedJobEndsBySignal) {
-  const std::vector endings{stopped(ended(0, 1ns, code(143))), stopped(ended(1, 2ns, code(1)))};
+  const std::vector endings{told_to_stop(ending_of(0, 1ns, exited(143))),
+                            told_to_stop(ending_of(1, 2ns, exited(1)))};
   EXPECT_EQ(judge(endings, stopped_by(SIGINT)), Outcome(Stopped{SIGINT}));
   EXPECT_EQ(exit_code_of(judge(endings, stopped_by(SIGINT)), endings), 130);
 }
 
 TEST(Outcome, AStopThatCameTooLateChangesNothing) {
-  Ending finished = stopped(ended(0, 1ns, kGood));
+  Ending finished = told_to_stop(ending_of(0, 1ns, kGood));
   finished.opened_page = true;
   finished.phase = Phase::finished;
   EXPECT_EQ(judge(std::vector{finished}, stopped_by(SIGTERM)), Outcome(Succeeded()));
 }
 
 TEST(Outcome, SignalsAre128Plus) {
-  const std::vector endings{ended(0, 1ns, ExitStatus{0, SIGSEGV, true})};
+  const std::vector endings{ending_of(0, 1ns, ExitStatus{0, SIGSEGV, true})};
   EXPECT_EQ(exit_code_of(judge(endings, {}), endings), 139);
 }
 
 TEST(Outcome, ALostNodeIsTheRootCauseOfWhatFailedAfterItsLastWord) {
-  const std::vector endings{ended(0, 6s, code(1)), stopped(ended(1, 7s, kTerm))};
+  const std::vector endings{ending_of(0, 6s, exited(1)), told_to_stop(ending_of(1, 7s, kTerm))};
   const Outcome outcome = judge(endings, lost(5s));
   ASSERT_TRUE(std::holds_alternative<NodeLost>(outcome));
   EXPECT_EQ(std::get<NodeLost>(outcome).victims, (std::vector<std::size_t>{0, 1}));
@@ -307,21 +315,21 @@ TEST(Outcome, ALostNodeIsTheRootCauseOfWhatFailedAfterItsLastWord) {
 }
 
 TEST(Outcome, AFailureBeforeTheLastWordOfALostNodeIsTheRootCause) {
-  const std::vector endings{ended(0, 4s, code(7)), stopped(ended(1, 7s, kTerm))};
+  const std::vector endings{ending_of(0, 4s, exited(7)), told_to_stop(ending_of(1, 7s, kTerm))};
   EXPECT_EQ(exit_code_of(judge(endings, lost(5s)), endings), 7);
   // Who lost a peer, may have lost that node.
-  const std::vector peers{ended(0, 4s, code(97))};
+  const std::vector peers{ending_of(0, 4s, exited(97))};
   EXPECT_TRUE(std::holds_alternative<NodeLost>(judge(peers, lost(5s))));
 }
 
 TEST(Outcome, WhoLeftBeforeItCameIsTheCauseWhenAnotherGivesUpWaiting) {
-  Ending waiter = ended(0, 9ns, code(1));
+  Ending waiter = ending_of(0, 9ns, exited(1));
   waiter.joined_store = true;
-  const Ending absent = ended(1, 2ns, kGood);
+  const Ending absent = ending_of(1, 2ns, kGood);
   EXPECT_EQ(root_of({waiter, absent}), 0U) << "it failed for a reason of its own";
   waiter.waited_in_store = true;
   EXPECT_EQ(root_of({waiter, absent}), 1U);
-  EXPECT_EQ(root_of({waiter, ended(1, 10ns, kGood)}), 0U) << "it left later";
+  EXPECT_EQ(root_of({waiter, ending_of(1, 10ns, kGood)}), 0U) << "it left later";
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::nanoseconds;
 
-const Round::Time kBegin{1000s};
+const Round::Time kOrdersBegin{1000s};
 
 struct Worker {
   bool is_alive = true;
@@ -65,7 +65,7 @@ class World {
     }
     Round::Rules rules;
     rules.grace = 30s;
-    round_.emplace(rules, nodes, kBegin);
+    round_.emplace(rules, nodes, kOrdersBegin);
     const int faults = pick(0, 3);
     for (int i = 0; i < faults; ++i)
       add_fault();
@@ -98,7 +98,7 @@ class World {
       EXPECT_EQ(agent.end_rounds, agents_.front().end_rounds);
       EXPECT_LE(agent.end_rounds.size(), 2U);
     }
-    const RoundResult result = round_->conclude(kBegin + now_, true);
+    const RoundResult result = round_->conclude(kOrdersBegin + now_, true);
     EXPECT_EQ(describe(result), expected());
     ++kinds[expected().substr(0, 4)];
     const auto* const failed = std::get_if<Failed>(&result.outcome);
@@ -180,7 +180,7 @@ class World {
         send(node, [this, node] {
           GroupStarted started;
           started.pids.assign(agent(node).workers, 1);
-          round_->note_group_started(node, started, kBegin + now_);
+          round_->note_group_started(node, started, kOrdersBegin + now_);
         });
       });
     }
@@ -206,13 +206,13 @@ class World {
       case Fault::Kind::start:
         send(target, [this, target] {
           note_reason("start " + std::to_string(target));
-          round_->note_agent_failed(target, AgentFailed{0, 126, "no memory"}, kBegin + now_);
+          round_->note_agent_failed(target, AgentFailed{0, 126, "no memory"}, kOrdersBegin + now_);
         });
         break;
       case Fault::Kind::user:
         send(target, [this, target] {
           note_reason("user");
-          round_->note_stop_request(target, "", SIGTERM, kBegin + now_);
+          round_->note_stop_request(target, "", SIGTERM, kOrdersBegin + now_);
         });
         break;
     }
@@ -226,7 +226,7 @@ class World {
         note_reason("lost");
         lost_.try_emplace(heard, node);
       }
-      round_->note_node_lost(node, "silent", kBegin + heard, kBegin + now_);
+      round_->note_node_lost(node, "silent", kOrdersBegin + heard, kOrdersBegin + now_);
     });
   }
   bool has_heard_end(int node) { return heard_end_.contains(node); }
@@ -259,7 +259,7 @@ class World {
         const bool is_failure = has_failed(event.worker.ending);
         if (is_failure) note_reason("worker");
         if (heard_ends_ == workers_.size()) note_reason("all");
-        round_->note_worker_ended(node, event, kBegin + now_);
+        round_->note_worker_ended(node, event, kOrdersBegin + now_);
       });
     }
     report_if_done(node);
@@ -304,7 +304,7 @@ class World {
     own.has_reported = true;
     send(node, [this, node, event] {
       heard_end_[node] = true;
-      round_->note_group_ended(node, event, kBegin + now_);
+      round_->note_group_ended(node, event, kOrdersBegin + now_);
     });
   }
 
@@ -317,7 +317,7 @@ class World {
   }
 
   void carry_out() {
-    round_->note_time(kBegin + now_);
+    round_->note_time(kOrdersBegin + now_);
     for (const Round::Action& action : round_->take_actions()) {
       const auto* const tell = std::get_if<Round::CommandNodes>(&action);
       if (tell == nullptr || !std::holds_alternative<EndRound>(tell->command)) continue;

@@ -12,7 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 constexpr const char* kHostile = "<script>alert(1)</script>\"'&\xff";
 
 /// The tag that is closed where another one is open, or open at the end; empty: none.
@@ -42,11 +42,14 @@ RunRecord small_run() {
   run.name = "mnist";
   run.state = "finished";
   run.seconds = 12.5;
-  run.steps = {{1, 2.5, 0.1, 100}, {2, 1.5, 0.1, 100}, {3, kNaN, 0.1, 100}};
+  run.steps = {{1, 2.5, 0.1, 100}, {2, 1.5, 0.1, 100}, {3, kNoNumber, 0.1, 100}};
   run.steps_written = 3;
   run.epochs = {
       {1, 2, true, {{"train_loss", 2}, {"test_loss", 1}, {"test_accuracy", 0.9}, {"seconds", 1}}},
-      {2, 4, true, {{"train_loss", kNaN}, {"test_loss", kNaN}, {"test_accuracy", kNaN}}}};
+      {2,
+       4,
+       true,
+       {{"train_loss", kNoNumber}, {"test_loss", kNoNumber}, {"test_accuracy", kNoNumber}}}};
   run.ranks = {{1, 2, {{"step_ms", {10, 12}}, {"data_wait_ms", {0.1, 0.2}}}}};
   RecordedRound start;
   start.ranks = {"a, cpu", "b, cpu"};

@@ -31,7 +31,7 @@ std::string file_of(const std::string& header, const std::string& data) {
   return file + header + data;
 }
 
-std::string refusal(const std::string& file) {
+std::string header_refusal(const std::string& file) {
   try {
     TensorFile::parse(to_bytes(file), "input");
   } catch (const UsageError& error) {
@@ -40,8 +40,8 @@ std::string refusal(const std::string& file) {
   return "accepted";
 }
 
-std::string refusal(const std::string& header, const std::string& data) {
-  return refusal(file_of(header, data));
+std::string header_refusal(const std::string& header, const std::string& data) {
+  return header_refusal(file_of(header, data));
 }
 
 TEST(Safetensors, WhatIsWrittenIsReadBack) {
@@ -136,46 +136,48 @@ TEST(Safetensors, WriterRefusesMistakesOfItsCaller) {
 }
 
 TEST(Safetensors, HeaderLengthIsChecked) {
-  EXPECT_THAT(refusal("short"), HasSubstr("input: it is shorter than the 8 bytes"));
-  EXPECT_THAT(refusal(std::string(8, '\xff')), HasSubstr("header claims 18446744073709551615"));
-  EXPECT_THAT(refusal(file_of("{}", "").substr(0, 9)),
+  EXPECT_THAT(header_refusal("short"), HasSubstr("input: it is shorter than the 8 bytes"));
+  EXPECT_THAT(header_refusal(std::string(8, '\xff')),
+              HasSubstr("header claims 18446744073709551615"));
+  EXPECT_THAT(header_refusal(file_of("{}", "").substr(0, 9)),
               HasSubstr("header claims 2 bytes, the file has 1"));
 }
 
 TEST(Safetensors, HeaderMustBeAJsonObject) {
-  EXPECT_EQ(refusal("{}", ""), "accepted");
-  EXPECT_EQ(refusal("{}      ", ""), "accepted");
-  EXPECT_THAT(refusal("{", ""), HasSubstr("not JSON"));
-  EXPECT_THAT(refusal(" {}", ""), HasSubstr("not a JSON object"));
-  EXPECT_THAT(refusal("[]", ""), HasSubstr("not a JSON object"));
-  EXPECT_THAT(refusal(R"({"x":1})", ""), HasSubstr("input: tensor x: its entry is not an object"));
-  EXPECT_THAT(refusal(R"({"__metadata__":{"a":1}})", ""), HasSubstr("not a text"));
-  EXPECT_THAT(refusal(std::string(1000, '['), ""), HasSubstr("not JSON"));
+  EXPECT_EQ(header_refusal("{}", ""), "accepted");
+  EXPECT_EQ(header_refusal("{}      ", ""), "accepted");
+  EXPECT_THAT(header_refusal("{", ""), HasSubstr("not JSON"));
+  EXPECT_THAT(header_refusal(" {}", ""), HasSubstr("not a JSON object"));
+  EXPECT_THAT(header_refusal("[]", ""), HasSubstr("not a JSON object"));
+  EXPECT_THAT(header_refusal(R"({"x":1})", ""),
+              HasSubstr("input: tensor x: its entry is not an object"));
+  EXPECT_THAT(header_refusal(R"({"__metadata__":{"a":1}})", ""), HasSubstr("not a text"));
+  EXPECT_THAT(header_refusal(std::string(1000, '['), ""), HasSubstr("not JSON"));
 }
 
 TEST(Safetensors, EntriesMustBeComplete) {
-  EXPECT_THAT(refusal(R"({"x":{"shape":[1],"data_offsets":[0,1]}})", "a"),
+  EXPECT_THAT(header_refusal(R"({"x":{"shape":[1],"data_offsets":[0,1]}})", "a"),
               HasSubstr("it has no dtype"));
-  EXPECT_THAT(refusal(R"({"x":{"dtype":"F8","shape":[1],"data_offsets":[0,1]}})", "a"),
+  EXPECT_THAT(header_refusal(R"({"x":{"dtype":"F8","shape":[1],"data_offsets":[0,1]}})", "a"),
               HasSubstr("dtype F8 is not supported"));
-  EXPECT_THAT(refusal(R"({"x":{"dtype":"U8","shape":[-1],"data_offsets":[0,1]}})", "a"),
+  EXPECT_THAT(header_refusal(R"({"x":{"dtype":"U8","shape":[-1],"data_offsets":[0,1]}})", "a"),
               HasSubstr("is not a list of sizes"));
-  EXPECT_THAT(refusal(R"({"x":{"dtype":"U8","shape":1,"data_offsets":[0,1]}})", "a"),
+  EXPECT_THAT(header_refusal(R"({"x":{"dtype":"U8","shape":1,"data_offsets":[0,1]}})", "a"),
               HasSubstr("shape is not a list"));
-  EXPECT_THAT(refusal(R"({"x":{"dtype":"U8","shape":[1],"data_offsets":[0]}})", "a"),
+  EXPECT_THAT(header_refusal(R"({"x":{"dtype":"U8","shape":[1],"data_offsets":[0]}})", "a"),
               HasSubstr("not a pair of numbers"));
 }
 
 TEST(Safetensors, OffsetsMustFitShapeAndFile) {
-  EXPECT_THAT(refusal(R"({"x":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})", "a"),
+  EXPECT_THAT(header_refusal(R"({"x":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})", "a"),
               HasSubstr("do not lie within the 1 bytes of data"));
-  EXPECT_THAT(refusal(R"({"x":{"dtype":"U8","shape":[1],"data_offsets":[1,0]}})", "a"),
+  EXPECT_THAT(header_refusal(R"({"x":{"dtype":"U8","shape":[1],"data_offsets":[1,0]}})", "a"),
               HasSubstr("do not lie within"));
-  EXPECT_THAT(refusal(R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[0,1]}})", "a"),
+  EXPECT_THAT(header_refusal(R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[0,1]}})", "a"),
               HasSubstr("its shape takes 4 bytes, its data_offsets hold 1"));
-  EXPECT_THAT(refusal(R"({"x":{"dtype":"U8","shape":[4294967296,4294967296],)"
-                      R"("data_offsets":[0,0]}})",
-                      ""),
+  EXPECT_THAT(header_refusal(R"({"x":{"dtype":"U8","shape":[4294967296,4294967296],)"
+                             R"("data_offsets":[0,0]}})",
+                             ""),
               HasSubstr("more bytes than 64 bits count"));
 }
 
@@ -185,12 +187,13 @@ TEST(Safetensors, GapsOverlapsAndStrayBytesAreRefused) {
     return R"("y":{"dtype":"U8","shape":[)" + std::to_string(end - begin) +
            R"(],"data_offsets":[)" + std::to_string(begin) + "," + std::to_string(end) + "]}";
   };
-  EXPECT_EQ(refusal("{" + x + "," + y(1, 3) + "}", "abc"), "accepted");
-  EXPECT_EQ(refusal("{" + y(1, 3) + "," + x + "}", "abc"), "accepted");
-  EXPECT_THAT(refusal("{" + x + "," + y(2, 3) + "}", "abc"), HasSubstr("leaves a gap"));
-  EXPECT_THAT(refusal("{" + x + "," + y(0, 3) + "}", "abc"), HasSubstr("overlaps"));
-  EXPECT_THAT(refusal("{" + x + "," + y(1, 2) + "}", "abc"), HasSubstr("after the last tensor"));
-  EXPECT_THAT(refusal("{" + x + "," + x + "}", "ab"), HasSubstr("stands there twice"));
+  EXPECT_EQ(header_refusal("{" + x + "," + y(1, 3) + "}", "abc"), "accepted");
+  EXPECT_EQ(header_refusal("{" + y(1, 3) + "," + x + "}", "abc"), "accepted");
+  EXPECT_THAT(header_refusal("{" + x + "," + y(2, 3) + "}", "abc"), HasSubstr("leaves a gap"));
+  EXPECT_THAT(header_refusal("{" + x + "," + y(0, 3) + "}", "abc"), HasSubstr("overlaps"));
+  EXPECT_THAT(header_refusal("{" + x + "," + y(1, 2) + "}", "abc"),
+              HasSubstr("after the last tensor"));
+  EXPECT_THAT(header_refusal("{" + x + "," + x + "}", "ab"), HasSubstr("stands there twice"));
 }
 
 TEST(Safetensors, MissingFileIsNamed) {

@@ -22,7 +22,7 @@ SshPlan plan_of(const std::string& hosts, const Words& typed) {
   return plan;
 }
 
-std::string problems_of(const SshPlan& plan) {
+std::string plan_problems(const SshPlan& plan) {
   try {
     check_ssh_plan(plan);
   } catch (const UsageError& error) {
@@ -33,7 +33,7 @@ std::string problems_of(const SshPlan& plan) {
 
 TEST(SshCommand, EachHostIsToldItsPlace) {
   const SshPlan plan = plan_of("a,u@b:4", {"--max-restarts=2", "train.py", "--lr", "0.1"});
-  EXPECT_EQ(problems_of(plan), "");
+  EXPECT_EQ(plan_problems(plan), "");
   EXPECT_EQ(ssh_command(plan, 0).back(),
             "cd '/work dir' && exec env /opt/ddp-launch --max-restarts=2 --nnodes=2 --node-rank=0 "
             "--master-addr=a --token-stdin -- train.py -- --lr 0.1");
@@ -111,24 +111,24 @@ TEST(SshCommand, SshMayHaveOptionsOfItsOwn) {
   const Words words = ssh_command(plan, 0);
   EXPECT_THAT(Words(words.begin(), words.begin() + 4), ElementsAre("ssh", "-p", "2222", "-T"));
   plan.ssh = " ";
-  EXPECT_THAT(problems_of(plan), HasSubstr("--ssh: no program"));
+  EXPECT_THAT(plan_problems(plan), HasSubstr("--ssh: no program"));
 }
 
 TEST(SshCommand, FlagsThatSayOtherwiseAreRefused) {
-  const std::string problems = problems_of(
+  const std::string problems = plan_problems(
       plan_of("a,b", {"--nnodes=3", "--node-rank=1", "--standalone", "--rdzv-endpoint=c", "p"}));
   EXPECT_THAT(problems, HasSubstr("--nnodes says 3, the list of hosts names 2"));
   for (const char* const flag : {"--node-rank", "--standalone", "--rdzv-endpoint"})
     EXPECT_THAT(problems, HasSubstr(flag));
-  EXPECT_EQ(problems_of(plan_of("a,b", {"--nnodes=2", "p"})), "");
-  EXPECT_EQ(problems_of(plan_of("a,b", {"--nnodes=2:2", "p"})), "");
+  EXPECT_EQ(plan_problems(plan_of("a,b", {"--nnodes=2", "p"})), "");
+  EXPECT_EQ(plan_problems(plan_of("a,b", {"--nnodes=2:2", "p"})), "");
 }
 
 TEST(SshCommand, AFirstHostThatIsItselfEverywhereIsRefused) {
   for (const char* const name : {"localhost", "127.0.0.1", "[::1]"})
-    EXPECT_THAT(problems_of(plan_of(name + std::string(",b"), {"p"})), HasSubstr("cannot reach"));
-  EXPECT_EQ(problems_of(plan_of("localhost,b", {"--master-addr=a", "p"})), "");
-  EXPECT_EQ(problems_of(plan_of("localhost", {"p"})), "");
+    EXPECT_THAT(plan_problems(plan_of(name + std::string(",b"), {"p"})), HasSubstr("cannot reach"));
+  EXPECT_EQ(plan_problems(plan_of("localhost,b", {"--master-addr=a", "p"})), "");
+  EXPECT_EQ(plan_problems(plan_of("localhost", {"p"})), "");
 }
 
 TEST(SshCommand, AShellReadsWhatWasMeant) {

@@ -7,7 +7,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr std::string_view kGood =
+constexpr std::string_view kGoodAnswer =
     R"({"run":"0123456789","rdzv_id":"mine","program":"train.py","pid":17,"run_dir":"",)"
     R"("endpoint":"127.0.0.1:29500","round":2,"max_restarts":0,"world_size":1,"uptime":5.5,)"
     R"("workers":[{"rank":0,"local_rank":0,"pid":18,"state":"S","uptime":1,"phase":"training",)"
@@ -16,14 +16,14 @@ constexpr std::string_view kGood =
 
 /// kGood with `from` replaced by `to`; it must be there.
 std::string changed(std::string_view from, std::string_view to) {
-  std::string text(kGood);
+  std::string text(kGoodAnswer);
   const std::size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
   return text.replace(at, from.size(), to);
 }
 
 TEST(StatusAnswer, AWholeAnswerIsShown) {
-  const auto job = read_answer(kGood);
+  const auto job = read_answer(kGoodAnswer);
   ASSERT_TRUE(job);
   EXPECT_EQ(describe(*job),
             "01234567  pid 17  train.py  round 2  up 6 s  127.0.0.1:29500\n"

@@ -17,16 +17,16 @@
 namespace ddp::worker {
 namespace {
 
-constexpr double kBound = 1e-12;
+constexpr double kStepBound = 1e-12;
 
-struct Result {
+struct StepResult {
   std::vector<at::Tensor> weights;
   std::vector<double> losses;  // of each step, over all ranks
 };
 
-Result train(Group& group, const Case& one) {
+StepResult train(Group& group, const Case& one) {
   Rig rig(group, one);
-  Result result;
+  StepResult result;
   for (std::int64_t step = 0; step < rig.plan().steps; ++step) {
     rig.run(step);
     const std::vector<double> row = SumNames::to_row(rig.meters().take(true)->sums);
@@ -40,32 +40,35 @@ Result train(Group& group, const Case& one) {
   return result;
 }
 
-Result train(int ranks, const Case& one) {
+StepResult train(int ranks, const Case& one) {
   return on_ranks(ranks, [&one](Group& group) { return train(group, one); }).front();
 }
 
-void expect_equal(const Result& many, const Result& alone, const std::string& what) {
+void expect_equal_results(const StepResult& many,
+                          const StepResult& alone,
+                          const std::string& what) {
   ASSERT_EQ(many.weights.size(), alone.weights.size());
   for (std::size_t i = 0; i < many.weights.size(); ++i) {
-    EXPECT_LE((many.weights[i] - alone.weights[i]).abs().max().item<double>(), kBound)
+    EXPECT_LE((many.weights[i] - alone.weights[i]).abs().max().item<double>(), kStepBound)
         << what << ", weight " << i;
   }
   for (std::size_t i = 0; i < many.losses.size(); ++i)
-    EXPECT_NEAR(many.losses[i], alone.losses[i], kBound) << what << ", step " << i;
+    EXPECT_NEAR(many.losses[i], alone.losses[i], kStepBound) << what << ", step " << i;
 }
 
 TEST(StepOnRanks, UnevenSharesGiveTheMeanOverTheWholeBatch) {
   for (const auto optimizer : {OptimizerJob::Name::sgd, OptimizerJob::Name::adam}) {
     for (const bool has_weight : {false, true}) {
-      const Result alone = train(1, {optimizer, has_weight});
+      const StepResult alone = train(1, {optimizer, has_weight});
       EXPECT_LT(alone.losses.back(), alone.losses.front());
       for (const std::int64_t accumulate : {1, 2}) {
         const std::string what = std::string(has_weight ? "weighed" : "plain") + ", accumulate " +
                                  std::to_string(accumulate);
         // 43, 43 and 42 samples.
-        expect_equal(train(3, {optimizer, has_weight, accumulate}), alone, what);
+        expect_equal_results(train(3, {optimizer, has_weight, accumulate}), alone, what);
       }
-      expect_equal(train(1, {optimizer, has_weight, 4}), alone, "alone, in four micro-steps");
+      expect_equal_results(
+          train(1, {optimizer, has_weight, 4}), alone, "alone, in four micro-steps");
     }
   }
 }
@@ -73,8 +76,8 @@ TEST(StepOnRanks, UnevenSharesGiveTheMeanOverTheWholeBatch) {
 // 200 samples: the second step of an epoch has 72, filled up to equal shares for the ranks there.
 TEST(StepOnRanks, AShortLastStepToo) {
   const Case one{OptimizerJob::Name::sgd, true, 1, 200};
-  expect_equal(train(4, one), train(1, one), "72 over 4 ranks");
-  expect_equal(train(3, one), train(1, one), "72 over 3 ranks");
+  expect_equal_results(train(4, one), train(1, one), "72 over 4 ranks");
+  expect_equal_results(train(3, one), train(1, one), "72 over 3 ranks");
 }
 
 TEST(StepOnRanks, ATaskMayVaryTheBatchesOfAStepAlike) {
@@ -96,10 +99,10 @@ TEST(StepOnRanks, AGainIsOfTheGradientAlone) {
   gained.factors.gain = 3;
   Case larger = gained;
   larger.factors = {.total = 3};
-  const Result a = train(2, gained);
-  const Result b = train(1, larger);
+  const StepResult a = train(2, gained);
+  const StepResult b = train(1, larger);
   for (std::size_t i = 0; i < a.weights.size(); ++i)
-    EXPECT_LE((a.weights[i] - b.weights[i]).abs().max().item<double>(), kBound);
+    EXPECT_LE((a.weights[i] - b.weights[i]).abs().max().item<double>(), kStepBound);
   for (std::size_t i = 0; i < a.losses.size(); ++i)
     EXPECT_NEAR(a.losses[i] * 3, b.losses[i], 1e-9);
 }
@@ -111,14 +114,14 @@ TEST(StepOnRanks, AWeightCountsAsTheLeastThereIs) {
   Case heavy = light;
   heavy.factors.least_weight = 2000;
   heavy.factors.total = 2;
-  expect_equal(train(3, light), train(1, heavy), "half of twice as much");
+  expect_equal_results(train(3, light), train(1, heavy), "half of twice as much");
   heavy.factors.least_weight = 1;
   EXPECT_GT(train(1, heavy).losses[0], 5 * train(1, light).losses[0]);
 }
 
 TEST(StepOnRanks, AWeightMakesADifference) {
-  const Result plain = train(1, {OptimizerJob::Name::sgd, false});
-  const Result weighed = train(1, {OptimizerJob::Name::sgd, true});
+  const StepResult plain = train(1, {OptimizerJob::Name::sgd, false});
+  const StepResult weighed = train(1, {OptimizerJob::Name::sgd, true});
   EXPECT_GT((plain.weights[0] - weighed.weights[0]).abs().max().item<double>(), 1e-6);
 }
 

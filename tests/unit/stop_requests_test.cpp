@@ -9,24 +9,24 @@ namespace {
 
 using namespace std::chrono_literals;
 
-const StopRequests::Time kBegin{1000s};
+const StopRequests::Time kRequestsBegin{1000s};
 
 TEST(StopRequests, WhatComesAtOnceIsTheSameRequest) {
   StopRequests requests;
-  EXPECT_EQ(requests.note(kBegin), 1);
-  EXPECT_EQ(requests.note(kBegin + 50ms), 0);
-  EXPECT_EQ(requests.note(kBegin + 100ms), 0);
+  EXPECT_EQ(requests.note(kRequestsBegin), 1);
+  EXPECT_EQ(requests.note(kRequestsBegin + 50ms), 0);
+  EXPECT_EQ(requests.note(kRequestsBegin + 100ms), 0);
   EXPECT_EQ(requests.count(), 1);
   EXPECT_FALSE(requests.second());
 }
 
 TEST(StopRequests, LaterOnesAreCountedEachForItself) {
   StopRequests requests;
-  EXPECT_EQ(requests.note(kBegin), 1);
-  EXPECT_EQ(requests.note(kBegin + 101ms), 2);
-  EXPECT_EQ(requests.note(kBegin + 150ms), 0) << "the second, delivered twice";
-  EXPECT_EQ(requests.note(kBegin + 9s), 3);
-  EXPECT_EQ(requests.second(), kBegin + 101ms) << "who waits for its answer began then";
+  EXPECT_EQ(requests.note(kRequestsBegin), 1);
+  EXPECT_EQ(requests.note(kRequestsBegin + 101ms), 2);
+  EXPECT_EQ(requests.note(kRequestsBegin + 150ms), 0) << "the second, delivered twice";
+  EXPECT_EQ(requests.note(kRequestsBegin + 9s), 3);
+  EXPECT_EQ(requests.second(), kRequestsBegin + 101ms) << "who waits for its answer began then";
 }
 
 TEST(StopRequests, OnlyWhatUsersRepeatCounts) {

@@ -7,12 +7,12 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-std::string number(std::uint64_t value) {
+std::string number_bytes(std::uint64_t value) {
   std::string bytes;
   put_u64(bytes, value);
   return bytes;
 }
-std::string text(std::string_view value) {
+std::string text_bytes(std::string_view value) {
   std::string bytes;
   put_text(bytes, value);
   return bytes;
@@ -22,35 +22,39 @@ std::string command(StoreCommand value) {
 }
 
 /// One request of every command, as a client sends it, and what it is.
-struct Sample {
+struct WireSample {
   std::string bytes;
   StoreRequest request;
 };
-Sample sample(StoreCommand which, const std::string& body, Texts texts = {}, std::int64_t n = 0) {
+WireSample sample(StoreCommand which,
+                  const std::string& body,
+                  Texts texts = {},
+                  std::int64_t n = 0) {
   return {command(which) + body, {which, std::move(texts), n}};
 }
-std::vector<Sample> samples() {
+std::vector<WireSample> samples() {
   using enum StoreCommand;
   const std::string nonce("\x39\x30\0\0", 4);
   return {
-      sample(set, text("/a") + text("x"), {"/a", "x"}),
-      sample(compare_set, text("/a") + text("") + text("y"), {"/a", "", "y"}),
-      sample(get, text("/a"), {"/a"}),
-      sample(add, text("/n") + number(static_cast<std::uint64_t>(-3)), {"/n"}, -3),
-      sample(check, number(2) + text("/a") + text("/b"), {"/a", "/b"}),
-      sample(wait, number(0)),
-      sample(wait, number(1) + text("/w"), {"/w"}),
+      sample(set, text_bytes("/a") + text_bytes("x"), {"/a", "x"}),
+      sample(compare_set, text_bytes("/a") + text_bytes("") + text_bytes("y"), {"/a", "", "y"}),
+      sample(get, text_bytes("/a"), {"/a"}),
+      sample(add, text_bytes("/n") + number_bytes(static_cast<std::uint64_t>(-3)), {"/n"}, -3),
+      sample(check, number_bytes(2) + text_bytes("/a") + text_bytes("/b"), {"/a", "/b"}),
+      sample(wait, number_bytes(0)),
+      sample(wait, number_bytes(1) + text_bytes("/w"), {"/w"}),
       sample(count_keys, ""),
-      sample(delete_key, text("/a"), {"/a"}),
-      sample(append, text("/a") + text("more"), {"/a", "more"}),
-      sample(multi_get, number(1) + text("/a"), {"/a"}),
-      sample(
-          multi_set, number(2) + text("a") + text("1") + text("b") + text(""), {"a", "1", "b", ""}),
+      sample(delete_key, text_bytes("/a"), {"/a"}),
+      sample(append, text_bytes("/a") + text_bytes("more"), {"/a", "more"}),
+      sample(multi_get, number_bytes(1) + text_bytes("/a"), {"/a"}),
+      sample(multi_set,
+             number_bytes(2) + text_bytes("a") + text_bytes("1") + text_bytes("b") + text_bytes(""),
+             {"a", "1", "b", ""}),
       sample(cancel_wait, ""),
       sample(ping, nonce, {}, 12345),
-      sample(queue_push, text("q") + text("e"), {"q", "e"}),
-      sample(queue_pop, text("q"), {"q"}),
-      sample(queue_length, text("q"), {"q"}),
+      sample(queue_push, text_bytes("q") + text_bytes("e"), {"q", "e"}),
+      sample(queue_pop, text_bytes("q"), {"q"}),
+      sample(queue_length, text_bytes("q"), {"q"}),
       sample(list_keys, ""),
   };
 }
@@ -72,7 +76,7 @@ bool breaks(const std::string& bytes) {
 TEST(StoreProtocol, EveryCommandIsReadInWhateverPiecesItComes) {
   std::string all;
   std::vector<StoreRequest> expected;
-  for (const Sample& one : samples()) {
+  for (const WireSample& one : samples()) {
     all += one.bytes;
     expected.push_back(one.request);
   }
@@ -99,21 +103,22 @@ TEST(StoreProtocol, EveryCommandIsReadInWhateverPiecesItComes) {
 TEST(StoreProtocol, KeysAreBytes) {
   const std::string key("\0/\xff", 3);
   StoreDecoder decoder;
-  decoder.feed(command(StoreCommand::get) + text(key));
+  decoder.feed(command(StoreCommand::get) + text_bytes(key));
   EXPECT_EQ(decoder.next()->texts, Texts{key});
 }
 
 TEST(StoreProtocol, LimitsAreThoseOfTorch) {
   using enum StoreCommand;
-  EXPECT_FALSE(breaks(command(get) + number(kMaxKeyBytes)));
-  EXPECT_TRUE(breaks(command(get) + number(kMaxKeyBytes + 1)));
-  EXPECT_FALSE(breaks(command(set) + text("k") + number(kMaxValueBytes)));
-  EXPECT_TRUE(breaks(command(set) + text("k") + number(kMaxValueBytes + 1)));
-  EXPECT_FALSE(breaks(command(wait) + number(kMaxKeys)));
-  EXPECT_TRUE(breaks(command(wait) + number(kMaxKeys + 1)));
-  EXPECT_TRUE(breaks(command(set) + text("k") + number(1ULL << 62)));
-  EXPECT_TRUE(breaks(command(multi_set) + number(~0ULL)));
-  EXPECT_TRUE(breaks(command(compare_set) + text("k") + text("") + number(kMaxValueBytes + 1)));
+  EXPECT_FALSE(breaks(command(get) + number_bytes(kMaxKeyBytes)));
+  EXPECT_TRUE(breaks(command(get) + number_bytes(kMaxKeyBytes + 1)));
+  EXPECT_FALSE(breaks(command(set) + text_bytes("k") + number_bytes(kMaxValueBytes)));
+  EXPECT_TRUE(breaks(command(set) + text_bytes("k") + number_bytes(kMaxValueBytes + 1)));
+  EXPECT_FALSE(breaks(command(wait) + number_bytes(kMaxKeys)));
+  EXPECT_TRUE(breaks(command(wait) + number_bytes(kMaxKeys + 1)));
+  EXPECT_TRUE(breaks(command(set) + text_bytes("k") + number_bytes(1ULL << 62)));
+  EXPECT_TRUE(breaks(command(multi_set) + number_bytes(~0ULL)));
+  EXPECT_TRUE(breaks(command(compare_set) + text_bytes("k") + text_bytes("") +
+                     number_bytes(kMaxValueBytes + 1)));
 }
 
 TEST(StoreProtocol, UnknownCommandsAndASecondValidateBreakIt) {
@@ -134,19 +139,20 @@ TEST(StoreProtocol, NothingComesAfterABrokenRequest) {
 
 TEST(StoreProtocol, AnAnnouncedLengthTakesNoMemory) {
   StoreDecoder decoder;
-  decoder.feed(command(StoreCommand::set) + text("k") + number(kMaxValueBytes) + "begin");
+  decoder.feed(command(StoreCommand::set) + text_bytes("k") + number_bytes(kMaxValueBytes) +
+               "begin");
   EXPECT_FALSE(decoder.next());
   EXPECT_LT(decoder.held(), 1024U);
   StoreDecoder many;
-  many.feed(command(StoreCommand::multi_set) + number(kMaxKeys));
+  many.feed(command(StoreCommand::multi_set) + number_bytes(kMaxKeys));
   EXPECT_FALSE(many.next());
   EXPECT_LT(many.held(), 1024U);
 }
 
 TEST(StoreProtocol, OneRequestIsBounded) {
-  const std::string entry = text("k") + text(std::string(kMaxValueBytes, 'v'));
+  const std::string entry = text_bytes("k") + text_bytes(std::string(kMaxValueBytes, 'v'));
   StoreDecoder decoder;
-  decoder.feed(command(StoreCommand::multi_set) + number(kMaxKeys));
+  decoder.feed(command(StoreCommand::multi_set) + number_bytes(kMaxKeys));
   std::size_t most = 0;
   for (int i = 0; i < 64 && !decoder.is_broken(); ++i) {
     decoder.feed(entry);

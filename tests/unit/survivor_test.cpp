@@ -46,16 +46,17 @@ SharedState state_of(double value) {
           .policy = {{"factor", at::full({1}, 3 * value, at::kDouble)}}};
 }
 
-void expect_equal(const std::vector<NamedTensor>& found, const std::vector<NamedTensor>& expected) {
+void expect_same_state(const std::vector<NamedTensor>& found,
+                       const std::vector<NamedTensor>& expected) {
   ASSERT_EQ(found.size(), expected.size());
   for (std::size_t i = 0; i < found.size(); ++i)
     EXPECT_TRUE(found[i].tensor.equal(expected[i].tensor)) << found[i].name;
 }
 
-void expect_equal(const SharedState& found, const SharedState& expected) {
-  expect_equal(found.model, expected.model);
-  expect_equal(found.optimizer, expected.optimizer);
-  expect_equal(found.policy, expected.policy);
+void expect_same_state(const SharedState& found, const SharedState& expected) {
+  expect_same_state(found.model, expected.model);
+  expect_same_state(found.optimizer, expected.optimizer);
+  expect_same_state(found.policy, expected.policy);
 }
 
 /// What find_newest() says on every rank, where each holds a state of that many steps.
@@ -88,7 +89,7 @@ TEST(Survivors, WhatOneHoldsIsOnAllRanksBitForBit) {
                                         is_holder ? &held : nullptr,
                                         kNames,
                                         shared);
-    expect_equal(shared, held);
+    expect_same_state(shared, held);
     EXPECT_TRUE(shared.model[0].tensor.is_contiguous(at::MemoryFormat::ChannelsLast));
     EXPECT_EQ(position.step, expected.step);
     EXPECT_EQ(position.epoch, expected.epoch);
@@ -127,7 +128,7 @@ std::vector<std::pair<bool, std::int64_t>> restore_with(const std::vector<int>& 
                                .held = &held});
     const Position position = checkpointer.restore(kNames);
     EXPECT_FALSE(checkpointer.is_from_memory() && held) << "its memory is given back";
-    if (checkpointer.is_from_memory()) expect_equal(shared, state_of(7));
+    if (checkpointer.is_from_memory()) expect_same_state(shared, state_of(7));
     return std::pair(checkpointer.is_from_memory(), position.step);
   });
 }

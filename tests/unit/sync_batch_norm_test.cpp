@@ -16,7 +16,7 @@ namespace {
 
 using Sizes = std::vector<std::int64_t>;  // samples of each rank
 
-struct Case {
+struct NormCase {
   Sizes sizes;
   at::ScalarType type = at::kDouble;
   at::MemoryFormat format = at::MemoryFormat::Contiguous;
@@ -24,7 +24,7 @@ struct Case {
   Device device = {};
 };
 
-struct Result {
+struct NormResult {
   at::Tensor y;
   at::Tensor dx;
   at::Tensor weight_gradient;
@@ -49,9 +49,9 @@ std::int64_t total(const Sizes& sizes) {
 }
 
 // Two steps, so that running statistics are those of different batches; the result is the second's.
-Result train(Norm& norm, const at::Tensor& x, const at::Tensor& dy) {
+NormResult train(Norm& norm, const at::Tensor& x, const at::Tensor& dy) {
   norm.forward(x * 0.5);
-  Result result;
+  NormResult result;
   const at::Tensor input = x.clone(at::MemoryFormat::Preserve).requires_grad_(true);
   result.y = norm.forward(input);
   result.y.backward(dy);
@@ -73,14 +73,14 @@ std::shared_ptr<Norm> prepared(const MakeNorm& make, at::ScalarType type) {
   return norm;
 }
 
-void expect_equal_to_the_joined_batch(const Case& one, double bound) {
+void expect_equal_to_the_joined_batch(const NormCase& one, double bound) {
   torch::manual_seed(11);
   const std::vector<std::int64_t> shape{total(one.sizes), 3, 4, 5};
   const at::Tensor x = (torch::randn(shape, one.type) * 2 + one.mean).contiguous(one.format);
   const at::Tensor dy = torch::randn(shape, one.type).contiguous(one.format);
   // On a GPU the reference is the CPU's, in double: the kernels are others.
   const at::ScalarType reference = one.device.device.is_cpu() ? one.type : at::kDouble;
-  const Result joined =
+  const NormResult joined =
       train(*prepared(batch_norm(), reference), x.to(reference), dy.to(reference));
 
   const auto part = [&one](const at::Tensor& whole, int rank) {
@@ -95,12 +95,13 @@ void expect_equal_to_the_joined_batch(const Case& one, double bound) {
     norm->to(device);
     return train(*norm, part(x, group.rank()).to(device), part(dy, group.rank()).to(device));
   };
-  const std::vector<Result> ranks = on_ranks(static_cast<int>(one.sizes.size()), work, one.device);
+  const std::vector<NormResult> ranks =
+      on_ranks(static_cast<int>(one.sizes.size()), work, one.device);
   at::Tensor weight_gradient = torch::zeros({3}, reference);
   at::Tensor bias_gradient = torch::zeros({3}, reference);
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     SCOPED_TRACE("rank " + std::to_string(rank));
-    const Result& mine = ranks[rank];
+    const NormResult& mine = ranks[rank];
     EXPECT_LE(difference(mine.y, part(joined.y, static_cast<int>(rank))), bound);
     EXPECT_LE(difference(mine.dx, part(joined.dx, static_cast<int>(rank))), bound);
     EXPECT_LE(difference(mine.running_mean, joined.running_mean), bound);
@@ -149,7 +150,7 @@ TEST(SyncBatchNorm, AnEmptyBatchTakesPart) {
 
 // Sums of squares would leave 6 of 16 digits here.
 TEST(SyncBatchNorm, AMeanFarFromZeroCostsNoDigits) {
-  const Case far{{7, 3}, at::kDouble, at::MemoryFormat::Contiguous, 1e5};
+  const NormCase far{{7, 3}, at::kDouble, at::MemoryFormat::Contiguous, 1e5};
   // x itself has a rounding of 1e5 * 1e-16 against a deviation of 2.
   expect_equal_to_the_joined_batch(far, 1e-9);
 }

@@ -14,7 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 
-const std::string kToken(64, 'a');
+const std::string kHexToken(64, 'a');
 const std::string kOther(64, 'b');
 
 class Token : public testing::Test {
@@ -53,20 +53,20 @@ class Token : public testing::Test {
 
 TEST_F(Token, ComesFromTheFileOrTheVariableWithoutBlanksAtItsEnds) {
   EXPECT_EQ(find(""), "");
-  EXPECT_EQ(find(file("\n " + kToken + " \r\n")), kToken);
-  EXPECT_EQ(find("", "", kToken + "\n"), kToken);
-  EXPECT_EQ(find("", file(kToken)), kToken);
+  EXPECT_EQ(find(file("\n " + kHexToken + " \r\n")), kHexToken);
+  EXPECT_EQ(find("", "", kHexToken + "\n"), kHexToken);
+  EXPECT_EQ(find("", file(kHexToken)), kHexToken);
 }
 
 TEST_F(Token, AFlagBeatsTheVariableWhichBeatsTheJobFile) {
-  EXPECT_EQ(find(file(kToken), "", kOther), kToken);
-  EXPECT_EQ(find("", file(kToken), kOther), kOther);
+  EXPECT_EQ(find(file(kHexToken), "", kOther), kHexToken);
+  EXPECT_EQ(find("", file(kHexToken), kOther), kOther);
 }
 
 TEST_F(Token, AFileThatOthersCanReadIsRefused) {
   for (const mode_t mode : {0640U, 0604U, 0620U, 0777U})
-    EXPECT_THAT(problem(file(kToken, mode)), HasSubstr("chmod 600")) << std::oct << mode;
-  EXPECT_EQ(problem(file(kToken, 0400)), "none: " + kToken);
+    EXPECT_THAT(problem(file(kHexToken, mode)), HasSubstr("chmod 600")) << std::oct << mode;
+  EXPECT_EQ(problem(file(kHexToken, 0400)), "none: " + kHexToken);
 }
 
 TEST_F(Token, WhatIsNoTokenIsRefused) {
@@ -75,8 +75,8 @@ TEST_F(Token, WhatIsNoTokenIsRefused) {
   EXPECT_THAT(problem(file("")), HasSubstr("0 characters"));
   EXPECT_THAT(problem(file("secret")), HasSubstr("6 characters, of 32"));
   EXPECT_THAT(problem(file(std::string(5000, 'a'))), HasSubstr("too many"));
-  EXPECT_THAT(problem(file(kToken + " " + kToken)), HasSubstr("blank"));
-  EXPECT_THAT(problem(file(kToken + "\xff" + kToken)), HasSubstr("blank"));
+  EXPECT_THAT(problem(file(kHexToken + " " + kHexToken)), HasSubstr("blank"));
+  EXPECT_THAT(problem(file(kHexToken + "\xff" + kHexToken)), HasSubstr("blank"));
   EXPECT_THAT(problem("", "secret"), HasSubstr("DDP_TOKEN: the token has 6"));
 }
 

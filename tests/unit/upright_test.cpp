@@ -7,8 +7,8 @@
 namespace ddp::worker {
 namespace {
 
-constexpr Color kBorder{114, 100, 7};
-constexpr Color kGround{30, 200, 60};
+constexpr Color kUprightBorder{114, 100, 7};
+constexpr Color kUprightGround{30, 200, 60};
 
 class Upright : public ::testing::Test {
  protected:
@@ -27,7 +27,7 @@ class Upright : public ::testing::Test {
 
   /// Four pieces around a point, some of them partly outside, or wholly.
   Collage draw_collage(int channels, ImageSize size, std::vector<Image>& images) {
-    Collage collage{channels, size, kGround, {}};
+    Collage collage{channels, size, kUprightGround, {}};
     const int down = below(size.height);
     const int right = below(size.width);
     images.clear();
@@ -57,8 +57,8 @@ TEST_F(Upright, ACollageHasThePixelsOfItsCanvas) {
     const double across = uniform(0.3, 3) * (i % 7 == 0 ? -1 : 1);
     const double down = i % 3 == 0 ? uniform(-2, 2) : across;
     const Matrix3 matrix{across, 0, uniform(-40, 60), 0, down, uniform(-40, 60), 0, 0, 1};
-    move_perspective(canvas, matrix, {70, 60}, kBorder, wanted);
-    move_perspective(collage, matrix, {70, 60}, kBorder, into);
+    move_perspective(canvas, matrix, {70, 60}, kUprightBorder, wanted);
+    move_perspective(collage, matrix, {70, 60}, kUprightBorder, into);
     ASSERT_EQ(into, wanted) << i;
   }
 }
@@ -72,8 +72,8 @@ TEST_F(Upright, ATurnedCollageHasThePixelsOfItsCanvas) {
     const Collage collage = draw_collage(3, {50, 60}, images);
     paint(collage, canvas);
     const Matrix3 matrix{0.9, uniform(-0.4, 0.4), 3, uniform(-0.4, 0.4), 0.8, 4, 1e-3, 0, 1};
-    move_perspective(canvas, matrix, {40, 40}, kBorder, wanted);
-    move_perspective(collage, matrix, {40, 40}, kBorder, into);
+    move_perspective(canvas, matrix, {40, 40}, kUprightBorder, wanted);
+    move_perspective(collage, matrix, {40, 40}, kUprightBorder, into);
     ASSERT_EQ(into, wanted) << i;
   }
 }
@@ -87,9 +87,9 @@ TEST_F(Upright, PixelsAreThoseOfTheGeneralWay) {
     const Image from = noise(3, {20 + below(60), 20 + below(60)});
     Matrix3 matrix{
         uniform(0.4, 3), 0, uniform(-20, 30), 0, uniform(0.4, 3), uniform(-20, 30), 0, 0, 1};
-    move_perspective(from, matrix, {50, 70}, kBorder, upright);
+    move_perspective(from, matrix, {50, 70}, kUprightBorder, upright);
     matrix[1] = kLittle;
-    move_perspective(from, matrix, {50, 70}, kBorder, general);
+    move_perspective(from, matrix, {50, 70}, kUprightBorder, general);
     ASSERT_EQ(upright, general) << i;
   }
 }

@@ -13,7 +13,7 @@ std::optional<VerbRequest> parse(const std::vector<std::string>& words) {
   return parse_verb(words);
 }
 
-std::string problems_of(const std::vector<std::string>& words) {
+std::string verb_problems(const std::vector<std::string>& words) {
   try {
     (void)parse(words);
   } catch (const UsageError& error) {
@@ -46,16 +46,16 @@ TEST(Verbs, WhatIsNotOneIsAProgram) {
 }
 
 TEST(Verbs, MistakesAreToldTogether) {
-  EXPECT_THAT(problems_of({"stop", "a", "b"}), HasSubstr("stop takes one job, got 2 words"));
-  EXPECT_THAT(problems_of({"logs", "a", "1", "2"}),
+  EXPECT_THAT(verb_problems({"stop", "a", "b"}), HasSubstr("stop takes one job, got 2 words"));
+  EXPECT_THAT(verb_problems({"logs", "a", "1", "2"}),
               HasSubstr("logs takes one job and one rank, got 3 words"));
-  EXPECT_THAT(problems_of({"status", "a", "b"}),
+  EXPECT_THAT(verb_problems({"status", "a", "b"}),
               HasSubstr("A program of that name is started as ./status."));
-  EXPECT_THAT(problems_of({"stop", "--watch"}), HasSubstr("--watch is not a flag of it"));
-  EXPECT_THAT(problems_of({"status", "-f", "a", "b"}),
+  EXPECT_THAT(verb_problems({"stop", "--watch"}), HasSubstr("--watch is not a flag of it"));
+  EXPECT_THAT(verb_problems({"status", "-f", "a", "b"}),
               testing::AllOf(HasSubstr("-f is not a flag"), HasSubstr("got 2 words")));
-  EXPECT_THAT(problems_of({"status", "--watch", "--json"}), HasSubstr("do not go together"));
-  EXPECT_THAT(problems_of({"status", ""}), HasSubstr("empty"));
+  EXPECT_THAT(verb_problems({"status", "--watch", "--json"}), HasSubstr("do not go together"));
+  EXPECT_THAT(verb_problems({"status", ""}), HasSubstr("empty"));
 }
 
 TEST(Verbs, EachHasItsHelp) {

@@ -29,7 +29,7 @@ struct Ending {
 /// one (exec) or have nothing to train.
 bool promises_nothing(const Ending& ending);
 
-/// It left with 143 after a checkpoint, whoever had asked it to.
+/// It left with 143 after a checkpoint, no matter who had asked it to.
 bool has_saved(const Ending& ending);
 
 /// It was asked to stop without us, by anyone who manages the machine, and left with 143 after a
