@@ -111,14 +111,14 @@ TEST(Stacks, OfLibtorchTheInnermostCallsAreShown) {
   std::vector<Frame> frames{{"clock_nanosleep", "/lib/libc.so.6", 0}};
   for (const std::string name : {"c10d::a", "c10d::b", "c10d::c", "c10d::d"})
     frames.push_back({name, "/l/libtorch_cpu.so", 0});
-  frames.push_back({"ddp::worker::Trainer::run", "./ddp-worker", 0});
+  frames.push_back({"ddp::worker::TrainingLoop::run", "./ddp-worker", 0});
   frames.push_back({"__libc_start_main", "/lib/libc.so.6", 0});
   EXPECT_THAT(to_lines(only(frames)),
               ElementsAre("main thread",
                           "  clock_nanosleep (libc.so.6)",
                           "  c10d::a (libtorch_cpu.so)",
                           "  ... 3 of libraries",
-                          "  ddp::worker::Trainer::run (ddp-worker)"));
+                          "  ddp::worker::TrainingLoop::run (ddp-worker)"));
   frames.front().function.clear();
   EXPECT_EQ(to_lines(only(frames)).at(1), "  c10d::a (libtorch_cpu.so)");
 }
