@@ -446,7 +446,8 @@ configure_release() {
 }
 
 # Memory that cannot be had is an error to the program, as without the sanitizer, and not the end of it; and no process sleeps for a
-# second before it ends, which is later than most promises. OpenMP's threads sleep at once when they wait: each test has the cores of another.
+# second before it ends, which is later than most promises. OpenMP's threads give up their core as soon as they wait: the tests beside them
+# need it.
 run_ctest() {
   local directory="$1"
   shift

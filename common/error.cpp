@@ -34,7 +34,7 @@ std::string system_message(const std::string& call, const std::string& object, i
   return call + ", " + object + ": " + std::strerror(error_number);
 }
 
-int explain(const std::string& program, const std::exception& error) {
+int print_error(const std::string& program, const std::exception& error) {
   // One write: lines of other processes on the same terminal cannot come between.
   std::string text;
   std::istringstream lines(error.what());

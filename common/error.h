@@ -56,6 +56,6 @@ Result check(Result result, const std::string& call, const std::string& object) 
 
 /// Prints `error` once on stderr, every line behind "<program>: ". Returns the exit code it stands
 /// for.
-int explain(const std::string& program, const std::exception& error);
+int print_error(const std::string& program, const std::exception& error);
 
 }  // namespace ddp

@@ -192,5 +192,5 @@ int main(int argc, char** argv) try {
   const RecordPlaces places{run_dir ? &*run_dir : nullptr, agent.log_dir()};
   return give_final_report(end, spec, is_node_zero, places, environment, agent.console());
 } catch (const std::exception& error) {
-  return explain("ddp-launch", error);
+  return print_error("ddp-launch", error);
 }

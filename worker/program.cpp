@@ -274,7 +274,7 @@ int run_on_job(const Options& options,
                             .own_run_dir = process.own_run_dir,
                             .metrics_command = process.metrics_command};
   // Under an agent of ours that shows how the whole job goes.
-  std::optional<LiveConsole> live;
+  std::optional<LiveLineConsole> live;
   if (self.progress_fd < 0 && self.rank == 0 && trains(options)) {
     live.emplace(page,
                  job.integer("train.epochs"),
@@ -340,7 +340,7 @@ void close_run_dir(RunDir& run_dir, const ProgressPage& page, int code) try {
     write_run_page(run_dir.directory());
   }
 } catch (const std::exception& error) {
-  explain("ddp-worker", error);
+  print_error("ddp-worker", error);
 }
 
 }  // namespace

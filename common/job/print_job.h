@@ -8,9 +8,9 @@
 
 namespace ddp {
 
-/// The values that make two runs the same job, flattened: path to YAML text. Without launch.*,
-/// output, data.root and the other keys that may differ; `for_resume` also without what is not part
-/// of what is trained: how far a run goes, what it tells and keeps, train.non_finite.
+/// The values that make two runs the same job, flattened: path to YAML text. Keys that may differ
+/// are left out: launch.*, output, data.root and others. With `for_resume` so are keys that do not
+/// change what is trained: how far a run goes, what it reports and keeps, train.non_finite.
 TextMap job_identity(const JobValues& job, bool for_resume);
 
 /// The resolved job as a job file: every key, commented with where its value came from when that is

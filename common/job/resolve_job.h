@@ -23,8 +23,8 @@ struct JobOverride {
 std::optional<JobOverride> parse_override(const std::string& argument);
 
 /// Defaults, then the file (may be absent), then `overrides` in their order: the last one wins.
-/// What one key is can be told of a job that another key makes wrong: the rules between keys are
-/// not looked at. Errors: UsageError with every problem of the file and of the overrides.
+/// The rules between keys are not checked, so one key can be explained although another one makes
+/// the job wrong. Errors: UsageError with every problem of the file and of the overrides.
 JobValues merge_job(const YamlDocument* file, std::span<const JobOverride> overrides);
 
 /// The same, and the rules between keys hold. Errors: UsageError with every problem.

@@ -76,8 +76,8 @@ class ListReader {
         fail(item, "in brackets stand numbers and ranges, as [01-04,7]");
         return {};
       }
-      if (number_of_digits(high) - number_of_digits(low) >= kMostNodes - words.size()) {
-        fail(item, "more than " + std::to_string(kMostNodes) + " names");
+      if (number_of_digits(high) - number_of_digits(low) >= kMostListedNodes - words.size()) {
+        fail(item, "more than " + std::to_string(kMostListedNodes) + " names");
         return {};
       }
       for (std::uint64_t number = number_of_digits(low); number <= number_of_digits(high); ++number)
@@ -88,8 +88,8 @@ class ListReader {
 
   /// Each of `names` with each of `endings`; false after a problem.
   bool append(std::string_view item, Words& names, const Words& endings) {
-    if (names.size() * endings.size() > kMostNodes - list_.names.size()) {
-      fail(item, "more than " + std::to_string(kMostNodes) + " names");
+    if (names.size() * endings.size() > kMostListedNodes - list_.names.size()) {
+      fail(item, "more than " + std::to_string(kMostListedNodes) + " names");
       return false;
     }
     Words longer;

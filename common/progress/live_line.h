@@ -1,10 +1,10 @@
 // How a job goes, in one line. Node 0 makes it from the samples of all ranks, about once a second,
 // and every node shows it: no node looks dead. Pure: what time it is, the caller says.
-// Of programs with a progress page there is one on every run. Of others it tells only who runs and
-// how long all has been silent: with several nodes always; on one node, where their own output is
-// seen anyway, only on a terminal, of two ranks or more, once nothing was printed for kQuiet. In
-// somebody's log file a line each half minute beside the program's own would be noise; who wants
-// it there says --progress plain.
+// Programs with a progress page have a live line in every run. For others the line only tells who
+// runs and for how long nothing was printed. It is always shown with several nodes. On one node
+// their own output is seen anyway, so it is shown only on a terminal, for two ranks or more, once
+// nothing was printed for kQuiet. In somebody's log file a line each half minute beside the
+// program's own would be noise; who wants it there says --progress plain.
 #pragma once
 
 #include <chrono>

@@ -20,7 +20,7 @@
 #include "launcher/run/node_lines.h"
 #include "launcher/run/progress_probe.h"
 #include "launcher/run/remote_node_zero.h"
-#include "launcher/run/status.h"
+#include "launcher/run/status_reply.h"
 
 namespace ddp::launcher {
 namespace {

@@ -10,8 +10,8 @@ namespace ddp::launcher {
 
 /// Carries it out. Of a job that has several agents on this node all are asked, but one is enough
 /// to stop it. Returns what is (still) to be printed. Blocks: --watch and --follow until the job
-/// ends. Errors: UsageError that lists what runs, when RUN is not one of them or more than one job,
-/// or when the job has no such rank here; SystemError when the agent does not answer.
+/// ends. Errors: UsageError that lists what runs, when JOB names none of them or more than one, or
+/// when the job has no such rank here; SystemError when the agent does not answer.
 std::string ask_agents(VerbRequest request, const Environment& environment);
 
 }  // namespace ddp::launcher

@@ -39,7 +39,8 @@ int give_final_report(const EndJob& end,
                       const RecordPlaces& places,
                       const Environment& environment,
                       Console& console) {
-  const bool has_node_zero_said_it = spec.shares_console && !is_node_zero && !end.is_lone;
+  const bool has_node_zero_said_it =
+      spec.shares_console && !is_node_zero && !end.is_without_node_zero;
   // One line of a job that made no step also says what became of its directory. All else is said
   // at once: a disk that is slow or full has nothing to do with it.
   const bool waits = places.run_dir != nullptr && end.no_step && is_one_line(end.report);

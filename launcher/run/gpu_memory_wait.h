@@ -9,8 +9,8 @@
 #include "launcher/os/inbox.h"
 #include "launcher/plan/round/node_commands.h"
 #include "launcher/plan/start/gpu_memory.h"
+#include "launcher/run/agent_events.h"
 #include "launcher/run/console.h"
-#include "launcher/run/events.h"
 #include "launcher/run/worker_group.h"
 
 namespace ddp::launcher {

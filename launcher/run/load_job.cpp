@@ -14,9 +14,9 @@
 #include "launcher/os/program.h"
 #include "launcher/os/resources.h"
 #include "launcher/os/topology.h"
-#include "launcher/plan/start/detect.h"
 #include "launcher/plan/start/limits.h"
 #include "launcher/plan/start/numa.h"
+#include "launcher/plan/start/platform_settings.h"
 #include "launcher/run/token.h"
 
 namespace ddp::launcher {
@@ -115,7 +115,7 @@ LoadedValues load_by(Resolve& resolve, const Options& options, const Environment
   std::optional<YamlDocument> file;
   if (options.job_file) file = read_yaml_file(*options.job_file);
   JobValues job = resolve(file ? &*file : nullptr, layer_overrides(options));
-  Detected detected = detect(environment, job);
+  PlatformSettings detected = detect(environment, job);
   apply(detected, job);
   return {std::move(job), std::move(detected.notes)};
 }

@@ -48,7 +48,7 @@ struct JobNode {
   [[nodiscard]] std::string name() const;
   /// What its heartbeat tells of its clock.
   void note_reply(const HeartbeatReply& reply);
-  /// When its times of the round begin, since that round's begin.
+  /// When the node's own times of the round begin to count, measured from `round`.
   [[nodiscard]] std::chrono::nanoseconds begin_since(Clock::time_point round) const {
     return clock.begin_since(round, begin, /*is_own=*/!link);
   }
@@ -103,8 +103,9 @@ class NodeLinks {
   std::unique_ptr<JobNode> remove(int id);
   /// A GPU of that node is broken: another one takes its place in the next round, if one is there.
   void put_last(JobNode& node, const std::string& gpu_error);
-  /// Gives node ranks to the nodes that are here, and says who is left out, or kept, though a GPU
-  /// of it is broken; each is as at the begin of a round then. In order of node rank.
+  /// Gives node ranks to the nodes that are here and returns those with a place in that order, each
+  /// reset for a new round. Warns of nodes with a broken GPU: which are left out, and which stay
+  /// for want of another.
   std::vector<JobNode*> assign_node_ranks();
 
   /// Null: unknown.

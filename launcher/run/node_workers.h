@@ -20,8 +20,8 @@
 #include "launcher/plan/start/gpu_memory.h"
 #include "launcher/plan/start/job_spec.h"
 #include "launcher/plan/start/worker_environment.h"
+#include "launcher/run/agent_events.h"
 #include "launcher/run/console.h"
-#include "launcher/run/events.h"
 #include "launcher/run/worker_group.h"
 
 namespace ddp::launcher {

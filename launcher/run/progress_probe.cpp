@@ -33,7 +33,7 @@ std::vector<WorkerSample> probe_progress(const WorkerGroup& group, bool closely)
       sample.ended_well = worker->ending->status.is_success() && !worker->ending->opened_page;
       sample.ended_at = worker->ending->at;
     } else {
-      const bool needs_more = closely && !tells_all(sample);
+      const bool needs_more = closely && !is_judged_by_page(sample);
       sample.activity = needs_more ? watch_closely(worker->pid) : glance_at(worker->pid);
     }
     samples.push_back(sample);

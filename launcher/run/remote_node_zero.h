@@ -18,8 +18,8 @@ namespace ddp::launcher {
 
 class RemoteNodeZero : public NodeZero {
  public:
-  /// `commands`: what this node has taken of it. These three outlive it. Precondition: the
-  /// rendezvous has a link.
+  /// `commands`: what this node has taken from node 0. `spec`, `commands` and `console` outlive
+  /// this object. Precondition: the rendezvous has a link.
   RemoteNodeZero(const JobSpec& spec,
                  const NodeCommands& commands,
                  Console& console,

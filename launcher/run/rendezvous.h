@@ -20,7 +20,8 @@ struct Rendezvous {
   Welcome welcome;                     // node 0's; on node 0 its own
   std::shared_ptr<ControlLink> link;   // to node 0; null: this is node 0
   std::optional<Listeners> listeners;  // node 0's, of a job of several nodes
-  /// It is node 0 by its own word, at an address that is not of this machine: there may be another.
+  /// Set where this agent is node 0 only because the user said so, while the master address is not
+  /// this machine's: how to ask whether another node 0 is there.
   std::optional<JoinPlan> question;
 };
 

@@ -12,8 +12,8 @@
 #include "launcher/os/inbox.h"
 #include "launcher/plan/hang/stack_sources.h"
 #include "launcher/plan/start/job_spec.h"
+#include "launcher/run/agent_events.h"
 #include "launcher/run/console.h"
-#include "launcher/run/events.h"
 #include "launcher/run/worker_group.h"
 
 namespace ddp::launcher {

@@ -9,8 +9,8 @@
 
 namespace ddp::launcher {
 
-/// Of the job that `name` names, which `jobs` is; empty: of all jobs that run at the time. Blocks:
-/// until none of them runs. Errors: SystemError when stdout takes nothing.
+/// Shows `jobs`, the agents of the job that `name` names; with an empty name, all jobs that run at
+/// each look. Blocks: until none of them runs. Errors: SystemError when stdout takes nothing.
 void watch_status(std::vector<RunningJob> jobs,
                   const std::string& name,
                   const Environment& environment);

@@ -260,13 +260,13 @@ void WorkerGroup::give_up_survivors() {
 asio::awaitable<void> WorkerGroup::settle() {
   // What came before us is not told from what a dead worker has left behind, so all must go.
   if (!earlier_children_.empty()) co_return;
-  const SurvivorWait settling(Clock::now());
-  SurvivorWait::Step step = settling.advance(keep_survivors(), Clock::now());
+  const SurvivorWait wait(Clock::now());
+  SurvivorWait::Step step = wait.advance(keep_survivors(), Clock::now());
   while (step == SurvivorWait::Step::wait) {
     const std::optional<AgentEvent> event = co_await inbox_.next(Clock::now() + kSettlePause);
     if (event) note(*event);
     step = note_event(event);
-    if (step == SurvivorWait::Step::wait) step = settling.advance(keep_survivors(), Clock::now());
+    if (step == SurvivorWait::Step::wait) step = wait.advance(keep_survivors(), Clock::now());
   }
   if (step == SurvivorWait::Step::nobody_survives) give_up_survivors();
 }

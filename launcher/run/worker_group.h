@@ -28,8 +28,8 @@
 #include "launcher/plan/start/placement.h"
 #include "launcher/plan/start/session.h"
 #include "launcher/plan/start/worker_environment.h"
+#include "launcher/run/agent_events.h"
 #include "launcher/run/console.h"
-#include "launcher/run/events.h"
 
 namespace ddp::launcher {
 

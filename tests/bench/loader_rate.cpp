@@ -1,5 +1,5 @@
-// The loader as the trainer drives it, without a model: images per second, and the CPU's time for
-// them, of one of the sets of tests/bench/loader.py.
+// The loader as the training loop drives it, without a model: images per second, and the CPU's time
+// for them, of one of the sets of tests/bench/loader.py.
 //   loader_rate mnist | cifar10 | image-folder | coco ROOT BATCH SECONDS [THREADS [KEPT]]
 // KEPT: MiB of decoded samples that stay in memory.
 // The linker leads calls of libjpeg through here (--wrap), so that its share of the time is known.

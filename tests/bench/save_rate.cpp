@@ -1,5 +1,5 @@
-// Saves as the trainer makes them, without training: how long the loop stands still for one, how
-// fast it comes to the disk, and how fast it is read and verified.
+// Saves as the training loop makes them, without training: how long the loop stands still for one,
+// how fast it comes to the disk, and how fast it is read and verified.
 //   save_rate DIRECTORY MEGABYTES ROUNDS
 // One line of JSON for each round. Half of the state is parameters, half of it momentum.
 #include <torch/torch.h>

@@ -101,6 +101,6 @@ int main(int argc, char** argv) {
     log::open("ranks_tool", log::Level::info);
     return run({argv + 1, argv + argc});
   } catch (const std::exception& error) {
-    return explain("ranks_tool", error);
+    return print_error("ranks_tool", error);
   }
 }

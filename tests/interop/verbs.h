@@ -28,7 +28,7 @@ inline int run_verb(const char* tool, const Verbs& verbs, int argc, char** argv)
   verbs.at(arguments[0])(Arguments(arguments.begin() + 1, arguments.end()));
   return exit_code::kOk;
 } catch (const std::exception& error) {
-  return explain(tool, error);
+  return print_error(tool, error);
 }
 
 }  // namespace ddp::test

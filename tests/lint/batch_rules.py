@@ -1,7 +1,7 @@
 """L18: files that are compiled together (CMAKE_UNITY_BUILD) do not define the same thing in their unnamed namespaces.
 
 Two of them are an error of the compiler in the one build and none in the other. Functions of one name may differ by their
-parameters, and two aliases may mean the same type.
+parameters, and two aliases mean the same type.
 """
 
 import posixpath
@@ -28,17 +28,18 @@ def end_of_block(text: str, opening: int) -> int:
 
 def statements(text: str, begin: int, end: int):
     """Place and text of what stands at the top of a block; bodies are left out."""
-    start, position = begin, begin
+    start, position, parentheses = begin, begin, 0
     while position < end:
         character = text[position]
-        if character == "{":
+        parentheses += {"(": 1, ")": -1}.get(character, 0)
+        if character == "{" and parentheses == 0:  # else a parameter's default
             closing = end_of_block(text, position)
             yield start, text[start:position + 1]
             start = position = closing + 1
             if text[position:position + 1] == ";":
                 start = position = position + 1
             continue
-        if character == ";":
+        if character == ";" and parentheses == 0:
             yield start, text[start:position + 1]
             start = position + 1
         position += 1
@@ -70,26 +71,29 @@ def parameters(text: str, opening: int) -> str:
 
 
 def name_of(statement: str):
-    """What a statement defines, by name and parameters, and its place in it; nothing for those that define nothing of their own."""
+    """What a statement defines, by name and parameters, its place in it, and what an alias means; nothing for those that define nothing
+    of their own."""
     text = without_templates(re.sub(r"(?m)^[ \t]*#.*$", lambda match: " " * len(match.group()), statement))
     text = re.sub(r"\btemplate\b|\b(?:requires)\b[^({;]*", lambda match: " " * len(match.group()), text)
     head = text.lstrip()
     skipped = len(text) - len(head)
     if re.match(r"(?:namespace|static_assert|extern|friend|public|private|catch)\b|using\s+(?!\w+\s*=)|\}", head):
         return None
-    if ALIAS.match(head):
-        return None
+    alias = ALIAS.match(head)
+    if alias:
+        meaning = re.sub(r"\s+", "", statement[statement.index("=") + 1:].rstrip(";"))
+        return (alias["name"], skipped + alias.start("name"), meaning)
     match = TYPE.match(head)
     if match:
-        return (match["name"], skipped + match.start("name")) if head.rstrip()[-1] == "{" else None
+        return (match["name"], skipped + match.start("name"), "") if head.rstrip()[-1] == "{" else None
     match = FUNCTION.search(head)
     value = VALUE.search(head)
     if match and (not value or match.start() < value.start()):
         is_definition = head.rstrip()[-1] == "{"
         is_member = re.search(r"::\s*$", head[:match.start("name")]) is not None
         name = f"{match['name']}({parameters(statement, skipped + match.end() - 1)})"
-        return (name, skipped + match.start("name")) if is_definition and not is_member else None
-    return (value["name"], skipped + value.start("name")) if value else None
+        return (name, skipped + match.start("name"), "") if is_definition and not is_member else None
+    return (value["name"], skipped + value.start("name"), "") if value else None
 
 
 def unnamed_names(file: File):
@@ -98,7 +102,7 @@ def unnamed_names(file: File):
         for place, statement in statements(file.bare, opening + 1, end_of_block(file.bare, opening)):
             found = name_of(statement)
             if found:
-                yield found[0], place + found[1]
+                yield found[0], place + found[1], found[2]
 
 
 def batches(lists: File):
@@ -119,11 +123,12 @@ def shared_names(checkout: Checkout):
         if posixpath.basename(lists.path) != "CMakeLists.txt":
             continue
         for batch in batches(lists):
-            first = {}  # name to the file that has it
+            first = {}  # name to the file that has it, and what an alias means there
             for path in (posixpath.normpath(posixpath.join(posixpath.dirname(lists.path), word)) for word in batch):
-                for name, place in unnamed_names(files[path]) if path in files else []:
-                    if first.setdefault(name, path) != path:
-                        yield files[path].find(place, "L18", f"{name} is in {first[name]}, too, which may be compiled with it")
+                for name, place, meaning in unnamed_names(files[path]) if path in files else []:
+                    other, other_meaning = first.setdefault(name, (path, meaning))
+                    if other != path and not (meaning and meaning == other_meaning):
+                        yield files[path].find(place, "L18", f"{name} is in {other}, too, which may be compiled with it")
 
 
 RULES = [shared_names]

@@ -24,7 +24,7 @@ DEADLINE = 300  # seconds; on a busy machine, too, far above what any test needs
 
 def cases(every, some):
     """Those of `every` that are named in `some`; with DDP_EVERY_CASE, as by ./make.sh soak cases, all of them. `some` are chosen so that
-    what breaks others breaks one of them."""
+    each other one is like one of them."""
     if "DDP_EVERY_CASE" in os.environ:
         return every
     assert set(some) <= set(every), some

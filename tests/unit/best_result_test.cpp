@@ -8,27 +8,27 @@
 namespace ddp::worker {
 namespace {
 
-TEST(Watch, HigherOrLowerIsBetter) {
-  const WatchRule accuracy{"accuracy", true, {}};
-  WatchState state = note_result(accuracy, {}, 0.5);
-  EXPECT_EQ(state, (WatchState{0.5, 0}));
+TEST(BestResult, HigherOrLowerIsBetter) {
+  const BestResultRule accuracy{"accuracy", true, {}};
+  BestResultState state = note_result(accuracy, {}, 0.5);
+  EXPECT_EQ(state, (BestResultState{0.5, 0}));
   EXPECT_FALSE(is_gain(accuracy, state, 0.5)) << "equal is not a gain";
   EXPECT_TRUE(is_gain(accuracy, state, 0.6));
-  const WatchRule loss{"loss", false, {}};
+  const BestResultRule loss{"loss", false, {}};
   EXPECT_TRUE(is_gain(loss, state, 0.4));
   EXPECT_FALSE(is_gain(loss, state, 0.6));
 }
 
-TEST(Watch, WhatIsNotFiniteIsNoGain) {
-  const WatchRule loss{"loss", false, {}};
+TEST(BestResult, WhatIsNotFiniteIsNoGain) {
+  const BestResultRule loss{"loss", false, {}};
   EXPECT_FALSE(is_gain(loss, {}, NAN));
   EXPECT_FALSE(is_gain(loss, {0.1, 0}, -INFINITY));
-  EXPECT_EQ(note_result(loss, {0.1, 1}, NAN), (WatchState{0.1, 2}));
+  EXPECT_EQ(note_result(loss, {0.1, 1}, NAN), (BestResultState{0.1, 2}));
 }
 
-TEST(Watch, PatienceCountsEvaluationsSinceTheBest) {
-  const WatchRule rule{"loss", false, 2};
-  WatchState state;
+TEST(BestResult, PatienceCountsEvaluationsSinceTheBest) {
+  const BestResultRule rule{"loss", false, 2};
+  BestResultState state;
   for (const double result : {1.0, 1.1, 0.9, 1.0}) {
     state = note_result(rule, state, result);
     EXPECT_FALSE(is_out_of_patience(rule, state));

@@ -222,7 +222,7 @@ TEST(CocoLayout, LabelsLieBesideTheImages) {
   EXPECT_EQ(labels_of("images/train"), "labels/train");
 }
 
-class CocoSets : public ::testing::Test {
+class DetectionSets : public ::testing::Test {
  protected:
   void SetUp() override {
     for (const char* const half : {"train", "val"}) {
@@ -282,7 +282,7 @@ class CocoSets : public ::testing::Test {
   double max_bad_ = 0.01;
 };
 
-TEST_F(CocoSets, BoxesAreInPixels) {
+TEST_F(DetectionSets, BoxesAreInPixels) {
   const Sources sources = load();
   const DataFacts& facts = sources.train->facts();
   EXPECT_EQ(facts.count, 4);
@@ -293,7 +293,7 @@ TEST_F(CocoSets, BoxesAreInPixels) {
   EXPECT_THAT(rows(*sources.train, 2), ElementsAre(1, 5, 4.5, 15, 7.5, 0, 0, 0, 20, 12));
 }
 
-TEST_F(CocoSets, NamesComeFromAFileOfLinesOrOfYaml) {
+TEST_F(DetectionSets, NamesComeFromAFileOfLinesOrOfYaml) {
   put("names.txt", "cat\r\ndog\nowl\n\n");
   EXPECT_THAT(load().train->facts().class_names, ElementsAre("cat", "dog", "owl"));
   put("mine.yaml", "path: ..\nnames:\n  0: cat\n  1: dog\n");
@@ -316,7 +316,7 @@ TEST_F(CocoSets, NamesComeFromAFileOfLinesOrOfYaml) {
       AllOf(HasSubstr("the names of the classes"), HasSubstr("none.txt: there is no such file")));
 }
 
-TEST_F(CocoSets, D2WrongLabelsAreFoundBeforeTraining) {
+TEST_F(DetectionSets, D2WrongLabelsAreFoundBeforeTraining) {
   put("names.txt", "cat\ndog\n");
   label("train/2.txt", "\n0 0.5 0.5 0.5 0.5\r\n \n2 0.5 0.5 0.5 0.5\n");
   label("train/3.txt", "1 0.5 0.5 50 60\n");
@@ -333,7 +333,7 @@ TEST_F(CocoSets, D2WrongLabelsAreFoundBeforeTraining) {
   EXPECT_THROW((void)rows(*sources.train, 3), BadSample);
 }
 
-TEST_F(CocoSets, D2NamesThatCannotBeCountedAreRefused) {
+TEST_F(DetectionSets, D2NamesThatCannotBeCountedAreRefused) {
   put("names.txt",
       "\xEF\xBB\xBF"
       "cat\ndog\n");
@@ -347,20 +347,20 @@ TEST_F(CocoSets, D2NamesThatCannotBeCountedAreRefused) {
                     HasSubstr("it is not a regular file. Give a file with a name in each line")));
 }
 
-TEST_F(CocoSets, AByteOrderMarkIsNoPartOfALabel) {
+TEST_F(DetectionSets, AByteOrderMarkIsNoPartOfALabel) {
   label("train/2.txt",
         "\xEF\xBB\xBF"
         "1 0.5 0.5 0.5 0.25\r\n");
   EXPECT_THAT(rows(*load().train, 2), ElementsAre(1, 5, 4.5, 15, 7.5));
 }
 
-TEST_F(CocoSets, D2ASetWithoutObjectsIsRefused) {
+TEST_F(DetectionSets, D2ASetWithoutObjectsIsRefused) {
   for (int i = 0; i < 4; ++i)
     label("val/" + std::to_string(i) + ".txt", "");
   EXPECT_THAT(problem(), HasSubstr("labels/val: there is no object in any of the 4 images"));
 }
 
-TEST_F(CocoSets, D3ALabelFileThatLeadsNowhereIsBad) {
+TEST_F(DetectionSets, D3ALabelFileThatLeadsNowhereIsBad) {
   const fs::path labels = root() / "labels" / "train";
   fs::remove(labels / "1.txt");
   fs::create_symlink("/nowhere/1.txt", labels / "1.txt");
@@ -375,7 +375,7 @@ TEST_F(CocoSets, D3ALabelFileThatLeadsNowhereIsBad) {
   EXPECT_THAT(problem(), HasSubstr("labels/train/0.txt: it is not a regular file"));
 }
 
-TEST_F(CocoSets, D2NamesOfFilesAreOneLineEach) {
+TEST_F(DetectionSets, D2NamesOfFilesAreOneLineEach) {
   const std::string name = "a\nb\x1b[2J";
   put(fs::path("images/train") / (name + ".png"), picture(9));
   label(fs::path("train") / (name + ".txt"), "9 9\n");
@@ -387,7 +387,7 @@ TEST_F(CocoSets, D2NamesOfFilesAreOneLineEach) {
       HasSubstr("for the first image: " + (root() / "labels").string() + "/train/a?b?[2Jc.txt"));
 }
 
-TEST_F(CocoSets, D2OfManyWrongLabelsTheFirstTwentyAreListed) {
+TEST_F(DetectionSets, D2OfManyWrongLabelsTheFirstTwentyAreListed) {
   for (int i = 0; i < 30; ++i) {
     put("images/train/" + std::to_string(i) + ".png", picture(9));
     label("train/" + std::to_string(i) + ".txt", "x\n");
@@ -397,7 +397,7 @@ TEST_F(CocoSets, D2OfManyWrongLabelsTheFirstTwentyAreListed) {
   EXPECT_THAT(text, AllOf(HasSubstr("of 30 of 30 images"), HasSubstr("\n  and 10 more")));
 }
 
-TEST_F(CocoSets, D3ALabelFileThatIsNoFileIsBad) {
+TEST_F(DetectionSets, D3ALabelFileThatIsNoFileIsBad) {
   fs::remove(root() / "labels" / "train" / "1.txt");
   fs::create_directory(root() / "labels" / "train" / "1.txt");
   EXPECT_THAT(problem(), HasSubstr("labels/train/1.txt"));
@@ -415,7 +415,7 @@ std::string json_of_sets(const std::string& annotations) {
          R"(], "categories": [{"id": 4, "name": "cat"}, {"id": 6, "name": "dog"}]})";
 }
 
-TEST_F(CocoSets, A11_ANameThatLeadsOutOfTheRootIsRefused) {
+TEST_F(DetectionSets, A11_ANameThatLeadsOutOfTheRootIsRefused) {
   const std::string box = R"({"id": 1, "image_id": 48, "category_id": 6, "bbox": [5, 4.5, 10, 3]})";
   const auto put_named = [&](const std::string& name) {
     std::string json = json_of_sets(box);
@@ -442,7 +442,7 @@ TEST_F(CocoSets, A11_ANameThatLeadsOutOfTheRootIsRefused) {
   }
 }
 
-TEST_F(CocoSets, CrowdsAndOutlinesAreThereToJudgeByAndNotToTrainOn) {
+TEST_F(DetectionSets, CrowdsAndOutlinesAreThereToJudgeByAndNotToTrainOn) {
   const std::string box = R"({"id": 1, "image_id": 48, "category_id": 6, "bbox": [5, 4.5, 10, 3]})";
   const std::string both = R"({"id": 1, "image_id": 48, "category_id": 6, "bbox": [5, 4.5, 10, 3],
                                "area": 21},
@@ -473,7 +473,7 @@ TEST_F(CocoSets, CrowdsAndOutlinesAreThereToJudgeByAndNotToTrainOn) {
   EXPECT_EQ(plain.test->facts().digest, sources.train->facts().digest);
 }
 
-TEST_F(CocoSets, D2CrowdsAloneAreNoSet) {
+TEST_F(DetectionSets, D2CrowdsAloneAreNoSet) {
   const std::string crowd =
       R"({"id": 1, "image_id": 48, "category_id": 6, "iscrowd": 1, "bbox": [5, 4.5, 10, 3]})";
   put("annotations/instances_train.json", json_of_sets(crowd));
@@ -482,7 +482,7 @@ TEST_F(CocoSets, D2CrowdsAloneAreNoSet) {
               HasSubstr("instances_train.json: all of its objects are crowds (iscrowd: 1)"));
 }
 
-TEST_F(CocoSets, D2AWrongCrowdIsWrongForAnEvaluationAlone) {
+TEST_F(DetectionSets, D2AWrongCrowdIsWrongForAnEvaluationAlone) {
   const std::string good =
       R"({"id": 1, "image_id": 48, "category_id": 6, "bbox": [5, 4.5, 10, 3]})";
   const std::string wrong =
@@ -497,7 +497,7 @@ TEST_F(CocoSets, D2AWrongCrowdIsWrongForAnEvaluationAlone) {
                     Not(HasSubstr("instances_train.json: annotation"))));
 }
 
-TEST_F(CocoSets, SizesOfImagesAreKnownBeforeTheyAreRead) {
+TEST_F(DetectionSets, SizesOfImagesAreKnownBeforeTheyAreRead) {
   put("images/train/2.png", "no image");
   put("images/train/3.jpg", picture(7) + std::string(100'000, ' '));
   const Sources yolo = load();
@@ -512,7 +512,7 @@ TEST_F(CocoSets, SizesOfImagesAreKnownBeforeTheyAreRead) {
   EXPECT_EQ(json.train->image_size(2), std::nullopt);
 }
 
-TEST_F(CocoSets, YoloAndJsonAreTheSameSet) {
+TEST_F(DetectionSets, YoloAndJsonAreTheSameSet) {
   const auto json = json_of_sets;
   const std::string boxes =
       R"({"id": 1, "image_id": 48, "category_id": 6, "bbox": [5, 4.5, 10, 3]},
@@ -531,7 +531,7 @@ TEST_F(CocoSets, YoloAndJsonAreTheSameSet) {
   EXPECT_THAT(problem(), HasSubstr("the first of its images, 0.png, is in none of"));
 }
 
-TEST_F(CocoSets, WhatIsMissingIsNamed) {
+TEST_F(DetectionSets, WhatIsMissingIsNamed) {
   EXPECT_THAT(problem({{"val", "images/none/"}}), HasSubstr("data.args.val: there is no "));
   fs::remove_all(root() / "images" / "val");
   EXPECT_THAT(
@@ -545,7 +545,7 @@ TEST_F(CocoSets, WhatIsMissingIsNamed) {
               AllOf(HasSubstr("none of the 4 images in "), HasSubstr("labels/train/0.txt")));
 }
 
-TEST_F(CocoSets, WhatIsNoFolderOfImagesIsRefused) {
+TEST_F(DetectionSets, WhatIsNoFolderOfImagesIsRefused) {
   put("train.txt", "images/train/0.png\n");
   EXPECT_THAT(problem({{"train", "train.txt"}}), HasSubstr("data.args.train: there is no folder "));
   EXPECT_THAT(problem({{"train", "none.json"}}), HasSubstr("data.args.train: there is no file "));
@@ -566,7 +566,7 @@ TEST(CocoLayout, MostOfTheImagesDecideWhereTheyLie) {
   EXPECT_THROW((void)images_of(json, std::vector<AnnotatedImage>{{.file = "d.png"}}), UsageError);
 }
 
-TEST_F(CocoSets, D6WrongLabelsAreTheSameWhereverTheyLie) {
+TEST_F(DetectionSets, D6WrongLabelsAreTheSameWhereverTheyLie) {
   const std::vector<AnnotatedImage> here{{.file = "a", .problem = "/here/a.txt: wrong"}};
   std::vector<AnnotatedImage> there{{.file = "a", .problem = "/there/a.txt: wrong"}};
   EXPECT_EQ(digest(here), digest(there));
@@ -574,7 +574,7 @@ TEST_F(CocoSets, D6WrongLabelsAreTheSameWhereverTheyLie) {
   EXPECT_NE(digest(here), digest(there));
 }
 
-TEST_F(CocoSets, D6OtherLabelsAreAnotherSet) {
+TEST_F(DetectionSets, D6OtherLabelsAreAnotherSet) {
   const std::string before = load().train->facts().digest;
   EXPECT_EQ(load().train->facts().digest, before);
   label("train/2.txt", "1 0.5 0.5 0.5 0.26\n0 0.5 0.5 1 1\n");

@@ -1,5 +1,5 @@
-// The loss of a detector: which place is to find which object, and that it is the same however the
-// images are dealt to ranks.
+// The loss of a detector: which anchor point is to find which object, and that it is the same
+// however the images are dealt to ranks.
 #include "worker/task/detection.h"
 
 #include <gtest/gtest.h>
@@ -126,15 +126,15 @@ TEST(Detection, WithoutObjectsTheScoresAloneAreTrained) {
 TEST(Detection, APlaceIsAskedToFindOneObject) {
   torch::manual_seed(7);
   const Batch batch = draw_batch(8);
-  const AnchorPoints places = make_anchor_points(kSide, kSide, batch.input);
-  const at::Tensor logits = torch::randn({8, places.size(), kClasses}, torch::kDouble);
+  const AnchorPoints points = make_anchor_points(kSide, kSide, batch.input);
+  const at::Tensor logits = torch::randn({8, points.size(), kClasses}, torch::kDouble);
   const at::Tensor boxes = make_boxes(
-      torch::rand({8, places.size(), 4}, torch::kDouble) * 4, places.centers, places.strides);
+      torch::rand({8, points.size(), 4}, torch::kDouble) * 4, points.centers, points.strides);
   Objects objects = objects_of(batch);
   objects.boxes = objects.boxes.to(torch::kDouble);
-  const Assignment result = assign(logits, boxes, places, objects, {}, Pairs::inside);
+  const Assignment result = assign(logits, boxes, points, objects, {}, Pairs::inside);
   // What a GPU does, so that nothing waits for it.
-  const Assignment all = assign(logits, boxes, places, objects, {}, Pairs::all);
+  const Assignment all = assign(logits, boxes, points, objects, {}, Pairs::all);
   EXPECT_TRUE(at::equal(all.scores, result.scores));
   const at::Tensor is_taken = result.scores > 0;
   EXPECT_TRUE(at::equal(all.rows.masked_select(is_taken), result.rows.masked_select(is_taken)));
@@ -149,7 +149,7 @@ TEST(Detection, APlaceIsAskedToFindOneObject) {
     const auto row = result.rows[i].item<std::int64_t>();
     const auto object = result.objects[i].item<std::int64_t>();
     EXPECT_TRUE(taken.insert(row).second) << "two objects for the place of row " << row;
-    EXPECT_EQ(row / places.size(), objects.images[object].item<std::int64_t>());
+    EXPECT_EQ(row / points.size(), objects.images[object].item<std::int64_t>());
   }
   EXPECT_GT(taken.size(), 28u) << "one place for each object at least";
 }
@@ -244,7 +244,7 @@ TEST(MultiScale, ADetectorVariesWhereItWasTold) {
 // As a source of a program's own may give them.
 TEST(Detection, ABoxThatIsNoneFitsNowhere) {
   torch::manual_seed(7);
-  const AnchorPoints places = make_anchor_points(kSide, kSide, torch::zeros({1}));
+  const AnchorPoints points = make_anchor_points(kSide, kSide, torch::zeros({1}));
   const double nan = std::nan("");
   const Objects objects{
       torch::tensor({0, 1, 2, 0}, torch::kLong),
@@ -252,11 +252,11 @@ TEST(Detection, ABoxThatIsNoneFitsNowhere) {
           {{0., 0., 40., 40.}, {4., 4., 44., 40.}, {0., nan, 10., 10.}, {-1e30, -1e30, 1e30, 1e30}},
           torch::kFloat),
       torch::zeros({4}, torch::kLong)};
-  const at::Tensor logits = torch::randn({1, places.size(), kClasses});
+  const at::Tensor logits = torch::randn({1, points.size(), kClasses});
   const at::Tensor boxes =
-      make_boxes(torch::rand({1, places.size(), 4}) * 4, places.centers, places.strides);
+      make_boxes(torch::rand({1, points.size(), 4}) * 4, points.centers, points.strides);
   for (const Pairs pairs : {Pairs::inside, Pairs::all}) {
-    const Assignment result = assign(logits, boxes, places, objects, {}, pairs);
+    const Assignment result = assign(logits, boxes, points, objects, {}, pairs);
     EXPECT_TRUE(at::isfinite(result.scores).all().item<bool>());
     const at::Tensor found = result.objects.masked_select(result.scores > 0);
     EXPECT_GT(found.numel(), 0);
@@ -264,7 +264,7 @@ TEST(Detection, ABoxThatIsNoneFitsNowhere) {
   }
 }
 
-// In evaluation boxes are around their places, in pixels, and scores are shares.
+// In evaluation boxes are around their anchor points, in pixels, and scores are shares.
 TEST(Detection, EvaluationDecodes) {
   const std::unique_ptr<Group> alone = single_process_group();
   ObjectDetection task = make_task(*alone);
@@ -273,11 +273,11 @@ TEST(Detection, EvaluationDecodes) {
   const torch::NoGradGuard no_grad;
   const Outputs outputs = task.forward(batch);
   ASSERT_EQ(outputs.size(), 3u);
-  const AnchorPoints places = make_anchor_points(kSide, kSide, batch.input);
-  ASSERT_EQ(places.size(), 64 + 16 + 4);
+  const AnchorPoints points = make_anchor_points(kSide, kSide, batch.input);
+  ASSERT_EQ(points.size(), 64 + 16 + 4);
   EXPECT_EQ(outputs[0].sizes(), (std::vector<std::int64_t>{2, 84, 4}));
-  EXPECT_TRUE((outputs[0].narrow(2, 0, 2) <= places.centers).all().item<bool>());
-  EXPECT_TRUE((outputs[0].narrow(2, 2, 2) >= places.centers).all().item<bool>());
+  EXPECT_TRUE((outputs[0].narrow(2, 0, 2) <= points.centers).all().item<bool>());
+  EXPECT_TRUE((outputs[0].narrow(2, 2, 2) >= points.centers).all().item<bool>());
   EXPECT_TRUE((outputs[1] > 0).all().item<bool>() && (outputs[1] < 1).all().item<bool>());
 }
 

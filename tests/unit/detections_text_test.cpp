@@ -17,12 +17,12 @@ const std::vector<std::string> kNames{"person", "a \"dog\""};
 const std::vector<FoundObject> kFound{{0, 0.9123456, {10, 20, 110.5F, 60}},
                                       {1, 0.05, {0, 0, 200, 100}}};
 
-TEST(FoundObjects, ALineNamesEachObjectOrSaysThatThereIsNone) {
+TEST(DetectionsText, ALineNamesEachObjectOrSaysThatThereIsNone) {
   EXPECT_EQ(to_line(kFound, kNames), "person 91.2 %  a \"dog\" 5.0 %");
   EXPECT_EQ(to_line({}, kNames), "no objects");
 }
 
-TEST(FoundObjects, JsonIsReadBackAsItWas) {
+TEST(DetectionsText, JsonIsReadBackAsItWas) {
   const json::array objects = json::parse(to_json(kFound, kNames)).as_array();
   ASSERT_EQ(objects.size(), 2U);
   EXPECT_EQ(objects[1].at("class"), "a \"dog\"");
@@ -33,14 +33,14 @@ TEST(FoundObjects, JsonIsReadBackAsItWas) {
   EXPECT_EQ(to_json({}, kNames), "[]");
 }
 
-TEST(FoundObjects, YoloHasCentresAndSizesInShares) {
+TEST(DetectionsText, YoloHasCentresAndSizesInShares) {
   EXPECT_EQ(to_yolo(kFound, {100, 200}),
             "0 0.301250 0.400000 0.502500 0.400000 0.91235\n"
             "1 0.500000 0.500000 1.000000 1.000000 0.05000\n");
   EXPECT_EQ(to_yolo({}, {100, 200}), "");
 }
 
-TEST(FoundObjects, CocoHasCornersAndSizesInPixels) {
+TEST(DetectionsText, CocoHasCornersAndSizesInPixels) {
   const json::array entries = json::parse("[" + to_coco(kFound, "42") + "]").as_array();
   ASSERT_EQ(entries.size(), 2U);
   EXPECT_EQ(entries[0].at("image_id"), 42);
@@ -51,7 +51,7 @@ TEST(FoundObjects, CocoHasCornersAndSizesInPixels) {
   EXPECT_EQ(to_coco({}, "42"), "");
 }
 
-TEST(FoundObjects, AnImageIsTheNumberThatItsFileIsCalledBy) {
+TEST(DetectionsText, AnImageIsTheNumberThatItsFileIsCalledBy) {
   using Names = std::vector<std::filesystem::path>;
   EXPECT_THAT(coco_image_ids(Names{"000000000139", "val/7", "a\"b", "8a"}),
               ElementsAre("139", "7", R"("a\"b")", R"("8a")"));

@@ -45,24 +45,24 @@ TEST(Ema, IsTheMeanWithFallingWeightsAndIsSwappedInForAWhile) {
   OptimizerJob job;
   job.ema_decay = 0.75;
   Optimizer optimizer = bench.make(job);
-  auto expected = by_name(bench.parameters());
+  auto expected = copy_by_name(bench.parameters());
   for (const std::uint64_t seed : {1, 2, 3}) {
     bench.draw_gradients(seed);
     optimizer.step(0.1);
-    for (const auto& [name, tensor] : by_name(bench.parameters()))
+    for (const auto& [name, tensor] : copy_by_name(bench.parameters()))
       expected[name] = expected[name] * 0.75 + tensor * 0.25;
   }
-  const auto weights = by_name(bench.parameters());
+  const auto weights = copy_by_name(bench.parameters());
   {
     const EmaSwap swap(optimizer.ema());
-    for (const auto& [name, tensor] : by_name(bench.parameters()))
+    for (const auto& [name, tensor] : copy_by_name(bench.parameters()))
       EXPECT_TRUE(at::allclose(tensor, expected.at(name), 1e-6, 1e-6)) << name;
   }
-  expect_equal(by_name(bench.parameters()), weights);
+  expect_equal(copy_by_name(bench.parameters()), weights);
   for (const auto& [name, tensor] : optimizer.ema()->averages())
     EXPECT_TRUE(at::allclose(tensor, expected.at(name), 1e-6, 1e-6)) << name << " stays";
   const EmaSwap nothing(nullptr);
-  expect_equal(by_name(bench.parameters()), weights);
+  expect_equal(copy_by_name(bench.parameters()), weights);
 }
 
 TEST(Ema, OfLowWeightsIsKeptInFloat32) {
@@ -73,7 +73,7 @@ TEST(Ema, OfLowWeightsIsKeptInFloat32) {
     job.weight_decay = 0;
     job.ema_decay = 0.999;
     Optimizer optimizer = bench.make(job);
-    const auto start = by_name(bench.parameters());
+    const auto start = copy_by_name(bench.parameters());
     bench.fill_gradients(1 / 64.F);
     optimizer.step(32);
     for (const auto& [name, tensor] : optimizer.ema()->averages()) {
@@ -101,7 +101,7 @@ TEST(Ema, ARampGrowsTheDecayByTheUpdates) {
     ASSERT_TRUE(at::allclose(ema.averages()[0].tensor, weight, 1e-6, 1e-7)) << "update " << n;
     ASSERT_TRUE(at::allclose(ema.averages()[1].tensor, mean, 1e-5, 1e-6)) << "update " << n;
   }
-  EXPECT_EQ(by_name(ema.state()).at("ema.updates").item<double>(), 6);
+  EXPECT_EQ(copy_by_name(ema.state()).at("ema.updates").item<double>(), 6);
 }
 
 TEST(Ema, AveragesOfBuffersGoInAndOutWithThoseOfTheWeights) {
@@ -115,7 +115,7 @@ TEST(Ema, AveragesOfBuffersGoInAndOutWithThoseOfTheWeights) {
             (std::vector<std::string>{"weight.ema", "running_mean.ema", "ema.updates"}));
   EXPECT_EQ(names_of(ema.replicated_state()),
             (std::vector<std::string>{"weight.ema", "ema.updates"}));
-  const auto own = by_name(model.all());
+  const auto own = copy_by_name(model.all());
   const at::Tensor expected = torch::tensor({3.0F, 4.0F}) * 0.75 + own.at("running_mean") * 0.25;
   {
     const EmaSwap swap(&ema);
@@ -123,7 +123,7 @@ TEST(Ema, AveragesOfBuffersGoInAndOutWithThoseOfTheWeights) {
     EXPECT_TRUE(model.weights[0].tensor.equal(ema.averages()[0].tensor));
     EXPECT_EQ(model.buffers[1].tensor.item<std::int64_t>(), 6) << "a count stays the model's";
   }
-  expect_equal(by_name(model.all()), own);
+  expect_equal(copy_by_name(model.all()), own);
 }
 
 TEST(Ema, ASkippedStepLeavesAllOfItAlone) {
@@ -132,19 +132,19 @@ TEST(Ema, ASkippedStepLeavesAllOfItAlone) {
     Ema ema = model.follow({.decay = 0.9, .ramp = ramp});
     model.draw(1);
     ema.update(torch::zeros({}));
-    const auto before = by_name(ema.state());
+    const auto before = copy_by_name(ema.state());
     EXPECT_EQ(before.at("ema.updates").item<double>(), 1);
     model.draw(2);
     model.buffers[0].tensor[0] = std::numeric_limits<float>::quiet_NaN();
     ema.update(torch::ones({}));
-    expect_equal(by_name(ema.state()), before);
+    expect_equal(copy_by_name(ema.state()), before);
 
     // A step that is not skipped is one without the question.
     Tensors other;
     Ema plain = other.follow({.decay = 0.9, .ramp = ramp});
     other.draw(1);
     plain.update();
-    expect_equal(by_name(plain.state()), before);
+    expect_equal(copy_by_name(plain.state()), before);
   }
 }
 

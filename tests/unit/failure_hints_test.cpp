@@ -11,7 +11,7 @@ using Lines = std::vector<std::string>;
 const Lines kRefused{"usage: t.py [-h]", "t.py: error: unrecognized arguments: --local-rank=0"};
 const Lines kMissing{"t.py: error: the following arguments are required: --local_rank, --lr"};
 
-TEST(Hints, ARefusedSpellingNamesTheOther) {
+TEST(FailureHints, ARefusedSpellingNamesTheOther) {
   EXPECT_THAT(
       hint_for(kRefused, {"--local-rank", ""}).value_or(""),
       HasSubstr("if it knows --local_rank, start it with --append-local-rank=underscore, "));
@@ -22,7 +22,7 @@ TEST(Hints, ARefusedSpellingNamesTheOther) {
               HasSubstr("=underscore"));
 }
 
-TEST(Hints, AMissingArgumentNamesTheFlag) {
+TEST(FailureHints, AMissingArgumentNamesTheFlag) {
   EXPECT_EQ(hint_for(kMissing, {"", ""}).value_or(""),
             "the script wants --local_rank as an argument: start it with "
             "--append-local-rank=underscore.");
@@ -32,7 +32,7 @@ TEST(Hints, AMissingArgumentNamesTheFlag) {
               HasSubstr("with --append-local-rank."));
 }
 
-TEST(Hints, OtherWordsAreNoReasonForAHint) {
+TEST(FailureHints, OtherWordsAreNoReasonForAHint) {
   EXPECT_EQ(hint_for({}, {"--local-rank", ""}), std::nullopt);
   EXPECT_EQ(hint_for({"training with --local-rank=0"}, {"--local-rank", ""}), std::nullopt);
   EXPECT_EQ(hint_for({"error: unrecognized arguments: --lr"}, {"--local-rank", ""}), std::nullopt);
@@ -40,7 +40,7 @@ TEST(Hints, OtherWordsAreNoReasonForAHint) {
   EXPECT_EQ(hint_for(kMissing, {"--local_rank", ""}), std::nullopt);
 }
 
-TEST(Hints, APythonWithoutTorchIsNamed) {
+TEST(FailureHints, APythonWithoutTorchIsNamed) {
   const Lines lines{"    import torch", "ModuleNotFoundError: No module named 'torch'"};
   EXPECT_EQ(hint_for(lines, {"", "/usr/bin/python3"}).value_or(""),
             "/usr/bin/python3 ran it, and has no torch: activate the environment that has "
@@ -50,7 +50,7 @@ TEST(Hints, APythonWithoutTorchIsNamed) {
   EXPECT_EQ(hint_for({"ModuleNotFoundError: No module named 'mine'"}, {}), std::nullopt);
 }
 
-TEST(Hints, ASharedLibraryThatIsGoneIsNamed) {
+TEST(FailureHints, ASharedLibraryThatIsGoneIsNamed) {
   const auto lines = [](const std::string& library) {
     return Lines{"./t: error while loading shared libraries: " + library +
                  ": cannot open shared object file: No such file or directory"};

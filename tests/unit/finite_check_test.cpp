@@ -78,18 +78,19 @@ TEST_P(SkippedStep, IsAsIfItHadNeverBeen) {
     for (const std::uint64_t seed : {1, 2, 3}) {
       bench.draw_gradients(10 + seed);
       bench.parameters()[2].tensor.grad()[1] = bad;
-      const auto weights = by_name(bench.parameters());
+      const auto weights = copy_by_name(bench.parameters());
       optimizer.step(0.1);
-      expect_equal(by_name(bench.parameters()), weights);
+      expect_equal(copy_by_name(bench.parameters()), weights);
       bench.draw_gradients(seed);
       other.draw_gradients(seed);
       optimizer.step(0.1);
       unharmed.step(0.1);
-      expect_equal(by_name(bench.parameters()), by_name(other.parameters()));
-      const auto state = by_name(optimizer.state());
-      for (const auto& [name, tensor] : by_name(unharmed.state()))
+      expect_equal(copy_by_name(bench.parameters()), copy_by_name(other.parameters()));
+      const auto state = copy_by_name(optimizer.state());
+      for (const auto& [name, tensor] : copy_by_name(unharmed.state()))
         EXPECT_TRUE(is_count(name) || tensor.equal(state.at(name))) << name << tensor;
-      EXPECT_FALSE(by_name(bench.parameters()).at("head.weight").equal(weights.at("head.weight")));
+      EXPECT_FALSE(
+          copy_by_name(bench.parameters()).at("head.weight").equal(weights.at("head.weight")));
     }
     EXPECT_EQ(optimizer.finite_check()->skipped_steps(), 3);
     EXPECT_EQ(optimizer.finite_check()->skips_in_a_row(), 0);
@@ -126,7 +127,7 @@ TEST(FiniteCheck, WithoutItAStepIsTakenAndTheStateHasNoCounts) {
   bench.parameters()[2].tensor.grad()[1] = kInf;
   optimizer.step(0.1);
   EXPECT_FALSE(at::isfinite(bench.parameters()[2].tensor).all().item<bool>())
-      << "the trainer finds it, before a checkpoint holds it";
+      << "the training loop finds it, before a checkpoint holds it";
 }
 
 }  // namespace

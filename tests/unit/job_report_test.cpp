@@ -59,11 +59,11 @@ json::object members_of(const Verdict& verdict) {
   return json::parse("{" + to_json_members(verdict, some_job(), "node-a", 100) + "}").as_object();
 }
 
-TEST(Report, WhatItQuotesIsCleanedForATerminal) {
+TEST(JobReport, WhatItQuotesIsCleanedForATerminal) {
   EXPECT_EQ(clean("a\x1b[2Jb\x07\nc\n"), "ab?\nc\n");
 }
 
-TEST(Report, SaysNothingOfAJobThatEndedWell) {
+TEST(JobReport, SaysNothingOfAJobThatEndedWell) {
   Verdict verdict;
   verdict.workers = {worker(0, ExitStatus{})};
   EXPECT_EQ(text_of(verdict), "");
@@ -71,7 +71,7 @@ TEST(Report, SaysNothingOfAJobThatEndedWell) {
   EXPECT_FALSE(members_of(verdict).contains("root_cause"));
 }
 
-TEST(Report, PutsTheRootCauseBeforeItsVictims) {
+TEST(JobReport, PutsTheRootCauseBeforeItsVictims) {
   const std::string text =
       text_of(failed({stopped_worker(0), worker(1, ExitStatus{0, SIGSEGV, true})}, 1));
   EXPECT_THAT(text,
@@ -86,7 +86,7 @@ TEST(Report, PutsTheRootCauseBeforeItsVictims) {
   EXPECT_THAT(text.substr(victims), HasSubstr("  rank 0 (pid 100): stopped by the launcher\n"));
 }
 
-TEST(Report, NamesTheNodesOfAJobOfSeveral) {
+TEST(JobReport, NamesTheNodesOfAJobOfSeveral) {
   WorkerReport root = worker(1, ExitStatus{7, 0, false});
   root.node_rank = 1;
   root.host = "node-b";
@@ -102,7 +102,7 @@ TEST(Report, NamesTheNodesOfAJobOfSeveral) {
   EXPECT_EQ(summarize_round(failed({root}, 0), 0).find("node-a"), std::string::npos);
 }
 
-TEST(Report, CountsTheVictimsOfALargeJob) {
+TEST(JobReport, CountsTheVictimsOfALargeJob) {
   std::vector<WorkerReport> workers{worker(0, ExitStatus{7, 0, false})};
   for (int rank = 1; rank < 10000; ++rank)
     workers.push_back(stopped_worker(rank));
@@ -117,7 +117,7 @@ TEST(Report, CountsTheVictimsOfALargeJob) {
   EXPECT_LT(text.size(), 8192U);
 }
 
-TEST(Report, QuotesErrorFileAndLastLines) {
+TEST(JobReport, QuotesErrorFileAndLastLines) {
   WorkerReport root = worker(0, ExitStatus{1, 0, false});
   root.error_file = "/tmp/e.json";
   root.error_text =
@@ -131,7 +131,7 @@ TEST(Report, QuotesErrorFileAndLastLines) {
   EXPECT_EQ(members_of(failed({root}, 0)).at("root_cause").at("message"), "ValueError: x");
 }
 
-TEST(Report, AnExceptionOfSeveralLinesIsThereOnceAndIndented) {
+TEST(JobReport, AnExceptionOfSeveralLinesIsThereOnceAndIndented) {
   WorkerReport root = worker(0, ExitStatus{1, 0, false});
   root.error_text =
       R"({"message":{"message":"E: x\ny","extraInfo":{"py_callstack":"Traceback (most recent call last):\n  File a\nE: x\ny\n"}}})";
@@ -142,7 +142,7 @@ TEST(Report, AnExceptionOfSeveralLinesIsThereOnceAndIndented) {
                         "  last lines of its stderr:\n    before\n  teardown"));
 }
 
-TEST(Report, ShowsWhatTheNodeSaysAboutTheDeath) {
+TEST(JobReport, ShowsWhatTheNodeSaysAboutTheDeath) {
   WorkerReport root = worker(0, ExitStatus{0, SIGKILL, false});
   root.death_facts = {"killed for lack of memory", "core file: /c"};
   EXPECT_THAT(text_of(failed({root}, 0)),
@@ -150,7 +150,7 @@ TEST(Report, ShowsWhatTheNodeSaysAboutTheDeath) {
   EXPECT_EQ(members_of(failed({root}, 0)).at("root_cause").at("findings").at(1), "core file: /c");
 }
 
-TEST(Report, ShowsProgressOnlyWithAPage) {
+TEST(JobReport, ShowsProgressOnlyWithAPage) {
   WorkerReport root = worker(0, ExitStatus{1, 0, false});
   EXPECT_THAT(text_of(failed({root}, 0)), Not(HasSubstr("progress")));
   root.ending.opened_page = true;
@@ -161,14 +161,14 @@ TEST(Report, ShowsProgressOnlyWithAPage) {
   EXPECT_EQ(members_of(failed({root}, 0)).at("root_cause").at("step"), 5);
 }
 
-TEST(Report, NamesWhoeverLeftTooEarly) {
+TEST(JobReport, NamesWhoeverLeftTooEarly) {
   WorkerReport root = worker(0, ExitStatus{});
   root.ending.opened_page = true;
   root.ending.phase = Phase::loading;
   EXPECT_THAT(text_of(failed({root}, 0)), HasSubstr("left with exit code 0 in phase loading"));
 }
 
-TEST(Report, AStopIsOneLine) {
+TEST(JobReport, AStopIsOneLine) {
   Verdict verdict;
   verdict.workers = {stopped_worker(0)};
   verdict.outcome = Stopped{SIGHUP, -1};
@@ -197,7 +197,7 @@ TEST(Report, AStopIsOneLine) {
   EXPECT_EQ(members_of(verdict).at("decided_by"), "user");
 }
 
-TEST(Report, TheLaunchersOwnFailureIsSaid) {
+TEST(JobReport, TheLaunchersOwnFailureIsSaid) {
   Verdict verdict;
   verdict.outcome = LauncherFailed{126, "fork: no"};
   verdict.exit_code = 126;
@@ -206,7 +206,7 @@ TEST(Report, TheLaunchersOwnFailureIsSaid) {
   EXPECT_EQ(members_of(verdict).at("decided_by"), "launcher");
 }
 
-TEST(Report, UnkilledProcessesAreNamed) {
+TEST(JobReport, UnkilledProcessesAreNamed) {
   Verdict verdict;
   verdict.unkilled = {"pid 7 (x, state D)"};
   verdict.exit_code = 125;
@@ -215,7 +215,7 @@ TEST(Report, UnkilledProcessesAreNamed) {
   EXPECT_EQ(members_of(verdict).at("decided_by"), "launcher");
 }
 
-TEST(Report, MembersAreThoseOfEveryWorker) {
+TEST(JobReport, MembersAreThoseOfEveryWorker) {
   Verdict verdict = failed({worker(0, ExitStatus{3, 0, false}), stopped_worker(1)}, 0);
   verdict.duration = 1500ms;
   verdict.world_size = 2;
@@ -229,7 +229,7 @@ TEST(Report, MembersAreThoseOfEveryWorker) {
   EXPECT_EQ(members.at("root_cause").at("what"), "exit code 3");
 }
 
-TEST(Report, ANodeThatEndsAloneSaysWhyAndWhatHadHappenedBefore) {
+TEST(JobReport, ANodeThatEndsAloneSaysWhyAndWhatHadHappenedBefore) {
   EndWithoutNodeZero end;
   end.exit_code = 201;
   end.command.reason = EndReason::node_lost;
@@ -255,7 +255,7 @@ TEST(Report, ANodeThatEndsAloneSaysWhyAndWhatHadHappenedBefore) {
 }
 
 // What ddp-worker finds wrong with a job is one line, which it has printed.
-TEST(Report, ARefusedJobIsShort) {
+TEST(JobReport, ARefusedJobIsShort) {
   const auto report_of =
       [](const ExitStatus& status, std::int64_t step, bool own_worker, int nodes) {
         Verdict verdict;
@@ -285,7 +285,7 @@ TEST(Report, ARefusedJobIsShort) {
 }
 
 // Without a page nothing tells what a program in place of ddp-worker has done.
-TEST(Report, ARefusalByAProgramInPlaceOfDdpWorkerIsShortWhereAPageTellsOfNoStep) {
+TEST(JobReport, ARefusalByAProgramInPlaceOfDdpWorkerIsShortWhereAPageTellsOfNoStep) {
   Verdict verdict;
   verdict.rounds = 1;
   verdict.workers = {worker(0, ExitStatus{2, 0, false}), worker(1, ExitStatus{0, SIGTERM, false})};

@@ -9,7 +9,7 @@ namespace {
 
 using testing::ElementsAre;
 
-class Lines {
+class SplitLines {
  public:
   void feed(std::string_view bytes) {
     splitter_.feed(bytes, [this](std::string_view line) { lines.emplace_back(line); });
@@ -26,7 +26,7 @@ class Lines {
 TEST(LineSplitter, LinesAreWholeHoweverTheBytesCome) {
   const std::string text = "one\ntwo\n\nthree\n";
   for (std::size_t size = 1; size <= text.size(); ++size) {
-    Lines lines;
+    SplitLines lines;
     for (std::size_t at = 0; at < text.size(); at += size)
       lines.feed(text.substr(at, size));
     lines.finish();
@@ -35,7 +35,7 @@ TEST(LineSplitter, LinesAreWholeHoweverTheBytesCome) {
 }
 
 TEST(LineSplitter, TheLastLineWithoutNewlineIsMarked) {
-  Lines lines;
+  SplitLines lines;
   lines.feed("a\nb");
   EXPECT_THAT(lines.lines, ElementsAre("a"));
   lines.finish();
@@ -47,7 +47,7 @@ TEST(LineSplitter, LongLinesComeInPieces) {
   for (const std::size_t size : {limit - 1, limit, limit + 1, 2 * limit, 3 * limit + 5}) {
     for (const std::size_t step : {std::size_t{1000}, limit, std::size_t{300000}}) {
       const std::string text = std::string(size, 'x') + "\nnext\n";
-      Lines lines;
+      SplitLines lines;
       for (std::size_t at = 0; at < text.size(); at += step)
         lines.feed(text.substr(at, step));
       ASSERT_EQ(lines.lines.back(), "next");

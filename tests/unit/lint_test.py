@@ -182,14 +182,18 @@ class LintTest(unittest.TestCase):
             "namespace {\n\nconstexpr std::size_t kMost{2};\n}\n",
             "namespace {\n\nint count(std::string_view words) { return 0; }\n}\n",
             "namespace {\nint other;\nclass Place : Other {\n};\n}\n",
+            "namespace {\n\nusing A = long;\n}\n",
         ):
             self.assertEqual(findings(second), ["common/b.cpp:3"], second)
             self.assertEqual(findings(second, "ddp_unit_test(a\n  SOURCES a.cpp b.cpp\n  LIBRARIES c)\n"), ["common/b.cpp:3"], second)
             self.assertEqual(findings(second, "add_library(a STATIC a.cpp)\nadd_library(b STATIC b.cpp)\n"), [], second)
-            self.assertEqual(findings(second, lists + "set_source_files_properties(b.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)\n"), [], second)
+            for alone in ("SKIP_UNITY_BUILD_INCLUSION ON", "COMPILE_DEFINITIONS A=1"):
+                self.assertEqual(findings(second, lists + f"set_source_files_properties(b.cpp PROPERTIES {alone})\n"), [], second)
+            self.assertEqual(findings(second, "add_library(a STATIC a.cpp ../common/b.cpp)\n"), ["common/b.cpp:3"], second)
         for second in (
             "namespace {\nint count(int number) { return 0; }\nint f() {\n  int kMost = 1;\n  return kMost;\n}\nstruct Place;\nusing A = int;\n}\n",
             "int count(std::string_view words) { return 0; }\n",
+            "namespace {\nint count(std::string_view text, Words words = {}, int kMost = 2) { return kMost; }\n}\n",
             "namespace {\nint Place::count(std::string_view words) { return 0; }\n}\n",
         ):
             self.assertEqual(findings(second), [], second)

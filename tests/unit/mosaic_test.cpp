@@ -89,11 +89,11 @@ class Rectangles : public Source {
 Augment make(const std::string& name,
              const Source& source,
              TextMap args = {},
-             std::vector<Augment> before_mosaic = {},
+             std::vector<Augment> before = {},
              std::int64_t epochs = 0) {
   const Args given("data.augment[0]." + name, std::move(args));
   Augment augment =
-      built_in_augments().at(name)({given, source.facts(), std::move(before_mosaic), epochs});
+      built_in_augments().at(name)({given, source.facts(), std::move(before), epochs});
   given.require_all_read(name);
   return augment;
 }
@@ -438,15 +438,15 @@ TEST(RandomPerspectiveTest, WhatTellsNothingOfAnObjectIsDropped) {
 
 TEST(MixupTest, KeepsTheBoxesOfBoth) {
   const Rectangles source(12);
-  const std::vector<Augment> before_mosaic{letterbox(64)};
-  std::vector<Augment> list = before_mosaic;
-  list.push_back(make("mixup", source, {}, before_mosaic));
+  const std::vector<Augment> before{letterbox(64)};
+  std::vector<Augment> list = before;
+  list.push_back(make("mixup", source, {}, before));
   double painted_sum = 0;
   int both = 0;
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     const Sample sample = augmented(source, list, 0, 0, seed);
     const std::vector<Row> rows = rows_of(sample);
-    const Sample alone = augmented(source, before_mosaic, 0);
+    const Sample alone = augmented(source, before, 0);
     ASSERT_GE(rows.size(), 1U);
     EXPECT_EQ(rows[0], rows_of(alone)[0]);
     if (rows.size() < 2 || rows[1][0] == 0) continue;

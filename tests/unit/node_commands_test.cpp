@@ -216,10 +216,11 @@ TEST(NodeCommands, AStopRequestSinceTheEndCountsWhoeverHasSeenIt) {
   const NodeCommands::Time begin{100s};
   NodeCommands commands = commands_at(At::ending);
   EXPECT_TRUE(commands.note_stop_request(SIGTERM, begin)) << "it is answered by a line";
-  NodeCommands lonely = commands;  // node 0 is lost, and plan/lone_end gives its commands
-  EXPECT_EQ(lonely.take(end_round_of(3)), Meaning::ignored);
-  EXPECT_EQ(lonely.take(end_job_by(201)), Meaning::noted);
-  for (NodeCommands& one : {std::ref(commands), std::ref(lonely)}) {
+  NodeCommands without_node_zero =
+      commands;  // node 0 is lost, and plan/round/node_zero_lost gives its commands
+  EXPECT_EQ(without_node_zero.take(end_round_of(3)), Meaning::ignored);
+  EXPECT_EQ(without_node_zero.take(end_job_by(201)), Meaning::noted);
+  for (NodeCommands& one : {std::ref(commands), std::ref(without_node_zero)}) {
     Escalation once = one.escalation();
     EXPECT_EQ(once.begin(begin + 1s), SIGTERM);
     EXPECT_EQ(once.note_signal(SIGTERM, begin, begin + 1s), Step::wait) << "the same, still queued";

@@ -75,7 +75,7 @@ class Bench {
   Ddp replica_;
 };
 
-inline std::map<std::string, at::Tensor> by_name(const std::vector<NamedTensor>& tensors) {
+inline std::map<std::string, at::Tensor> copy_by_name(const std::vector<NamedTensor>& tensors) {
   const at::NoGradGuard no_grad;
   std::map<std::string, at::Tensor> result;
   for (const auto& [name, tensor] : tensors)

@@ -35,17 +35,17 @@ TEST_P(EveryKind, AnOverflowOnTheFirstStepChangesNothingButTheScale) {
   job.clip_norm = 1;
   job.ema_decay = 0.9;
   Optimizer optimizer = bench.make(job);
-  const auto weights = by_name(bench.parameters());
-  auto state = by_name(optimizer.state());
+  const auto weights = copy_by_name(bench.parameters());
+  auto state = copy_by_name(optimizer.state());
 
   bench.draw_gradients(1);
   bench.parameters()[2].tensor.grad()[1] = kInf;
   optimizer.step(0.1);
-  expect_equal(by_name(bench.parameters()), weights);
+  expect_equal(copy_by_name(bench.parameters()), weights);
   state["loss_scale"] = state["loss_scale"] / 2;
   state["loss_scale.skipped_steps"] = state["loss_scale.skipped_steps"] + 1;
   state["ema.updates"] = state["ema.updates"] + 1;  // as with torch.optim.swa_utils
-  expect_equal(by_name(optimizer.state()), state);
+  expect_equal(copy_by_name(optimizer.state()), state);
   EXPECT_EQ(bench.precision().loss_scale()->skipped_steps(), 1);
 
   // The next step is as if that one had never been.
@@ -55,10 +55,10 @@ TEST_P(EveryKind, AnOverflowOnTheFirstStepChangesNothingButTheScale) {
   Optimizer fresh = other.make(job);
   other.draw_gradients(2);
   fresh.step(0.1);
-  expect_equal(by_name(bench.parameters()), by_name(other.parameters()));
-  for (const auto& [name, tensor] : by_name(fresh.state())) {
+  expect_equal(copy_by_name(bench.parameters()), copy_by_name(other.parameters()));
+  for (const auto& [name, tensor] : copy_by_name(fresh.state())) {
     if (name.starts_with("loss_scale") || name == "ema.updates") continue;
-    EXPECT_TRUE(tensor.equal(by_name(optimizer.state()).at(name))) << name;
+    EXPECT_TRUE(tensor.equal(copy_by_name(optimizer.state()).at(name))) << name;
   }
 }
 
@@ -87,7 +87,7 @@ TEST(Optimizer, AScaledStepIsTheUnscaledOne) {
       a.step(0.1);
       b.step(0.1);
     }
-    expect_equal(by_name(plain.parameters()), by_name(scaled.parameters()));
+    expect_equal(copy_by_name(plain.parameters()), copy_by_name(scaled.parameters()));
   }
 }
 
@@ -97,18 +97,18 @@ TEST(Optimizer, AMasterKeepsWhatALowWeightWouldLose) {
   job.momentum = 0;
   job.weight_decay = 0;
   Optimizer optimizer = bench.make(job);
-  const auto before = by_name(bench.parameters());
+  const auto before = copy_by_name(bench.parameters());
   for (int step = 0; step < 100; ++step) {
     bench.fill_gradients(1 / 64.F);
     optimizer.step(64e-5);
   }
-  for (const auto& [name, tensor] : by_name(optimizer.state())) {
+  for (const auto& [name, tensor] : copy_by_name(optimizer.state())) {
     if (!name.ends_with(".master")) continue;
     const std::string parameter = name.substr(0, name.size() - 7);
     EXPECT_EQ(tensor.scalar_type(), at::kFloat);
     EXPECT_EQ(tensor.strides(), before.at(parameter).strides());
     EXPECT_TRUE(at::allclose(tensor, before.at(parameter).to(at::kFloat) - 1e-3, 0, 1e-5)) << name;
-    EXPECT_TRUE(by_name(bench.parameters()).at(parameter).equal(tensor.to(at::kHalf))) << name;
+    EXPECT_TRUE(copy_by_name(bench.parameters()).at(parameter).equal(tensor.to(at::kHalf))) << name;
   }
 }
 
@@ -121,10 +121,10 @@ TEST(Optimizer, EveryElementOfALowWeightMoves) {
         OptimizerJob job = job_of(name);
         job.momentum = momentum;
         Optimizer optimizer = bench.make(job);
-        const auto before = by_name(bench.parameters());
+        const auto before = copy_by_name(bench.parameters());
         bench.fill_gradients(1);
         optimizer.step(0.5);
-        for (const auto& [key, tensor] : by_name(bench.parameters())) {
+        for (const auto& [key, tensor] : copy_by_name(bench.parameters())) {
           const at::Tensor moved = (before.at(key) - tensor).to(at::kFloat);
           EXPECT_TRUE(at::allclose(moved, torch::full_like(moved, 0.5), 0, 0.05))
               << key << " " << type << "\n"
@@ -188,12 +188,12 @@ TEST(Optimizer, RatesByPatternOfTheNameMultiply) {
   job.weight_decay = 0;
   job.lr_factors = {{"*", 0.5}, {"head.*", 2}, {"*.bias", 0.25}};
   Optimizer optimizer = bench.make(job);
-  const auto before = by_name(bench.parameters());
+  const auto before = copy_by_name(bench.parameters());
   bench.fill_gradients(1);
   optimizer.step(0.25);
   const std::map<std::string, double> moves{
       {"conv.weight", 0.125}, {"head.weight", 0.25}, {"head.bias", 0.0625}};
-  for (const auto& [name, tensor] : by_name(bench.parameters()))
+  for (const auto& [name, tensor] : copy_by_name(bench.parameters()))
     EXPECT_TRUE(tensor.equal(before.at(name) - moves.at(name))) << name;
 }
 
@@ -216,13 +216,13 @@ TEST(Optimizer, AParameterWithoutGradientStays) {
     Optimizer optimizer = bench.make(job_of(name));
     bench.draw_gradients(1);
     at::Tensor(bench.parameters()[1].tensor).mutable_grad() = at::Tensor();
-    const auto before = by_name(bench.parameters());
-    const auto state = by_name(optimizer.state());
+    const auto before = copy_by_name(bench.parameters());
+    const auto state = copy_by_name(optimizer.state());
     optimizer.step(0.1);
-    const auto after = by_name(bench.parameters());
+    const auto after = copy_by_name(bench.parameters());
     EXPECT_TRUE(after.at("head.weight").equal(before.at("head.weight")));
     EXPECT_FALSE(after.at("head.bias").equal(before.at("head.bias")));
-    for (const auto& [key, tensor] : by_name(optimizer.state())) {
+    for (const auto& [key, tensor] : copy_by_name(optimizer.state())) {
       EXPECT_EQ(tensor.equal(state.at(key)), key.starts_with("head.weight")) << key;
     }
   }
@@ -328,8 +328,8 @@ TEST(Optimizer, ListsAreBuiltAgainOnlyWhenOtherGradientsAreThere) {
         b.step(0.1);
         if (step == 0 || step == 3 || step == 5) ++builds;
         EXPECT_EQ(a.list_builds(), builds) << "step " << step;
-        expect_equal(by_name(kept.parameters()), by_name(replaced.parameters()));
-        expect_equal(by_name(a.state()), by_name(b.state()));
+        expect_equal(copy_by_name(kept.parameters()), copy_by_name(replaced.parameters()));
+        expect_equal(copy_by_name(a.state()), copy_by_name(b.state()));
       }
       EXPECT_EQ(b.list_builds(), 8);
     }
@@ -350,8 +350,8 @@ TEST(Optimizer, GoingOnEqualsSavingReloadingAndGoingOn) {
     Bench resumed(at::kHalf, kMasters);
     Optimizer second = resumed.make(job);
     const at::NoGradGuard no_grad;
-    const auto weights = by_name(whole.parameters());
-    const auto state = by_name(first.state());
+    const auto weights = copy_by_name(whole.parameters());
+    const auto state = copy_by_name(first.state());
     for (const auto& [key, tensor] : resumed.parameters())
       tensor.copy_(weights.at(key));
     for (const auto& [key, tensor] : second.state())
@@ -360,8 +360,8 @@ TEST(Optimizer, GoingOnEqualsSavingReloadingAndGoingOn) {
       bench->draw_gradients(3);
     first.step(0.1);
     second.step(0.1);
-    expect_equal(by_name(whole.parameters()), by_name(resumed.parameters()));
-    expect_equal(by_name(first.state()), by_name(second.state()));
+    expect_equal(copy_by_name(whole.parameters()), copy_by_name(resumed.parameters()));
+    expect_equal(copy_by_name(first.state()), copy_by_name(second.state()));
   }
 }
 

@@ -16,7 +16,7 @@ namespace {
 using ::testing::ElementsAre;
 using Batches = std::vector<std::vector<std::int64_t>>;
 
-TEST(Rectangles, AnImageHasAsLittleBorderAsMultiplesAllow) {
+TEST(RectangularBatches, AnImageHasAsLittleBorderAsMultiplesAllow) {
   EXPECT_EQ(rectangle_of({480, 640}, 640, 32), (ImageSize{480, 640}));
   EXPECT_EQ(rectangle_of({427, 640}, 640, 32), (ImageSize{448, 640}));
   EXPECT_EQ(rectangle_of({640, 427}, 640, 32), (ImageSize{640, 448}));
@@ -44,9 +44,9 @@ std::vector<std::optional<ImageSize>> some_sizes() {
   return sizes;
 }
 
-TEST(Rectangles, EachImageIsInOneBatchOfItsShapeOnAnyNumberOfRanks) {
+TEST(RectangularBatches, EachImageIsInOneBatchOfItsShapeOnAnyNumberOfRanks) {
   const std::vector<std::optional<ImageSize>> sizes = some_sizes();
-  const Rectangles rectangles(sizes, 160, 32);
+  const RectangularBatches rectangles(sizes, 160, 32);
   for (const int ranks : {1, 2, 3, 7, 200}) {
     std::multiset<std::int64_t> seen;
     std::size_t most = 0;
@@ -74,13 +74,13 @@ TEST(Rectangles, EachImageIsInOneBatchOfItsShapeOnAnyNumberOfRanks) {
   }
 }
 
-TEST(Rectangles, TheLargestComeFirst) {
+TEST(RectangularBatches, TheLargestComeFirst) {
   const std::vector<std::optional<ImageSize>> sizes{
       ImageSize{10, 100}, ImageSize{100, 100}, std::nullopt, ImageSize{10, 90}, ImageSize{100, 9}};
-  EXPECT_EQ(Rectangles(sizes, 64, 32).batches(1, 0, 10), (Batches{{1, 2}, {4}, {0, 3}}));
-  EXPECT_EQ(Rectangles(sizes, 64, 32).batches(1, 0, 1), (Batches{{1}, {2}, {4}, {0}, {3}}));
-  EXPECT_EQ(Rectangles(sizes, 64, 32).batches(2, 1, 10), (Batches{{2}, {0}}));
-  EXPECT_EQ(Rectangles({}, 64, 32).batches(1, 0, 10), Batches{});
+  EXPECT_EQ(RectangularBatches(sizes, 64, 32).batches(1, 0, 10), (Batches{{1, 2}, {4}, {0, 3}}));
+  EXPECT_EQ(RectangularBatches(sizes, 64, 32).batches(1, 0, 1), (Batches{{1}, {2}, {4}, {0}, {3}}));
+  EXPECT_EQ(RectangularBatches(sizes, 64, 32).batches(2, 1, 10), (Batches{{2}, {0}}));
+  EXPECT_EQ(RectangularBatches({}, 64, 32).batches(1, 0, 10), Batches{});
 }
 
 class Grey : public Source {
@@ -105,11 +105,11 @@ class Grey : public Source {
   DataFacts facts_;
 };
 
-TEST(Rectangles, ImagesAndBoxesComeToLieInTheirs) {
+TEST(RectangularBatches, ImagesAndBoxesComeToLieInTheirs) {
   const std::vector<std::optional<ImageSize>> sizes{
       ImageSize{40, 80}, ImageSize{50, 80}, std::nullopt};
   const Grey source(sizes);
-  const Rectangles rectangles(sizes, 64, 32);
+  const RectangularBatches rectangles(sizes, 64, 32);
   const Augment letterbox = rectangles.letterbox();
   Random random(0, 0, 0);
   const auto fitted = [&](std::int64_t index) {

@@ -52,18 +52,18 @@ EndFacts lost(std::chrono::milliseconds at) {
   return facts;
 }
 
-TEST(Outcome, AllGoodIsSuccess) {
+TEST(RootCause, AllGoodIsSuccess) {
   EXPECT_EQ(judge(std::vector{ending_of(0, 1ns, kGood), ending_of(1, 2ns, kGood)}, {}),
             Outcome(Succeeded()));
 }
 
-TEST(Outcome, TheEarliestFailureIsTheRootCause) {
+TEST(RootCause, TheEarliestFailureIsTheRootCause) {
   const std::vector endings{ending_of(0, 20ns, exited(3)), ending_of(1, 10ns, exited(7))};
   EXPECT_EQ(root_of(endings), 1U);
   EXPECT_EQ(exit_code_of(judge(endings, {}), endings), 7);
 }
 
-TEST(Outcome, WhoDiesOfTheSigabrtThatWeSentWasStoppedAndHasNotFailed) {
+TEST(RootCause, WhoDiesOfTheSigabrtThatWeSentWasStoppedAndHasNotFailed) {
   const ExitStatus aborted{0, SIGABRT, false};
   Ending ending = told_to_stop(ending_of(1, 1ns, aborted));
   EXPECT_FALSE(was_ended_by_us(ending));
@@ -75,26 +75,26 @@ TEST(Outcome, WhoDiesOfTheSigabrtThatWeSentWasStoppedAndHasNotFailed) {
   EXPECT_FALSE(was_ended_by_us(ending));
 }
 
-TEST(Outcome, ATieGoesToTheLowerRank) {
+TEST(RootCause, ATieGoesToTheLowerRank) {
   EXPECT_EQ(root_of({ending_of(0, 5ns, exited(1)), ending_of(1, 5ns, exited(2))}), 0U);
 }
 
-TEST(Outcome, WhoFailsAfterItWasToldToEndIsAVictimWhateverItsNodesClockSays) {
+TEST(RootCause, WhoFailsAfterItWasToldToEndIsAVictimWhateverItsNodesClockSays) {
   EXPECT_EQ(root_of({told_to_stop(ending_of(0, 1ns, exited(11))), ending_of(1, 9ns, exited(5))}),
             1U);
 }
 
-TEST(Outcome, ALostPeerIsAVictimOfALaterFailure) {
+TEST(RootCause, ALostPeerIsAVictimOfALaterFailure) {
   EXPECT_EQ(root_of({ending_of(0, 1ns, exited(97)), ending_of(1, 9ns, exited(5))}), 1U);
   EXPECT_EQ(root_of({ending_of(0, 1ns, exited(97)), told_to_stop(ending_of(1, 9ns, exited(5)))}),
             1U);
 }
 
-TEST(Outcome, ALostPeerAloneIsTheRootCause) {
+TEST(RootCause, ALostPeerAloneIsTheRootCause) {
   EXPECT_EQ(root_of({ending_of(0, 1ns, exited(97)), told_to_stop(ending_of(1, 9ns, kTerm))}), 0U);
 }
 
-TEST(Outcome, WhatWeStoppedIsAVictim) {
+TEST(RootCause, WhatWeStoppedIsAVictim) {
   EXPECT_EQ(root_of({told_to_stop(ending_of(0, 1ns, kTerm)), ending_of(1, 9ns, exited(5))}), 1U);
   EXPECT_EQ(root_of({told_to_stop(ending_of(0, 1ns, exited(143))), ending_of(1, 9ns, exited(5))}),
             1U);
@@ -102,12 +102,12 @@ TEST(Outcome, WhatWeStoppedIsAVictim) {
             1U);
 }
 
-TEST(Outcome, AKillThatWeDidNotSendIsARootCauseEvenAfterOurSigterm) {
+TEST(RootCause, AKillThatWeDidNotSendIsARootCauseEvenAfterOurSigterm) {
   // Its peer noticed the death before the kernel had freed its memory, and left with 97.
   EXPECT_EQ(root_of({ending_of(0, 1ns, exited(97)), told_to_stop(ending_of(1, 9ns, kKill))}), 1U);
 }
 
-TEST(Outcome, VictimsAreInOrderOfTime) {
+TEST(RootCause, VictimsAreInOrderOfTime) {
   const std::vector endings{ending_of(0, 30ns, exited(1)),
                             ending_of(1, 10ns, exited(2)),
                             ending_of(2, 20ns, exited(3)),
@@ -115,7 +115,7 @@ TEST(Outcome, VictimsAreInOrderOfTime) {
   EXPECT_EQ(std::get<Failed>(judge(endings, {})).victims, (std::vector<std::size_t>{2, 0}));
 }
 
-TEST(Outcome, LeavingBeforeTheEndIsAFailureOnlyWithAPage) {
+TEST(RootCause, LeavingBeforeTheEndIsAFailureOnlyWithAPage) {
   Ending early = ending_of(0, 1ns, kGood);
   early.phase = Phase::training;
   EXPECT_FALSE(has_failed(early));
@@ -126,7 +126,7 @@ TEST(Outcome, LeavingBeforeTheEndIsAFailureOnlyWithAPage) {
   EXPECT_FALSE(has_failed(early));
 }
 
-TEST(Outcome, APageThatWasOnlyOpenedPromisesNothing) {
+TEST(RootCause, APageThatWasOnlyOpenedPromisesNothing) {
   Ending early = ending_of(0, 1ns, kGood);
   early.opened_page = true;
   early.phase = Phase::starting;
@@ -136,7 +136,7 @@ TEST(Outcome, APageThatWasOnlyOpenedPromisesNothing) {
   EXPECT_TRUE(has_failed(early));
 }
 
-TEST(Outcome, AJobWhoseEveryWorkerHasSavedEndsBy143) {
+TEST(RootCause, AJobWhoseEveryWorkerHasSavedEndsBy143) {
   Ending saved = told_to_stop(ending_of(0, 1ns, exited(143)));
   saved.opened_page = true;
   const std::vector all{saved, saved};
@@ -145,7 +145,7 @@ TEST(Outcome, AJobWhoseEveryWorkerHasSavedEndsBy143) {
   EXPECT_EQ(exit_code_of(judge(one, stopped_by(SIGINT)), one), 130);
 }
 
-TEST(Outcome, AStopWhoseCheckpointCouldNotBeSavedIsNoGoodStop) {
+TEST(RootCause, AStopWhoseCheckpointCouldNotBeSavedIsNoGoodStop) {
   Ending unsaved = told_to_stop(ending_of(0, 2ns, exited(125)));
   unsaved.opened_page = true;
   Ending victim = told_to_stop(ending_of(1, 1ns, exited(97)));
@@ -158,7 +158,7 @@ TEST(Outcome, AStopWhoseCheckpointCouldNotBeSavedIsNoGoodStop) {
   EXPECT_EQ(exit_code_of(judge(external, stopped_by(SIGTERM)), external), 143);
 }
 
-TEST(Outcome, AWorkerThatSavedAndLeftUnaskedByUsStopsTheJob) {
+TEST(RootCause, AWorkerThatSavedAndLeftUnaskedByUsStopsTheJob) {
   Ending first = ending_of(0, 9ns, exited(143));
   first.opened_page = true;
   EXPECT_TRUE(stopped_after_checkpoint(first));
@@ -171,7 +171,7 @@ TEST(Outcome, AWorkerThatSavedAndLeftUnaskedByUsStopsTheJob) {
   EXPECT_EQ(exit_code_of(judge(all, {}), all), 143);
 }
 
-TEST(Outcome, WhoWasAskedToStopIsNamedWhoeverLeavesFirst) {
+TEST(RootCause, WhoWasAskedToStopIsNamedWhoeverLeavesFirst) {
   Ending follower = ending_of(0, 5ns, exited(143));
   follower.opened_page = true;
   Ending asked = follower;
@@ -183,19 +183,19 @@ TEST(Outcome, WhoWasAskedToStopIsNamedWhoeverLeavesFirst) {
       << "a failure comes first";
 }
 
-TEST(Outcome, AnExternalWorkersOwn143IsAFailure) {
+TEST(RootCause, AnExternalWorkersOwn143IsAFailure) {
   EXPECT_TRUE(has_failed(ending_of(0, 1ns, exited(143))));
   EXPECT_EQ(root_of({ending_of(0, 1ns, exited(143)), ending_of(1, 2ns, kGood)}), 0U);
 }
 
-TEST(Outcome, AFailureIsTheRootCauseEvenAfterOneHasLeft) {
+TEST(RootCause, AFailureIsTheRootCauseEvenAfterOneHasLeft) {
   Ending left = ending_of(0, 1ns, exited(143));
   left.opened_page = true;
   EXPECT_EQ(root_of({left, ending_of(1, 9ns, exited(5))}), 1U);
   EXPECT_EQ(root_of({left, ending_of(1, 9ns, exited(97))}), 1U);
 }
 
-TEST(Outcome, WhoLeftAloneIsTheRootCauseWhenTheOthersHadToBeStopped) {
+TEST(RootCause, WhoLeftAloneIsTheRootCauseWhenTheOthersHadToBeStopped) {
   Ending left = ending_of(0, 1ns, exited(143));
   left.opened_page = true;
   Ending followed_us = told_to_stop(ending_of(1, 9ns, exited(143)));
@@ -209,8 +209,8 @@ Ending joined(Ending ending) {
   return ending;
 }
 
-// The table of outcome.h: each row goes before those below it, though it ended later.
-TEST(Outcome, OfTwoFailuresTheOneOfTheEarlierRowIsTheRootCause) {
+// The table of root_cause.h: each row goes before those below it, though it ended later.
+TEST(RootCause, OfTwoFailuresTheOneOfTheEarlierRowIsTheRootCause) {
   const auto saved = [](int rank, std::chrono::nanoseconds at, bool is_asked) {
     Ending ending = ending_of(rank, at, exited(143));
     ending.opened_page = true;
@@ -252,7 +252,7 @@ TEST(Outcome, OfTwoFailuresTheOneOfTheEarlierRowIsTheRootCause) {
   }
 }
 
-TEST(Outcome, AHungRankIsTheRootCauseAndTheCodeIsTheTimeouts) {
+TEST(RootCause, AHungRankIsTheRootCauseAndTheCodeIsTheTimeouts) {
   const std::vector endings{told_to_stop(ending_of(0, 9ns, kTerm)),
                             told_to_stop(ending_of(1, 8ns, kTerm))};
   const Outcome outcome = judge(endings, hung(1));
@@ -261,7 +261,7 @@ TEST(Outcome, AHungRankIsTheRootCauseAndTheCodeIsTheTimeouts) {
   EXPECT_EQ(exit_code_of(outcome, endings), 124);
 }
 
-TEST(Outcome, ALeaverOfTheStoreIsTheRootCauseOfALaterFailure) {
+TEST(RootCause, ALeaverOfTheStoreIsTheRootCauseOfALaterFailure) {
   const std::vector endings{joined(ending_of(0, 1ns, kGood)), joined(ending_of(1, 9ns, exited(7)))};
   EXPECT_EQ(root_of(endings), 0U);
   EXPECT_EQ(exit_code_of(judge(endings, {}), endings), 7);
@@ -270,13 +270,13 @@ TEST(Outcome, ALeaverOfTheStoreIsTheRootCauseOfALaterFailure) {
   EXPECT_EQ(root_of(other_command), 1U);
 }
 
-TEST(Outcome, WhoNeverMetTheOthersCannotHaveLeftThem) {
+TEST(RootCause, WhoNeverMetTheOthersCannotHaveLeftThem) {
   EXPECT_EQ(root_of({ending_of(0, 1ns, kGood), ending_of(1, 9ns, exited(7))}), 1U);
   EXPECT_EQ(root_of({joined(ending_of(0, 1ns, kGood)), ending_of(1, 9ns, exited(7))}), 1U);
   EXPECT_EQ(root_of({ending_of(0, 1ns, kGood), joined(ending_of(1, 9ns, exited(7)))}), 1U);
 }
 
-TEST(Outcome, AFrozenRankIsTheRootCauseWhenItsPeerGivesUp) {
+TEST(RootCause, AFrozenRankIsTheRootCauseWhenItsPeerGivesUp) {
   Ending frozen = told_to_stop(ending_of(0, 9ns, kTerm));
   frozen.was_frozen = true;
   const std::vector endings{frozen, ending_of(1, 1ns, exited(97))};
@@ -286,26 +286,26 @@ TEST(Outcome, AFrozenRankIsTheRootCauseWhenItsPeerGivesUp) {
   EXPECT_EQ(root_of({frozen, ending_of(1, 1ns, ExitStatus{0, SIGSEGV, false})}), 1U);
 }
 
-TEST(Outcome, AStoppedJobEndsBySignal) {
+TEST(RootCause, AStoppedJobEndsBySignal) {
   const std::vector endings{told_to_stop(ending_of(0, 1ns, exited(143))),
                             told_to_stop(ending_of(1, 2ns, exited(1)))};
   EXPECT_EQ(judge(endings, stopped_by(SIGINT)), Outcome(Stopped{SIGINT}));
   EXPECT_EQ(exit_code_of(judge(endings, stopped_by(SIGINT)), endings), 130);
 }
 
-TEST(Outcome, AStopThatCameTooLateChangesNothing) {
+TEST(RootCause, AStopThatCameTooLateChangesNothing) {
   Ending finished = told_to_stop(ending_of(0, 1ns, kGood));
   finished.opened_page = true;
   finished.phase = Phase::finished;
   EXPECT_EQ(judge(std::vector{finished}, stopped_by(SIGTERM)), Outcome(Succeeded()));
 }
 
-TEST(Outcome, SignalsAre128Plus) {
+TEST(RootCause, SignalsAre128Plus) {
   const std::vector endings{ending_of(0, 1ns, ExitStatus{0, SIGSEGV, true})};
   EXPECT_EQ(exit_code_of(judge(endings, {}), endings), 139);
 }
 
-TEST(Outcome, ALostNodeIsTheRootCauseOfWhatFailedAfterItsLastWord) {
+TEST(RootCause, ALostNodeIsTheRootCauseOfWhatFailedAfterItsLastWord) {
   const std::vector endings{ending_of(0, 6s, exited(1)), told_to_stop(ending_of(1, 7s, kTerm))};
   const Outcome outcome = judge(endings, lost(5s));
   ASSERT_TRUE(std::holds_alternative<NodeLost>(outcome));
@@ -314,7 +314,7 @@ TEST(Outcome, ALostNodeIsTheRootCauseOfWhatFailedAfterItsLastWord) {
   EXPECT_TRUE(std::holds_alternative<NodeLost>(judge({}, lost(5s))));
 }
 
-TEST(Outcome, AFailureBeforeTheLastWordOfALostNodeIsTheRootCause) {
+TEST(RootCause, AFailureBeforeTheLastWordOfALostNodeIsTheRootCause) {
   const std::vector endings{ending_of(0, 4s, exited(7)), told_to_stop(ending_of(1, 7s, kTerm))};
   EXPECT_EQ(exit_code_of(judge(endings, lost(5s)), endings), 7);
   // Who lost a peer, may have lost that node.
@@ -322,7 +322,7 @@ TEST(Outcome, AFailureBeforeTheLastWordOfALostNodeIsTheRootCause) {
   EXPECT_TRUE(std::holds_alternative<NodeLost>(judge(peers, lost(5s))));
 }
 
-TEST(Outcome, WhoLeftBeforeItCameIsTheCauseWhenAnotherGivesUpWaiting) {
+TEST(RootCause, WhoLeftBeforeItCameIsTheCauseWhenAnotherGivesUpWaiting) {
   Ending waiter = ending_of(0, 9ns, exited(1));
   waiter.joined_store = true;
   const Ending absent = ending_of(1, 2ns, kGood);

@@ -154,8 +154,8 @@ TEST(StackReader, BoundsWhatItKeepsAndKeepsTheLastThread) {
 TEST(StackReader, NamesAreWithoutArgumentsTemplatesAndReturnTypes) {
   EXPECT_EQ(readable_function("main"), "main");
   EXPECT_EQ(readable_function(""), "");
-  EXPECT_EQ(readable_function("_ZN3ddp6worker12TrainingLoop4stepEi"),
-            "ddp::worker::TrainingLoop::step");
+  EXPECT_EQ(readable_function("_ZN3ddp6worker12TrainingLoop3runEv"),
+            "ddp::worker::TrainingLoop::run");
   EXPECT_EQ(readable_function("_ZN12_GLOBAL__N_14hangEv"), "hang");
   EXPECT_EQ(readable_function("_Z3fooIiEvT_"), "foo");              // void foo<int>(int)
   EXPECT_EQ(readable_function("_ZNK3FooclEi"), "Foo::operator()");  // Foo::operator()(int) const

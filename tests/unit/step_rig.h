@@ -138,7 +138,7 @@ class Rig {
     step_->run(partition.step(step % plan_.steps_per_epoch), {step, epoch}, 0.05, *meters_);
   }
 
-  /// With what the trainer does after each step. Errors: PeerError.
+  /// With what the training loop does after each step. Errors: PeerError.
   std::optional<AgreedStep> run_and_hear(std::int64_t step) {
     run(step);
     return votes_->after_step({});

@@ -16,7 +16,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class ImageFilesTest : public ::testing::Test {
+class UnlabelledImagesTest : public ::testing::Test {
  protected:
   void write_png(const std::string& name, ImageSize size) const {
     Image image;
@@ -30,7 +30,7 @@ class ImageFilesTest : public ::testing::Test {
   Scratch folder_;
 };
 
-TEST_F(ImageFilesTest, AFolderStandsForItsImagesInItsPlace) {
+TEST_F(UnlabelledImagesTest, AFolderStandsForItsImagesInItsPlace) {
   write_png("photos/b.v2.png", {2, 3});
   write_png("photos/a/c.PNG", {2, 3});
   folder_.write("photos/notes.txt", "none");
@@ -42,7 +42,7 @@ TEST_F(ImageFilesTest, AFolderStandsForItsImagesInItsPlace) {
                           NamedImage{at("photos/a/c.PNG"), "c"}));
 }
 
-TEST_F(ImageFilesTest, FoldersWithoutAnImageAreNamedTogether) {
+TEST_F(UnlabelledImagesTest, FoldersWithoutAnImageAreNamedTogether) {
   fs::create_directories(at("none"));
   fs::create_directories(at("text"));
   folder_.write("text/a.txt", "");
@@ -57,7 +57,7 @@ TEST_F(ImageFilesTest, FoldersWithoutAnImageAreNamedTogether) {
   }
 }
 
-TEST_F(ImageFilesTest, ASampleTellsTheSizeOfItsFileHoweverThin) {
+TEST_F(UnlabelledImagesTest, ASampleTellsTheSizeOfItsFileHoweverThin) {
   write_png("thin.png", {1, 1000});
   DataFacts facts;
   facts.shape = {3, 640, 640};

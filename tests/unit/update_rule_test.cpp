@@ -41,7 +41,7 @@ TEST(UpdateRule, OfOnesOwnStepsParametersAndKeepsItsState) {
   OptimizerJob job = own();
   job.decay_norms_and_biases = false;
   Optimizer optimizer = bench.make(job, {}, std::make_unique<Signs>());
-  const auto before = by_name(bench.parameters());
+  const auto before = copy_by_name(bench.parameters());
   bench.fill_gradients(2);
   optimizer.step(0.125);
   for (const auto& [name, tensor] : bench.parameters()) {
@@ -64,11 +64,11 @@ TEST(UpdateRule, OfOnesOwnSkipsAStepWhoseGradientIsNotFinite) {
     Optimizer optimizer = bench.make(own(), {}, std::make_unique<Signs>());
     bench.draw_gradients(1);
     optimizer.step(0.1);
-    const auto weights = by_name(bench.parameters());
-    const auto state = by_name(optimizer.state());
+    const auto weights = copy_by_name(bench.parameters());
+    const auto state = copy_by_name(optimizer.state());
     bench.fill_gradients(kInf);
     optimizer.step(0.1);
-    expect_equal(weights, by_name(bench.parameters()));
+    expect_equal(weights, copy_by_name(bench.parameters()));
     for (const auto& [name, tensor] : optimizer.state()) {
       if (name.find("scale") != std::string::npos) continue;
       EXPECT_TRUE(tensor.equal(state.at(name))) << name << tensor << state.at(name);

@@ -70,9 +70,9 @@ StoreProbe hear(const WorkerIdentity& self) try {
 
 bool say_once_by_store(const WorkerIdentity& self,
                        const std::string& problem,
-                       const std::function<void()>& print) {
+                       const std::function<void()>& say) {
   const bool is_said = self.rank != 0 && hear_in_store(self, problem);
-  if (!is_said) print();
+  if (!is_said) say();
   if (self.rank == 0) tell_in_store(self, problem);
   if (is_said) (void)poll_until(Clock::now() + kEnd, [] { return false; });
   return !is_said;
@@ -80,15 +80,15 @@ bool say_once_by_store(const WorkerIdentity& self,
 
 bool say_once_by_socket(const WorkerIdentity& self,
                         const std::string& problem,
-                        const std::function<void()>& print) {
+                        const std::function<void()>& say) {
   if (self.rank == 0) {
-    print();  // first: who has heard of it may leave, and then mpirun ends this rank
+    say();  // first: who has heard of it may leave, and then mpirun ends this rank
     serve_refusal(self, problem, kServe);
     return true;
   }
   const StoreProbe found = hear(self);
   const bool is_said = found.refusal == problem.substr(0, kLongestRefusal);
-  if (!is_said) print();
+  if (!is_said) say();
   if (found.refusal) (void)leave_with_rank_0(found.caller, self);
   return !is_said;
 }
@@ -97,10 +97,10 @@ bool say_once_by_socket(const WorkerIdentity& self,
 
 bool say_once(const WorkerIdentity& self,
               const std::string& problem,
-              const std::function<void()>& print) {
-  if (self.world_size > 1 && self.agent_store) return say_once_by_store(self, problem, print);
-  if (self.world_size > 1) return say_once_by_socket(self, problem, print);
-  print();
+              const std::function<void()>& say) {
+  if (self.world_size > 1 && self.agent_store) return say_once_by_store(self, problem, say);
+  if (self.world_size > 1) return say_once_by_socket(self, problem, say);
+  say();
   return true;
 }
 

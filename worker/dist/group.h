@@ -1,4 +1,4 @@
-// The ranks of a job as the trainer sees them: a handful of collectives on CPU tensors.
+// The ranks of a job as the training loop sees them: a handful of collectives on CPU tensors.
 // Two implementations: alone (every collective is done at once) and Gloo through c10d. No
 // collective is ever called on an error path: a dead peer would make it hang.
 #pragma once

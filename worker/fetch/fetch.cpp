@@ -253,7 +253,7 @@ int run_fetch(int argc, const char* const* argv, const std::vector<PublishedSet>
       fetch(set, options, std::cerr, can_rewrite(STDERR_FILENO));
     return exit_code::kOk;
   } catch (const std::exception& error) {
-    return explain(kProgram, error);
+    return print_error(kProgram, error);
   }
 }
 

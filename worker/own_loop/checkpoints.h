@@ -1,6 +1,6 @@
 // Checkpoints of a training loop of one's own: a model and an optimizer of torch::optim, in the
-// format and with the promises of the trainer's (save/checkpoint/checkpoint): whole and verified,
-// or not there.
+// format and with the promises of those that a job saves (save/checkpoint/checkpoint): whole and
+// verified, or not there.
 #pragma once
 
 #include <torch/nn/module.h>

@@ -13,16 +13,16 @@ bool is_better(bool is_higher_better,
   return is_higher_better ? result > *best * (1 + threshold) : result < *best * (1 - threshold);
 }
 
-bool is_gain(const WatchRule& rule, const WatchState& state, double result) {
+bool is_gain(const BestResultRule& rule, const BestResultState& state, double result) {
   return is_better(rule.is_higher_better, result, state.best);
 }
 
-WatchState note_result(const WatchRule& rule, WatchState state, double result) {
+BestResultState note_result(const BestResultRule& rule, BestResultState state, double result) {
   if (!is_gain(rule, state, result)) return {state.best, state.without_gain + 1};
   return {result, 0};
 }
 
-bool is_out_of_patience(const WatchRule& rule, const WatchState& state) {
+bool is_out_of_patience(const BestResultRule& rule, const BestResultState& state) {
   return rule.patience && state.without_gain >= *rule.patience;
 }
 

@@ -8,17 +8,17 @@
 
 namespace ddp::worker {
 
-struct WatchRule {
+struct BestResultRule {
   std::string metric = "loss";             // of an evaluation, by its name
   bool is_higher_better = false;           // a loss: false; an accuracy: true
   std::optional<std::int64_t> patience{};  // evaluations without gain that are borne
 };
 
-struct WatchState {
+struct BestResultState {
   std::optional<double> best{};   // result so far
   std::int64_t without_gain = 0;  // evaluations since the best
 
-  bool operator==(const WatchState&) const = default;
+  bool operator==(const BestResultState&) const = default;
 };
 
 /// Whether `result` is better than the best so far, by more than `threshold` relative to it. One
@@ -29,12 +29,12 @@ bool is_better(bool is_higher_better,
                double threshold = 0);
 
 /// Whether `result` is the best so far.
-bool is_gain(const WatchRule& rule, const WatchState& state, double result);
+bool is_gain(const BestResultRule& rule, const BestResultState& state, double result);
 
 /// The state after one more evaluation.
-WatchState note_result(const WatchRule& rule, WatchState state, double result);
+BestResultState note_result(const BestResultRule& rule, BestResultState state, double result);
 
 /// Whether a run that has come so far is to end: `patience` evaluations brought no gain.
-bool is_out_of_patience(const WatchRule& rule, const WatchState& state);
+bool is_out_of_patience(const BestResultRule& rule, const BestResultState& state);
 
 }  // namespace ddp::worker

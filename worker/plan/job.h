@@ -1,4 +1,4 @@
-// The job as the trainer takes it: one plain struct, made once from the checked values. Nobody
+// The job as a training takes it: one plain struct, made once from the checked values. Nobody
 // after this sees YAML.
 #pragma once
 

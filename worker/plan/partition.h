@@ -33,8 +33,8 @@ struct PartitionRequest {
   std::shared_ptr<const SampleWeights> weights{};
 };
 
-/// The samples of one batch, in this order. Of a sample that comes again in a row the index is
-/// above the data set's size, by once that for each time.
+/// The samples of one batch, in this order. A sample that is repeated in a row has its index plus
+/// the data set's size the second time, plus twice the size the third time, and so on.
 struct MicroBatch {
   std::vector<std::int64_t> indices;
   std::int64_t epoch = 0;

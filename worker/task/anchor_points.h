@@ -1,4 +1,4 @@
-// The places at which a Detector looks for objects, and the boxes that it gives there.
+// The anchor points at which a Detector looks for objects, and the boxes that it gives there.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,7 +23,7 @@ AnchorPoints make_anchor_points(std::int64_t height, std::int64_t width, const a
 /// Source: Li et al., arXiv:2006.04388, eq. 4.
 at::Tensor decode_distances(const at::Tensor& logits);
 
-/// Boxes (left, top, right, bottom) at such distances from their places.
+/// Boxes (left, top, right, bottom) at such distances from their points.
 /// Shapes: distances [..., 4] in strides, centers [..., 2] and strides [..., 1] in pixels; to
 /// [..., 4] in pixels.
 at::Tensor make_boxes(const at::Tensor& distances,

@@ -13,22 +13,23 @@ namespace {
 constexpr double kInside = 1e-9;  // pixels
 constexpr double kEpsilon = 1e-9;
 
-/// [N, A]: whether the place is in the object's box.
-at::Tensor find_inside(const AnchorPoints& places, const Objects& objects) {
+/// [N, A]: whether the anchor point is in the object's box.
+at::Tensor find_inside(const AnchorPoints& points, const Objects& objects) {
   constexpr auto kLeastSide = static_cast<double>(Detector::kStrides[1]);
   const at::Tensor low = objects.boxes.narrow(1, 0, 2);
   const at::Tensor high = objects.boxes.narrow(1, 2, 2);
   const at::Tensor middle = (low + high) / 2;
   const at::Tensor half = (high - low).clamp_min(kLeastSide) / 2;  // [N, 2]
   const at::Tensor margin =
-      half.unsqueeze(1) - (places.centers.unsqueeze(0) - middle.unsqueeze(1)).abs();
+      half.unsqueeze(1) - (points.centers.unsqueeze(0) - middle.unsqueeze(1)).abs();
   return margin.amin(-1).gt(kInside);
 }
 
-/// Of places and objects in pairs: how well they fit, and the IoU; 0 where a place is outside.
+/// Of anchor points and objects in pairs: how well they fit, and the IoU; 0 where an anchor point
+/// is outside.
 struct Fits {
   at::Tensor objects;  // [pairs] of int64
-  at::Tensor places;   // [pairs] of int64
+  at::Tensor points;   // [pairs] of int64
   at::Tensor metric;   // [pairs]
   at::Tensor overlap;  // [pairs]
 };
@@ -43,18 +44,18 @@ Fits measure(const at::Tensor& logits,
   const auto number = [&](std::int64_t end) { return at::arange(end, objects.labels.options()); };
   if (pairs == Pairs::all) {
     fits.objects = number(inside.size(0)).repeat_interleave(inside.size(1));
-    fits.places = number(inside.size(1)).repeat(inside.size(0));
+    fits.points = number(inside.size(1)).repeat(inside.size(0));
   } else {
     const at::Tensor both = inside.nonzero();
     fits.objects = both.select(1, 0);
-    fits.places = both.select(1, 1);
+    fits.points = both.select(1, 1);
   }
   const at::Tensor images = objects.images.index_select(0, fits.objects);
   const at::Tensor scores =
-      logits.index({images, fits.places, objects.labels.index_select(0, fits.objects)}).sigmoid();
+      logits.index({images, fits.points, objects.labels.index_select(0, fits.objects)}).sigmoid();
   const at::Tensor own = objects.boxes.index_select(0, fits.objects);
-  const at::Tensor found = boxes.index({images, fits.places});
-  const at::Tensor is_inside = inside.index({fits.objects, fits.places});
+  const at::Tensor found = boxes.index({images, fits.points});
+  const at::Tensor is_inside = inside.index({fits.objects, fits.points});
   // A box that is not a box, or so large that its area overflows, fits nowhere.
   const at::Tensor overlap = complete_iou(own, found).clamp_min(0).nan_to_num(0, 0, 0);
   fits.overlap = at::where(is_inside, overlap, at::zeros_like(overlap));
@@ -64,7 +65,7 @@ Fits measure(const at::Tensor& logits,
 
 /// [N, A] from pairs.
 at::Tensor spread(const Fits& fits, const at::Tensor& values, at::IntArrayRef shape) {
-  return at::zeros(shape, values.options()).index_put_({fits.objects, fits.places}, values);
+  return at::zeros(shape, values.options()).index_put_({fits.objects, fits.points}, values);
 }
 
 /// For each of `size` rows the lowest of the values that lead there; without any, the largest
@@ -82,24 +83,24 @@ at::Tensor highest(const at::Tensor& rows, const at::Tensor& values, std::int64_
 
 Assignment assign(const at::Tensor& logits,
                   const at::Tensor& boxes,
-                  const AnchorPoints& places,
+                  const AnchorPoints& points,
                   const Objects& objects,
                   const AssignerRule& rule,
                   Pairs pairs) {
   const std::int64_t count = objects.labels.size(0);
-  const std::int64_t rows = boxes.size(0) * places.size();
-  const Fits fits = measure(logits, boxes, find_inside(places, objects), objects, rule, pairs);
-  const at::Tensor metric = spread(fits, fits.metric, {count, places.size()});
-  const at::Tensor overlap = spread(fits, fits.overlap, {count, places.size()});
-  const auto row_of = [&](const at::Tensor& object, const at::Tensor& place) {
-    return objects.images.index_select(0, object) * places.size() + place;
+  const std::int64_t rows = boxes.size(0) * points.size();
+  const Fits fits = measure(logits, boxes, find_inside(points, objects), objects, rule, pairs);
+  const at::Tensor metric = spread(fits, fits.metric, {count, points.size()});
+  const at::Tensor overlap = spread(fits, fits.overlap, {count, points.size()});
+  const auto row_of = [&](const at::Tensor& object, const at::Tensor& point) {
+    return objects.images.index_select(0, object) * points.size() + point;
   };
 
   // What each object asks for.
-  const auto [fit, place] = metric.topk(std::min(rule.top, places.size()), 1);
-  const at::Tensor asked = place.flatten();
+  const auto [fit, point] = metric.topk(std::min(rule.top, points.size()), 1);
+  const at::Tensor asked = point.flatten();
   const at::Tensor asking =
-      at::arange(count, objects.labels.options()).unsqueeze(1).expand_as(place).reshape({-1});
+      at::arange(count, objects.labels.options()).unsqueeze(1).expand_as(point).reshape({-1});
   const at::Tensor is_asked = fit.flatten().gt(0);
   Assignment result;
   result.rows = row_of(asking, asked);
@@ -107,7 +108,7 @@ Assignment assign(const at::Tensor& logits,
   // Who gets what several ask for.
   const at::Tensor times = at::zeros({rows}, asking.options())
                                .scatter_add_(0, result.rows, is_asked.to(asking.scalar_type()));
-  const at::Tensor pair_rows = row_of(fits.objects, fits.places);
+  const at::Tensor pair_rows = row_of(fits.objects, fits.points);
   const at::Tensor best = highest(pair_rows, fits.overlap, rows);
   const at::Tensor is_best = fits.overlap.eq(best.index_select(0, pair_rows));
   const at::Tensor nobody = at::full_like(fits.objects, std::numeric_limits<std::int64_t>::max());

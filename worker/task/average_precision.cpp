@@ -73,7 +73,9 @@ std::vector<Detection> read_detections(const at::Tensor& rows, Place place) {
 }
 
 /// Rows of boxes (kBoxRow) or truths (kGroundTruthRow).
-std::vector<GroundTruth> read_truths(const at::Tensor& rows, std::int64_t image, int classes) {
+std::vector<GroundTruth> read_ground_truth(const at::Tensor& rows,
+                                           std::int64_t image,
+                                           int classes) {
   std::vector<GroundTruth> truths;
   const float* row = rows.const_data_ptr<float>();
   for (std::int64_t i = 0; i < rows.size(0); ++i, row += rows.size(1)) {
@@ -99,7 +101,7 @@ std::optional<ImageSize> input_size(const Batch& batch) {
   return ImageSize{static_cast<int>(batch.input.size(2)), static_cast<int>(batch.input.size(3))};
 }
 
-bool has_truths(const Batch& batch) {
+bool has_ground_truth(const Batch& batch) {
   if (batch.targets.size() != kGroundTruthTargets || batch.input.dim() != 4) return false;
   const Target& rows = batch.targets[kGroundTruthRows];
   return rows.values.dim() == 2 && rows.values.size(1) == kGroundTruthRow && rows.rows.defined();
@@ -109,7 +111,7 @@ bool has_truths(const Batch& batch) {
 class Judged {
  public:
   explicit Judged(const Batch& batch)
-      : has_truths_(has_truths(batch)),
+      : has_truths_(has_ground_truth(batch)),
         values_(target(batch).values.to(at::kCPU, at::kFloat).contiguous()),
         rows_(target(batch).rows.to(at::kCPU, at::kLong).contiguous()) {
     if (!has_truths_) return;
@@ -201,7 +203,7 @@ void AveragePrecision::update(const Outputs& outputs, const Batch& batch) {
   Judged judged(batch);
   for (std::size_t i = 0; i < batch.indices.size(); ++i) {
     const std::vector<GroundTruth> truths =
-        read_truths(judged.take_rows(), batch.indices[i], classes);
+        read_ground_truth(judged.take_rows(), batch.indices[i], classes);
     const std::optional<Letterbox> letterbox = judged.letterbox(i);
     const auto place = [&](const Box& box) -> std::optional<Box> {
       return letterbox ? box_in_image(box, *letterbox) : cut(box, input);

@@ -20,9 +20,9 @@ namespace ddp::worker {
 /// Samples with the targets of worker/data/sets/ground_truth.h are judged by these, in pixels of
 /// the image's file: what is found is brought back out of the letterbox and clipped to the image,
 /// areas are those of outlines where labels tell them, and what is found in a crowd counts neither
-/// way. Of others the boxes are judged, in pixels of the model's input. Memory: 32 bytes a
-/// detection, of which an image has at most 300; in merge() about four times those of all ranks, on
-/// every rank.
+/// way. Of others the boxes are judged, in pixels of the model's input.
+/// Memory: 32 bytes a detection, of which an image has at most 300; in merge() about four times
+/// those of all ranks, on every rank.
 class AveragePrecision : public Metric, public HasClassResults {
  public:
   /// `names` are those of the classes; `image` is the size of the model's input.
@@ -31,9 +31,9 @@ class AveragePrecision : public Metric, public HasClassResults {
   /// Shapes: outputs[0] are boxes [B, A, 4] as left, top, right, bottom in pixels, outputs[1]
   /// scores [B, A, classes] in [0, 1]; suppress() is applied here. batch.targets[0] are objects
   /// [n, 5] as class, left, top, right, bottom in pixels, with their rows [B]; batch.indices number
-  /// the images. One that was there before is left out. With truths, batch.input is [B, C, H, W],
-  /// each image in it as of letterbox().
-  /// Errors: UsageError for other shapes, or a class that there is not.
+  /// the images. An image that an earlier batch held is left out. With ground truth, batch.input is
+  /// [B, C, H, W], each image in it as of letterbox(). Errors: UsageError for other shapes, or a
+  /// class that there is not.
   void update(const Outputs& outputs, const Batch& batch) override;
   void merge(Group& group) override;
   /// "precision", "recall" and "F1" at IoU 0.50 and the confidence where the mean F1 is the

@@ -35,9 +35,9 @@ Outputs ObjectDetection::forward(const Batch& batch) {
   if (model_->is_training()) return {raw};
   // Boxes of 640 pixels in 16 bits would be off by one or two.
   const at::Tensor wide = raw.scalar_type() == at::kDouble ? raw : raw.to(at::kFloat);
-  const AnchorPoints places = make_anchor_points(images.size(2), images.size(3), wide);
+  const AnchorPoints points = make_anchor_points(images.size(2), images.size(3), wide);
   const at::Tensor boxes = make_boxes(
-      decode_distances(wide.narrow(2, 0, Detector::kDistances)), places.centers, places.strides);
+      decode_distances(wide.narrow(2, 0, Detector::kDistances)), points.centers, points.strides);
   return {boxes, wide.narrow(2, Detector::kDistances, model_->classes()).sigmoid(), raw};
 }
 

@@ -91,22 +91,22 @@ Loss detection_loss(const at::Tensor& raw,
   const std::int64_t classes = raw.size(2) - Detector::kDistances;
   const at::Tensor distances = raw.narrow(2, 0, Detector::kDistances);
   const at::Tensor logits = raw.narrow(2, Detector::kDistances, classes);
-  const AnchorPoints places = make_anchor_points(height, width, raw);
+  const AnchorPoints points = make_anchor_points(height, width, raw);
   Objects wanted = objects;
   wanted.boxes = objects.boxes.to(raw.scalar_type());
   Assignment assignment;
   {
     const torch::NoGradGuard no_grad;
     const at::Tensor boxes =
-        make_boxes(decode_distances(distances.detach()), places.centers, places.strides);
+        make_boxes(decode_distances(distances.detach()), points.centers, points.strides);
     const Pairs pairs = raw.is_cpu() ? Pairs::inside : Pairs::all;
-    assignment = assign(logits.detach(), boxes, places, wanted, rule.assigner, pairs);
+    assignment = assign(logits.detach(), boxes, points, wanted, rule.assigner, pairs);
   }
-  const at::Tensor place = assignment.rows.remainder(places.size());
-  const at::Tensor strides = places.strides.index_select(0, place);
+  const at::Tensor point = assignment.rows.remainder(points.size());
+  const at::Tensor strides = points.strides.index_select(0, point);
   const Candidates candidates{distances.flatten(0, 1).index_select(0, assignment.rows),
                               wanted.boxes.index_select(0, assignment.objects) / strides,
-                              places.centers.index_select(0, place) / strides,
+                              points.centers.index_select(0, point) / strides,
                               assignment.scores};
   const at::Tensor labels = wanted.labels.index_select(0, assignment.objects);
 

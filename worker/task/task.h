@@ -1,4 +1,5 @@
-// What is learned: a model, its loss, and how good it is. The trainer knows no more than this.
+// What is learned: a model, its loss, and how good it is. The training loop knows no more than
+// this.
 #pragma once
 
 #include <torch/nn/module.h>

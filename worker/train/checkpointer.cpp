@@ -279,9 +279,9 @@ std::optional<int> Checkpointer::why_end(const SaveOutcome& outcome) const {
   }
   if (outcome.odd_step > 0) {
     const std::lock_guard lock(mutex_);
-    return fail_as_different(parts_.group,
-                             static_cast<std::int64_t>(outcome.odd_step),
-                             odd_text("weights", diverged_ranks_));
+    return fail_as_replicas_differ(parts_.group,
+                                   static_cast<std::int64_t>(outcome.odd_step),
+                                   odd_text("weights", diverged_ranks_));
   }
   if (outcome.given_up > 0) return save_failed();
   return {};
@@ -292,7 +292,7 @@ int Checkpointer::save_failed() const {
     const std::lock_guard lock(mutex_);
     return failure_;
   }();
-  return fail_as_unsaved(parts_.group, why);
+  return fail_as_save_failed(parts_.group, why);
 }
 
 // On the thread. What it finds ends the run once the votes have told it.

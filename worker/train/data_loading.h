@@ -24,12 +24,12 @@ struct LoadedData {
 /// Called by all ranks with a collective between it and load_data(). Errors: PeerError.
 void offer_data(const DataJob& job, Group& group, const LoadedData& data);
 
-/// Loads the data on every rank; one that has them keeps them. Of the ranks of a node one reads
-/// built-in sets that are kept in memory, and the others take its memory; it goes first with sets
-/// of files, so that the others find their names in the node's memory. Nobody waits inside of a
-/// collective, however long it takes, nor for a rank of its node that was killed. A problem is
-/// known to all before anyone leaves. Blocks: until all ranks have loaded theirs. Errors:
-/// UsageError; Refused where another rank says what is wrong; PeerError.
+/// Loads the data on every rank; one that has them keeps them. On each node one rank loads first.
+/// The others map a built-in set from its memory; of a set of files they find the names in the
+/// kernel's cache. No rank waits inside a collective, so loading may take any time, and none waits
+/// for a rank of its node that was killed. A problem is known to all before anyone leaves. Blocks:
+/// until all ranks have loaded theirs. Errors: UsageError; Refused where another rank says what is
+/// wrong; PeerError.
 void load_data(const Registry& registry,
                const DataJob& job,
                Group& group,

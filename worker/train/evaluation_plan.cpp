@@ -60,7 +60,7 @@ EvaluationPlan plan_evaluation(
     throw UsageError("eval.rectangular: " + data.name +
                      " does not tell the size of any image. Remove the key.");
   }
-  const Rectangles rectangles(
+  const RectangularBatches rectangles(
       sizes, static_cast<int>(data.shape.at(1)), static_cast<int>(Detector::kStrides.back()));
   return {rectangles.batches(group.world_size(), group.rank(), batch), {rectangles.letterbox()}};
 }

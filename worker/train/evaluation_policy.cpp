@@ -36,7 +36,7 @@ std::optional<double> EvaluationPolicy::result_of(const NamedValues& test) const
   return result && std::isfinite(*result) ? result : std::nullopt;
 }
 
-bool EvaluationPolicy::note(const NamedValues& test, WatchState& state) {
+bool EvaluationPolicy::note(const NamedValues& test, BestResultState& state) {
   const double result = result_of(test).value_or(NAN);
   const bool is_best = is_gain(watch_, state, result);
   state = note_result(watch_, state, result);
@@ -44,7 +44,7 @@ bool EvaluationPolicy::note(const NamedValues& test, WatchState& state) {
   return is_best;
 }
 
-std::optional<std::string> EvaluationPolicy::why_enough(const WatchState& state) const {
+std::optional<std::string> EvaluationPolicy::why_enough(const BestResultState& state) const {
   if (!is_out_of_patience(watch_, state)) return {};
   return fmt::format("stops early: {} evaluations without gain in {}; the best was {:.6g}",
                      state.without_gain,

@@ -24,13 +24,13 @@ class EvaluationPolicy {
   [[nodiscard]] std::optional<double> result_of(const NamedValues& test) const;
 
   /// Returns whether it was the best so far. The same on every rank.
-  bool note(const NamedValues& test, WatchState& state);
+  bool note(const NamedValues& test, BestResultState& state);
 
   /// Why the run ends here, for people; nothing: it goes on.
-  [[nodiscard]] std::optional<std::string> why_enough(const WatchState& state) const;
+  [[nodiscard]] std::optional<std::string> why_enough(const BestResultState& state) const;
 
   /// Which number is watched, and which of two is better.
-  [[nodiscard]] const WatchRule& rule() const { return watch_; }
+  [[nodiscard]] const BestResultRule& rule() const { return watch_; }
 
   /// On the learning rate.
   [[nodiscard]] double rate_factor() const { return plateau_ ? plateau_->factor() : 1; }
@@ -38,7 +38,7 @@ class EvaluationPolicy {
   [[nodiscard]] std::vector<NamedTensor> state() const;
 
  private:
-  WatchRule watch_;
+  BestResultRule watch_;
   std::string plateau_metric_ = "loss";
   std::optional<Plateau> plateau_;
 };

@@ -67,11 +67,11 @@ std::streamsize AboveLine::xsputn(const char* text, std::streamsize size) {
   return size;
 }
 
-LiveConsole::LiveConsole(const ProgressPage& page,
-                         std::int64_t epochs,
-                         Progress progress,
-                         bool has_peers,
-                         Screen& screen)
+LiveLineConsole::LiveLineConsole(const ProgressPage& page,
+                                 std::int64_t epochs,
+                                 Progress progress,
+                                 bool has_peers,
+                                 Screen& screen)
     : page_(page),
       describes_(rules_for(epochs, progress)),
       is_in_place_(progress == Progress::automatic && !has_peers && can_rewrite(STDERR_FILENO)),
@@ -92,14 +92,14 @@ LiveConsole::LiveConsole(const ProgressPage& page,
   }
 }
 
-LiveConsole::~LiveConsole() {
+LiveLineConsole::~LiveLineConsole() {
   if (!thread_.joinable()) return;
   thread_.request_stop();
   thread_.join();
   line_.show("");
 }
 
-void LiveConsole::run(const std::stop_token& stop) {
+void LiveLineConsole::run(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   auto said_at = began_at_;
   while (!ended_.wait_for(lock, stop, kInPlace, [] { return false; }) && !stop.stop_requested()) {
@@ -114,7 +114,7 @@ void LiveConsole::run(const std::stop_token& stop) {
   }
 }
 
-std::vector<LinePart> LiveConsole::probe() {
+std::vector<LinePart> LiveLineConsole::probe() {
   if (page_.phase.load(std::memory_order_relaxed) == Phase::none) return {};
   RankProgress progress;
   read_progress(page_, progress);

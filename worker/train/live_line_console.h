@@ -69,19 +69,19 @@ struct Screen {
 };
 
 /// Shows the line until it is destroyed.
-class LiveConsole {
+class LiveLineConsole {
  public:
   /// `page` and `screen` outlive it. `epochs` are those of the job. In place where stderr is a
   /// terminal that no other rank prints to. Errors: none; where there can be no thread, a line
   /// says so, and nothing is shown.
-  LiveConsole(const ProgressPage& page,
-              std::int64_t epochs,
-              Progress progress,
-              bool has_peers,
-              Screen& screen);
-  LiveConsole(const LiveConsole&) = delete;
-  LiveConsole& operator=(const LiveConsole&) = delete;
-  ~LiveConsole();
+  LiveLineConsole(const ProgressPage& page,
+                  std::int64_t epochs,
+                  Progress progress,
+                  bool has_peers,
+                  Screen& screen);
+  LiveLineConsole(const LiveLineConsole&) = delete;
+  LiveLineConsole& operator=(const LiveLineConsole&) = delete;
+  ~LiveLineConsole();
 
  private:
   void run(const std::stop_token& stop);

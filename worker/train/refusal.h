@@ -10,7 +10,8 @@
 
 namespace ddp::worker {
 
-/// Of a rank whose words another one has said, or it itself by now. Nothing is to be printed.
+/// Thrown on a rank whose problem was reported already, by another rank or by itself. The one who
+/// catches it prints nothing.
 class Refused : public Error {
  public:
   explicit Refused(int code);
@@ -21,8 +22,9 @@ class Refused : public Error {
 /// PeerError.
 void fail_together(Group& group, const std::string& problem);
 
-/// The same of ranks that come to it by themselves, wherever the others are: rank 0 speaks at once,
-/// and for who has found the same. Blocks: two seconds for rank 0's words, then as fail_together().
+/// The same for a problem that a rank finds outside a collective, wherever the others are: rank 0
+/// reports it at once, also for every rank that has found the same. Blocks: two seconds for rank
+/// 0's words, then as fail_together().
 /// Errors: UsageError when alone, or when `group` is abandoned; Refused.
 [[noreturn]] void refuse_here(Group& group, const std::string& problem);
 

@@ -23,7 +23,7 @@ struct Position {
   std::int64_t epoch = 0;          // the running epoch
   std::int64_t step_in_epoch = 0;  // of it, done
   StepSums sums;                   // of all ranks, over the running epoch
-  WatchState watch;
+  BestResultState watch;
   std::optional<double> result{};  // of an evaluation of these very weights, in what is watched
   StepSums newest{};               // of all ranks, of the newest step; samples 0: not known
 };
@@ -78,10 +78,10 @@ enum class Origin {
 };
 
 /// Puts a checkpoint back on every rank. Only rank 0 passes one, or none to start again (the
-/// position is then the start). Sums of a checkpoint that do not fit `names` are left out. Of
-/// another job's, what the optimizer has and the checkpoint has not stays as it is made; averages
-/// and masters begin at the weights. Errors: UsageError with the list of tensors that do not fit
-/// (rank 0); PeerError.
+/// position is then the start). Sums of a checkpoint that do not fit `names` are left out. From
+/// another job's checkpoint, optimizer state that is missing stays as newly made, and averages and
+/// master weights begin at the loaded weights. Errors: UsageError with the list of tensors that do
+/// not fit (rank 0); PeerError.
 Position restore(Group& group,
                  const LoadedCheckpoint* checkpoint,
                  Origin origin,

@@ -145,9 +145,9 @@ LoaderRequest test_request(const Job& job,
 }
 
 /// Rank 0's. What the run watches, and where it runs.
-RoundRecord round_facts(const RankContext& context,
-                        const std::vector<std::string>& ranks,
-                        const WatchRule& rule) {
+RoundRecord round_record(const RankContext& context,
+                         const std::vector<std::string>& ranks,
+                         const BestResultRule& rule) {
   std::error_code error;  // a directory that is gone has no name
   const std::filesystem::path here = std::filesystem::current_path(error);
   return {.round = context.self.round,
@@ -300,7 +300,7 @@ RunLog::Parts run_log_parts(const TrainingRun& run,
                             const RunPlan& plan,
                             const SumNames& names,
                             const std::vector<std::string>& tested,
-                            const WatchRule& watched) {
+                            const BestResultRule& watched) {
   return {.job = run.job,
           .group = run.group,
           .replica = model.replica,
@@ -311,8 +311,8 @@ RunLog::Parts run_log_parts(const TrainingRun& run,
           .steps_per_epoch = plan.steps_per_epoch,
           .train_names = train_names(names),
           .test_names = tested,
-          .round =
-              run.run_dir == nullptr ? RoundRecord() : round_facts(run.context, run.ranks, watched),
+          .round = run.run_dir == nullptr ? RoundRecord()
+                                          : round_record(run.context, run.ranks, watched),
           .job_text = to_yaml(run.context.job),
           .command = start_metrics_command(run.context, run.run_dir),
           .keys = keys_json(run.context.job),
@@ -323,12 +323,12 @@ RunLog::Parts run_log_parts(const TrainingRun& run,
 int train_or_hold(const TrainingRun& run,
                   const TrainedModel& model,
                   const EvaluationPolicy& policy,
-                  TrainingLoop& trainer,
+                  TrainingLoop& loop,
                   std::optional<HeldState>& held) try {
-  return trainer.run();
+  return loop.run();
 } catch (const PeerError& loss) {
   if (!waits_after(loss, run.context.page)) throw;
-  if (const std::optional<Position> position = trainer.whole_position())
+  if (const std::optional<Position> position = loop.whole_position())
     held = {*position, without_gradients(shared_state(model.task, model.optimizer, policy))};
   run.group.abandon();  // at once: others wait for it, and a save of ours may take its time
   throw;
@@ -390,23 +390,23 @@ int train_model(const TrainingRun& run, const TrainedModel& model, std::optional
   RunLog run_log(run_log_parts(run, model, plan, meters.names(), tested, policy.rule()));
   BadData bad_data(run.group, run.job.data.max_bad);
   HookCaller hooks(context.registry, model.task.model(), run.group);
-  TrainingLoop trainer({.job = run.job,
-                        .plan = plan,
-                        .group = run.group,
-                        .step = step,
-                        .meters = meters,
-                        .votes = votes,
-                        .train_data = train_loader,
-                        .test_data = test_loader,
-                        .bad_data = bad_data,
-                        .evaluation = evaluation,
-                        .policy = policy,
-                        .checkpointer = checkpointer,
-                        .run_log = run_log,
-                        .hooks = hooks,
-                        .stop_requested = context.stop_requested,
-                        .can_survive = run.can_survive});
-  return train_or_hold(run, model, policy, trainer, held);
+  TrainingLoop loop({.job = run.job,
+                     .plan = plan,
+                     .group = run.group,
+                     .step = step,
+                     .meters = meters,
+                     .votes = votes,
+                     .train_data = train_loader,
+                     .test_data = test_loader,
+                     .bad_data = bad_data,
+                     .evaluation = evaluation,
+                     .policy = policy,
+                     .checkpointer = checkpointer,
+                     .run_log = run_log,
+                     .hooks = hooks,
+                     .stop_requested = context.stop_requested,
+                     .can_survive = run.can_survive});
+  return train_or_hold(run, model, policy, loop, held);
 }
 
 }  // namespace

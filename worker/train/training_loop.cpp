@@ -118,7 +118,7 @@ TrainingLoop::End TrainingLoop::apply(const AgreedStep& agreed) {
   if (parts_.run_log.is_due(agreed.step))
     parts_.run_log.write(agreed, parts_.meters.names(), rates_of(agreed.step - 1).lr, more);
   parts_.run_log.note_loss(agreed.sums.mean_loss());
-  const std::optional<std::string> lost = parts_.step.why_lost(agreed);
+  const std::optional<std::string> lost = parts_.step.why_not_finite(agreed);
   return lost ? End(fail_as_diverged(parts_.group, *lost)) : std::nullopt;
 }
 
@@ -278,7 +278,7 @@ TrainingLoop::End TrainingLoop::finish(const Position& position) {
 TrainingLoop::End TrainingLoop::compare(Compare what) {
   if (parts_.job.ddp.check_replicas_every == 0) return {};
   const std::optional<std::string> odd = parts_.step.find_odd_replicas(what);
-  return odd ? End(fail_as_different(parts_.group, position_.step, *odd)) : std::nullopt;
+  return odd ? End(fail_as_replicas_differ(parts_.group, position_.step, *odd)) : std::nullopt;
 }
 
 TrainingLoop::End TrainingLoop::compare_after_hooks() {

@@ -22,7 +22,7 @@ namespace ddp::worker {
 
 class TrainingLoop {
  public:
-  /// What a trainer works with. Everything outlives it.
+  /// What the loop works with. Everything outlives it.
   struct Parts {
     const Job& job;
     const RunPlan& plan;
@@ -73,7 +73,8 @@ class TrainingLoop {
   End evaluate(NamedValues& test, bool& is_best);
   End stop();
   End save(const Position& position);
-  /// What evaluations and hooks have made of a position that `is_saved`, or is worth it now.
+  /// Saves what evaluations and hooks have changed, if `position` is saved already (`is_saved`) or
+  /// is to be saved now (`is_wanted`).
   End keep(const Position& position, bool is_saved, bool is_wanted);
   End finish(const Position& position);  // with a checkpoint of it
   using Compare = Step::Compare;

@@ -67,7 +67,8 @@ class ActivityWindow {
     std::chrono::nanoseconds at{0};
     Activity activity;
   };
-  // Of each change, with some distance; all but the first are within the shares.
+  // Looks that showed a change, some time apart; since the second of them no more than the shares
+  // was used.
   std::deque<Point> points_;
   Point spin_;
   Point nap_;

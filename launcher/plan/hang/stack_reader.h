@@ -45,7 +45,7 @@ class StackReader {
   std::vector<std::size_t> process_of_;  // by thread
 };
 
-/// "ddp::worker::TrainingLoop::step" of a mangled name: without arguments, templates and return type.
+/// "ddp::worker::TrainingLoop::run" of a mangled name: without arguments, templates, return type.
 std::string readable_function(std::string_view symbol);
 
 }  // namespace ddp::launcher

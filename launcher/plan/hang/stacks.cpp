@@ -379,7 +379,7 @@ std::optional<OddOne> find_odd_one(const StacksByRank& ranks) {
   return std::nullopt;
 }
 
-Finding by_stacks(Finding hang, const StacksByRank& ranks) {
+Finding blame_odd_one(Finding hang, const StacksByRank& ranks) {
   const std::optional<OddOne> odd = hang.is_guess ? find_odd_one(ranks) : std::nullopt;
   if (!odd || odd->rank == hang.rank) return hang;
   hang.text = odd->why + "; rank " + std::to_string(hang.rank) + " " + hang.text;

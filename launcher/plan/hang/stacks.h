@@ -76,6 +76,6 @@ std::optional<OddOne> find_odd_one(const StacksByRank& ranks);
 
 /// Where all ranks wait in the same way, the watchdog can but guess who hangs; then the odd one is
 /// blamed, if there is one.
-Finding by_stacks(Finding hang, const StacksByRank& ranks);
+Finding blame_odd_one(Finding hang, const StacksByRank& ranks);
 
 }  // namespace ddp::launcher

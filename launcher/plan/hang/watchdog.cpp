@@ -98,7 +98,7 @@ void Watchdog::follow(nanoseconds now, const WorkerSample& sample, Track& track)
   // As long as a disk keeps it, nothing else can be seen of it.
   if (last.activity.state == 'D' && sample.activity.state != 'D') track.moved_at = now;
   const nanoseconds limit = limits_.hang_timeout.value_or(nanoseconds(0));
-  if (!tells_all(sample) && limit.count() > 0) {
+  if (!is_judged_by_page(sample) && limit.count() > 0) {
     track.moved_at = std::max(track.moved_at, track.activity.note(now, sample.activity, limit));
     if (sample.activity.state == 'R')
       track.moved_at = now;  // perhaps the CPUs are others' just now
@@ -120,10 +120,10 @@ void Watchdog::follow(nanoseconds now, const WorkerSample& sample, Track& track)
 std::optional<nanoseconds> Watchdog::limit_of(const Track& track) const {
   const WorkerSample& worker = track.last;
   if (limits_.hang_timeout) {
-    const bool is_on_disk = !tells_all(worker) && worker.activity.state == 'D';
+    const bool is_on_disk = !is_judged_by_page(worker) && worker.activity.state == 'D';
     return *limits_.hang_timeout * (is_on_disk ? kDiskFactor : 1);
   }
-  if (!tells_all(worker) || track.step_times.empty()) return std::nullopt;
+  if (!is_judged_by_page(worker) || track.step_times.empty()) return std::nullopt;
   if (worker.phase == Phase::saving) return std::nullopt;  // as slow as its disk
   // A program need not write its page while it evaluates.
   if (worker.phase == Phase::evaluating && !track.wrote_in_phase) return std::nullopt;
@@ -141,7 +141,7 @@ bool Watchdog::hangs(nanoseconds now, const Track& track) const {
 
 /// It has only waited in a loop, for as long as the limit.
 bool Watchdog::spins(nanoseconds now, const Track& track) const {
-  if (!lives(track.last) || tells_all(track.last) || !limits_.hang_timeout) return false;
+  if (!lives(track.last) || is_judged_by_page(track.last) || !limits_.hang_timeout) return false;
   return now - std::max(track.told_at, track.activity.spins_since()) >= *limits_.hang_timeout;
 }
 
@@ -152,7 +152,7 @@ bool Watchdog::waits_for_others(nanoseconds now, const Track& track) const {
   return std::any_of(tracks_.begin(), tracks_.end(), [&](const Track& other) {
     if (!lives(other.last) || hangs(now, other) || is_frozen(other.last)) return false;
     if (track.last.in_collective) return !other.last.in_collective;
-    return tells_all(other.last) && !is_step(other.last.phase);
+    return is_judged_by_page(other.last) && !is_step(other.last.phase);
   });
 }
 
@@ -181,7 +181,7 @@ bool Watchdog::is_job_hung(nanoseconds now) const {
     ++living;
     if (hangs(now, track)) {
       if (is_frozen(track.last)) return true;
-      if (tells_all(track.last) && !waits_for_others(now, track)) return true;
+      if (is_judged_by_page(track.last) && !waits_for_others(now, track)) return true;
       ++hung;
       const bool is_asleep = now - track.activity.sleeps_since() >= usual_limit();
       is_one_elsewhere =
@@ -255,7 +255,8 @@ std::optional<Finding> Watchdog::find_hang(nanoseconds now) const {
 
 std::string Watchdog::describe_hang(nanoseconds now, const Track& track) const {
   const WorkerSample& worker = track.last;
-  std::string text = tells_all(worker) ? "made no step for " : "neither ran nor printed for ";
+  std::string text =
+      is_judged_by_page(worker) ? "made no step for " : "neither ran nor printed for ";
   text += seconds(now - track.moved_at) + where(worker);
   if (!limits_.hang_timeout) {
     text += " (the limit is automatic, --hang-timeout sets another)";

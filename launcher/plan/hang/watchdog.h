@@ -1,10 +1,11 @@
 // Who hangs: a pure judgement over samples of the workers that the agent takes about once a second.
-// A worker with a progress page is judged by its page alone. Of another the kernel tells where its
-// main thread waits, how much it computes, reads and writes, and our own store what it sets there:
-// a tick of CPU is not progress, since the threads of Gloo or NCCL tick in a rank that is stuck,
-// too. Promises: it names the worker that others wait for (a frozen one, one in an uninterruptible
-// sleep, one outside a collective that others are in, the one that is behind, the one that waits
-// elsewhere), not those that wait; nobody is judged by liveness alone.
+// A worker with a progress page is judged by its page alone. A worker without a page is judged by
+// what the kernel shows (where its main thread waits, how much it computes, reads and writes) and
+// by what it sets in our store. CPU time alone is not progress: the threads of Gloo and NCCL use
+// some in a rank that is stuck, too. Promises: it names the worker that others wait for (a frozen
+// one, one in an uninterruptible sleep, one outside a collective that others are in, the one that
+// is behind, the one that waits elsewhere), not those that wait; nobody is judged by liveness
+// alone.
 #pragma once
 
 #include <chrono>
@@ -34,7 +35,7 @@ struct WorkerSample : RankProgress {
 };
 
 /// Its page tells how it fares. Before it is under way, and after, it is like any other program.
-inline bool tells_all(const WorkerSample& sample) {
+inline bool is_judged_by_page(const WorkerSample& sample) {
   return sample.has_page && is_under_way(sample.phase);
 }
 

@@ -25,7 +25,7 @@ enum class BarLine : std::uint8_t {
 BarLine bar_line(std::string_view line);
 
 /// A whole line that draws one of several bars below each other: the cursor goes up again (tqdm's
-/// nested ones). Such lines come with every state of any of them.
+/// nested ones). Such a line is printed again each time any of the bars changes.
 bool is_of_nested_bars(std::string_view line);
 
 }  // namespace ddp::launcher

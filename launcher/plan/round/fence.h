@@ -27,8 +27,8 @@ struct FenceFacts {
   bool has_other_nodes = false;
   bool is_in_round = false;    // workers of this node may live
   bool is_lease_over = false;  // by the guard's clock
-  std::chrono::nanoseconds since_last_look{
-      0};  // since the agent looked last, sleep of the machine included
+  // Of the agent; sleep of the machine is included.
+  std::chrono::nanoseconds since_last_look{0};
 };
 
 constexpr FenceCause find_fence_cause(const FenceFacts& facts) {

@@ -60,7 +60,7 @@ class Job {
 
   static Rules make_rules(const JobSpec& spec);
 
-  static constexpr std::chrono::seconds kRefuseFor{2};  // nodes that wait for us try within one
+  static constexpr std::chrono::seconds kRefuseFor{2};  // those that wait for us try each second
 
   /// `nodes`: those that are here, at any time. It outlives the job.
   Job(Rules rules, const NodeTable& nodes, Time begin);
@@ -87,7 +87,8 @@ class Job {
 
   /// To be called after each event, and at deadline(); in a round after Round::note_time().
   Step advance(Time now);
-  /// Ahead, after advance(). Nothing: only an event can change something.
+  /// When advance() is to be called though no event has come; in the future once advance() was
+  /// called. Nothing: only an event can change something.
   [[nodiscard]] std::optional<Time> deadline() const;
   /// The nodes of the next round, by node rank, are about to be told to start. Precondition:
   /// advance() said so.

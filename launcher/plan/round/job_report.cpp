@@ -466,7 +466,7 @@ EndJob describe_own_end(int exit_code, const std::string& text) {
   end.exit_code = exit_code;
   end.report = clean("ddp-launch: " + text);
   end.members = "\"decided_by\":\"launcher\"";
-  end.is_lone = true;
+  end.is_without_node_zero = true;
   return end;
 }
 
@@ -487,9 +487,9 @@ EndJob describe_end_without_node_zero(const EndWithoutNodeZero& end,
   verdict.rounds = end.command.round + 1;
   if (before && !before->what.empty())
     verdict.earlier_rounds.push_back("the round was being ended, as " + before->what);
-  EndJob lone = describe_end(verdict, spec, host, 0);
-  lone.is_lone = true;
-  return lone;
+  EndJob end_alone = describe_end(verdict, spec, host, 0);
+  end_alone.is_without_node_zero = true;
+  return end_alone;
 }
 
 }  // namespace ddp::launcher

@@ -36,8 +36,9 @@ EndJob describe_end(const Verdict& verdict,
                     const std::string& host,
                     std::size_t most_workers);
 
-/// As `end` is printed and written on the node that ends alone. `before`: the command by which its
-/// round was being ended already; what led to it is not forgotten.
+/// `end` as it is printed and written on the node that ends alone. `before`: the command that was
+/// ending the round already, if any; where node 0 was lost, its cause is kept as a line of the
+/// report.
 EndJob describe_end_without_node_zero(const EndWithoutNodeZero& end,
                                       const std::optional<EndRound>& before,
                                       int world_size,

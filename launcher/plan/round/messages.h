@@ -117,7 +117,7 @@ struct EndJob {
   std::string members;     // of result.json, without braces
   std::string error_text;  // the root cause's error file
   bool no_step = false;    // all workers said that they made none; not sent to other nodes
-  bool is_lone = false;    // of this node alone: node 0 does not know it; not sent
+  bool is_without_node_zero = false;  // of this node alone: node 0 does not know it; not sent
   bool operator==(const EndJob&) const = default;
 };
 

@@ -78,7 +78,8 @@ class NodeCommands {
   /// Any signal that stops the job. True: it is the first request while the workers are being ended
   /// for another reason, so nothing follows from it yet.
   bool note_stop_request(int signal, Time at);
-  /// The newest whose repetition means something; 0: none.
+  /// The newest signal of this node's user that counts as a stop request (StopRequests::counts());
+  /// 0: none.
   [[nodiscard]] int requested_signal() const { return requested_signal_; }
   /// The user has asked twice, and no command has come: node 0 does not listen, so this node ends
   /// its part by itself. What is being ended already ends without it.

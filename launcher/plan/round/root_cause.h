@@ -21,9 +21,9 @@ struct EndFacts {
   std::chrono::nanoseconds last_heard{0};  // its last word, on the clock of the endings
 };
 
-/// By the table in round.h. Of several failures the root cause is of the first of these rows; of
-/// one row it is the earliest, then the lowest rank. Clocks of two nodes may differ, so what a
-/// worker had been told by then says more than the time:
+/// Decides by the table in round.h. Of several failures the root cause is the one in the highest
+/// row below; within a row the earliest, then the lowest rank. Whether a worker had been told to
+/// end counts before the time, as the clocks of two nodes may differ:
 ///
 ///   how a worker ended                                             had been told to end
 ///   1 it failed by itself                                          no
@@ -36,16 +36,16 @@ struct EndFacts {
 ///     (134) for the stacks, once that had been sent
 ///
 /// When all workers have left with 143 of their own accord, the job is stopped; when only some
-/// have, rows 5 and 6 are failures. A rank that has not failed is the root cause in three cases;
+/// have, rows 5 and 6 are failures. A rank that has not failed is the root cause in these cases;
 /// the exit code is still that of the failure which it caused:
 ///
-///   the rank                                      which others failed then
-///   hung                                          none, we ended the others: 124
+///   the rank                                      which others failed
+///   hung                                          none: we ended them (124)
 ///   was frozen (SIGSTOP)                          its peers, who gave up
-///   was external, had joined the store, and       one that had joined, too
-///     left with 0
-///   was external, had not joined, and left        one that waited in the store
-///     with 0
+///   promised nothing (no page, or opened only),   later, an external one that had joined the store
+///     had joined the store and left with 0
+///   promised nothing, had not joined the store    later, one that waited in the store
+///     and left with 0
 ///
 /// A lost node is the root cause unless a worker had failed by rows 1 or 2 while that node was
 /// still heard.

@@ -67,8 +67,8 @@ class Round {
   // all that a node itself may wait for, and some time for what has no limit of its own.
   static constexpr std::chrono::seconds kGroupEndWait =
       Escalation::kKillWait + OutputDrain::kLongest + std::chrono::seconds(5);
-  /// And that much longer where the node is heard, and none of its workers lives: what they have
-  /// printed last is written to a slow disk, for which the node itself waits as long as it moves.
+  /// A node that is heard, and whose workers are all gone, gets this much time on top: it may still
+  /// be writing their last lines to a slow disk.
   static constexpr std::chrono::minutes kLinesWait{5};
 
   /// A node that has a place in it.

@@ -27,7 +27,7 @@ std::filesystem::path round_dir(const RoundFacts& facts);
 /// Of rounds that restart for days the logs of the first and the last so many stay.
 inline constexpr int kRoundsWithLogs = 20;
 
-/// The round whose logs go as that one begins; nothing: none.
+/// The round whose logs are removed when `round` begins; nothing: none.
 std::optional<int> round_to_forget(int round);
 
 /// The name of a round's directory, in the layout that `facts` have.

@@ -2,10 +2,10 @@
 // The number of a session is its leader's pid, and the kernel gives it to nobody else while any
 // process has it as pid, group or session (kernel/pid.c, __change_pid() frees it with the last
 // one). So members that outlive their leader keep it; once all of them are gone it may be
-// anybody's, and a number that was noted before says nothing. Proof that it is still the same
-// session: its leader, ended or not, with the start time of that leader; or a member that was there
-// when the number was surely that session's: then it has been held ever since. A process that has
-// the number as its pid and is not that leader is proof of the opposite.
+// anybody's, and a number that was noted before says nothing. Two things prove that it is still the
+// same session: its leader, alive or a zombie, with the noted start time; or a member that started
+// while the number was surely that session's, as that member has kept the number in use since. A
+// process that has the number as its pid and is not that leader is proof of the opposite.
 #pragma once
 
 #include <sys/types.h>
@@ -29,8 +29,9 @@ struct SessionMember {
   std::uint64_t started = 0;
 };
 
-/// Whether that process proves that the number still stands for that session. Of a tick of 10 ms
-/// nobody knows which came first in it; for a number to come round again takes longer.
+/// Whether that process proves that the number still stands for that session. The order of two
+/// events within one tick (10 ms) is not known; that does no harm, as a number takes longer to be
+/// used again.
 inline bool proves(const Session& session, const SessionMember& process) {
   if (process.session != session.number) return false;
   if (process.pid == session.number) return process.started == session.started;

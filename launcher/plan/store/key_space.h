@@ -1,8 +1,9 @@
 // The store of one round: values, queues, and who waits for what. Pure: a request goes in, its
 // reply and the waits that it ends come out. A new round is a new key space.
 // A request is carried out in steps, as its caller asks: others are served between two of them, so
-// that a large one keeps nobody waiting. What they change then, the rest of it sees.
-// Values and queues are two maps: one name may be in both, and waits and checks see either.
+// that a large one keeps nobody waiting. The rest of a request sees what others have changed in
+// between. Values and queues are two maps: one name may be in both, and waits and checks see
+// either.
 // Source: the reference server's rules, TCPStoreLibUvBackend.cpp of torch 2.11.
 #pragma once
 
@@ -80,7 +81,7 @@ class KeySpace {
 
   /// Whether nothing is left of waits that are over.
   [[nodiscard]] bool is_tidy() const { return gone_.empty(); }
-  /// Lets go of what is left of them. True: of all of it.
+  /// Frees what is left of waits that are over. True: nothing is left.
   bool tidy(const Enough& enough);
   /// Lets go of everything, for good. True: it is done.
   bool clear(const Enough& enough);
@@ -141,7 +142,7 @@ class KeySpace {
   std::map<std::string, std::map<Turn, StoreClientId>> awaited_;
   Turn next_turn_ = 0;
   std::map<StoreClientId, Waiter> waiters_;
-  std::vector<Waiter> gone_;  // of whom awaited_ may still know
+  std::vector<Waiter> gone_;  // waiters that are gone; awaited_ may still name them
 };
 
 }  // namespace ddp::launcher

@@ -22,7 +22,7 @@ struct Mixing {
   double share = 1;
   int classes = 0;
   bool has_boxes = false;
-  std::uint64_t closed_from = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t first_epoch_without = std::numeric_limits<std::uint64_t>::max();
   std::vector<Augment> before;  // done to the other sample, too
   std::optional<Augment> fit;   // brings both to one size
 };
@@ -33,7 +33,7 @@ Mixing mixing_of(const AugmentRequest& request, double alpha) {
   mixing.share = request.args.real("share", 0, 1, 1);
   mixing.classes = request.data.classes;
   mixing.has_boxes = request.data.has_boxes;
-  if (mixing.has_boxes) mixing.closed_from = closed_from(request);
+  if (mixing.has_boxes) mixing.first_epoch_without = first_epoch_without(request);
   mixing.before = request.before;
   if (request.data.varies) mixing.fit = fit(request.data);
   return mixing;
@@ -115,7 +115,7 @@ template <typename Mix>
 Augment make(Mixing mixing, Mix mix) {
   return [mixing = std::move(mixing), mix](Sample& sample, Random& random, const Source& source) {
     if (mixing.fit) (*mixing.fit)(sample, random, source);
-    if (random.uniform() >= mixing.share || random.epoch() >= mixing.closed_from) {
+    if (random.uniform() >= mixing.share || random.epoch() >= mixing.first_epoch_without) {
       // Labels of one batch are all of one kind.
       if (!mixing.has_boxes) set_shares(sample, shares_of(sample, mixing.classes));
       return;
@@ -150,7 +150,7 @@ void read_other(const Sample& sample,
   read_augmented(source, other.index, before, random, other);
 }
 
-std::uint64_t closed_from(const AugmentRequest& request) {
+std::uint64_t first_epoch_without(const AugmentRequest& request) {
   const std::int64_t close = request.args.integer("close", 0, 1'000'000'000, 10);
   const bool is_ever_closed = close > 0 && request.epochs > close;
   return is_ever_closed ? static_cast<std::uint64_t>(request.epochs - close)

@@ -18,8 +18,9 @@ void read_other(const Sample& sample,
                 const Source& source,
                 Sample& other);
 
-/// The first epoch without an augmentation that ends `close` epochs before a run does: an argument
-/// of it, by default 10. A run of no more epochs keeps it to the end. Errors: UsageError.
-std::uint64_t closed_from(const AugmentRequest& request);
+/// The first epoch in which an augmentation is off: its argument `close` (default 10) says how many
+/// epochs before the run's end. A run of at most `close` epochs keeps it to the end. Errors:
+/// UsageError.
+std::uint64_t first_epoch_without(const AugmentRequest& request);
 
 }  // namespace ddp::worker

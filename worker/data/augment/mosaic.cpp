@@ -46,7 +46,7 @@ thread_local Spare spare;
 Mosaic::Mosaic(const AugmentRequest& request)
     : size_(side_of(request.args, request.data)),
       share_(request.args.real("share", 0, 1, 1)),
-      closed_from_(closed_from(request)),
+      first_epoch_without_(first_epoch_without(request)),
       before_(request.before) {
   if (!request.data.has_boxes) {
     throw UsageError(request.args.where("size") + ": a mosaic needs boxes, and " +
@@ -60,7 +60,7 @@ Mosaic::Mosaic(const AugmentRequest& request)
 }
 
 bool Mosaic::is_drawn(Random& random) const {
-  return random.uniform() < share_ && random.epoch() < closed_from_;
+  return random.uniform() < share_ && random.epoch() < first_epoch_without_;
 }
 
 /// The image of a sample that its source keeps in the size of this mosaic; `boxes` gets its boxes.

@@ -50,7 +50,7 @@ class Mosaic {
 
   int size_;
   double share_;
-  std::uint64_t closed_from_;
+  std::uint64_t first_epoch_without_;
   std::vector<Augment> before_;
 };
 

@@ -17,8 +17,8 @@ class RandomPerspective {
 
   /// Whether it takes images as they are, as behind a mosaic; else they are fitted before.
   [[nodiscard]] bool takes_any_size() const { return takes_any_size_; }
-  /// The same, of an image that is not in the sample, but whose boxes are. None of its memory is
-  /// the sample's.
+  /// The same for an image that is given apart, whose boxes are in `sample`. `from` shares no
+  /// memory with `sample`.
   void move(const Collage& from, Random& random, Sample& sample) const;
 
  private:

@@ -1,5 +1,5 @@
-// A sample's image and boxes in the types of worker/image. What is done to them is in the sample
-// once this ends.
+// A sample's image and boxes in the types of worker/image. The changed image is put back into the
+// sample by the destructor.
 #pragma once
 
 #include <functional>

@@ -57,8 +57,9 @@ class Loader {
   /// targets, of different shapes.
   [[nodiscard]] Batch load(std::span<const std::int64_t> indices, std::int64_t epoch = 0) const;
 
-  /// From now on next() gives the batches of `plans`, until it gives none. It is called by one
-  /// thread at a time, ahead of next(). What was loaded ahead of other plans is thrown away.
+  /// From now on next() gives the batches that `plans` asks for, until `plans` returns nothing.
+  /// `plans` is called by one thread at a time, ahead of next(). What was loaded ahead of other
+  /// plans is thrown away.
   using Plans = std::function<std::optional<MicroBatch>()>;
   void start(Plans plans);
   /// Blocks: until the batch is loaded. Errors: as load(); std::logic_error beyond the last plan.

@@ -17,20 +17,22 @@ ImageSize rectangle_of(ImageSize image, int side, int multiple) {
   return {fill(resized.height), fill(resized.width)};
 }
 
-Rectangles::Rectangles(std::span<const std::optional<ImageSize>> sizes, int side, int multiple) {
+RectangularBatches::RectangularBatches(std::span<const std::optional<ImageSize>> sizes,
+                                       int side,
+                                       int multiple) {
   for (const std::optional<ImageSize>& size : sizes)
     rectangles_.push_back(size ? rectangle_of(*size, side, multiple) : ImageSize{side, side});
 }
 
-Augment Rectangles::letterbox() const {
+Augment RectangularBatches::letterbox() const {
   return [rectangles = rectangles_](Sample& sample, Random&, const Source&) {
     letterbox_into(sample, rectangles.at(static_cast<std::size_t>(sample.index)));
   };
 }
 
-std::vector<std::vector<std::int64_t>> Rectangles::batches(int world_size,
-                                                           int rank,
-                                                           std::int64_t batch) const {
+std::vector<std::vector<std::int64_t>> RectangularBatches::batches(int world_size,
+                                                                   int rank,
+                                                                   std::int64_t batch) const {
   std::vector<std::int64_t> order(rectangles_.size());
   std::iota(order.begin(), order.end(), 0);
   const auto rectangle = [this](std::int64_t sample) {

@@ -19,10 +19,10 @@ namespace ddp::worker {
 ImageSize rectangle_of(ImageSize image, int side, int multiple);
 
 /// Those of all images of a set, which its source tells (Source::image_size).
-class Rectangles {
+class RectangularBatches {
  public:
   /// `sizes` by sample; an image of no known size has a square.
-  Rectangles(std::span<const std::optional<ImageSize>> sizes, int side, int multiple);
+  RectangularBatches(std::span<const std::optional<ImageSize>> sizes, int side, int multiple);
 
   /// What brings an image into its rectangle. Keeps a copy.
   [[nodiscard]] Augment letterbox() const;

@@ -265,7 +265,7 @@ DataFacts facts_of(const DataRequest& request,
 }
 
 /// What training does not look at.
-void forget_truths(std::vector<AnnotatedImage>& images) {
+void forget_ground_truth(std::vector<AnnotatedImage>& images) {
   for (AnnotatedImage& image : images) {
     image.crowds = {};
     for (AnnotatedBox& box : image.boxes)
@@ -280,7 +280,7 @@ DetectionSource::DetectionSource(fs::path root,
                                  DataFacts facts,
                                  Use use)
     : root_(std::move(root)), images_(std::move(images)), facts_(std::move(facts)), use_(use) {
-  if (use_ == Use::training) forget_truths(images_);
+  if (use_ == Use::training) forget_ground_truth(images_);
   facts_.count = static_cast<std::int64_t>(images_.size());
   // What detectors take: pixels from 0 to 1.
   facts_.mean = {0, 0, 0};

@@ -31,8 +31,8 @@ class DetectionSource : public Source {
   [[nodiscard]] std::span<const AnnotatedBox> boxes(std::int64_t index) const override {
     return images_.at(static_cast<std::size_t>(index)).boxes;
   }
-  /// As the file's header tells it: what a JSON says may be another image's, and goes unseen where
-  /// boxes are shares of it.
+  /// Read from the image file's header, not from the JSON: a wrong size in the JSON would go
+  /// unnoticed, as boxes are kept as shares of it.
   [[nodiscard]] std::optional<ImageSize> image_size(std::int64_t index) const override;
 
  private:

@@ -17,9 +17,9 @@
 
 namespace ddp::worker {
 
-/// What tells a file from what was there before. The time of its change of status (ctime) is told
-/// where an older file took its name or its times were set, the inode where another folder took the
-/// place of its own.
+/// What tells a file from what was there before. Its ctime differs where an older file took over
+/// the name or somebody set the file's times; the inode differs where another folder took the place
+/// of the file's folder.
 struct FileStamp {
   std::uint64_t size = 0;
   std::int64_t modified = 0;  // nanoseconds since 1970

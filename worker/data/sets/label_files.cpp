@@ -68,19 +68,19 @@ class Cache {
   Cache(const fs::path& folder, bool is_used)
       : folder_(open_directory(is_used ? folder : fs::path())) {
     if (!is_used) return;
-    place_.emplace(label_cache_of(folder), folder_.fd());
-    std::string why_not = place_->why_not_read();
-    const std::optional<std::string> bytes = read_at_most(place_->file(), kMaxCache, why_not);
+    cache_file_.emplace(label_cache_of(folder), folder_.fd());
+    std::string why_not = cache_file_->why_not_read();
+    const std::optional<std::string> bytes = read_at_most(cache_file_->file(), kMaxCache, why_not);
     if (bytes) why_not = decode_label_cache(*bytes, known_);
     is_right_.resize(known_.size());
     is_damaged_ = !why_not.empty();
-    not_used_ = place_->not_believed();
+    not_used_ = cache_file_->not_believed();
     if (is_damaged_) {
-      not_used_ += (not_used_.empty() ? "" : "; ") + place_->path().string() + ": " + why_not +
+      not_used_ += (not_used_.empty() ? "" : "; ") + cache_file_->path().string() + ": " + why_not +
                    ". All labels are read again";
     } else if (!not_used_.empty()) {
-      not_used_ += place_->path().empty() ? ". All labels are read again"
-                                          : "; yours is " + place_->path().string();
+      not_used_ += cache_file_->path().empty() ? ". All labels are read again"
+                                               : "; yours is " + cache_file_->path().string();
     }
   }
 
@@ -116,9 +116,9 @@ class Cache {
     fresh_.erase(again.begin(), again.end());
     const std::string bytes = encode_label_cache(fresh_);
     if (bytes.size() > kMaxCache)
-      return place_->path().string() + ": it would have more than 2 GiB";
+      return cache_file_->path().string() + ": it would have more than 2 GiB";
     try {
-      place_->write(bytes);
+      cache_file_->write(bytes);
     } catch (const Error& error) {
       return error.what();
     }
@@ -136,7 +136,7 @@ class Cache {
   }
 
   Descriptor folder_;
-  std::optional<DataCacheFile> place_{};
+  std::optional<DataCacheFile> cache_file_{};
   CachedFolder known_{};
   std::vector<bool> is_right_{};  // [known]: asked for, and the file is as it was
   std::size_t next_ = 0;          // the place that is asked for next, as a rule

@@ -47,7 +47,7 @@ struct CheckpointContent {
   CheckpointHead head;
   std::vector<TensorView> model;
   std::vector<TensorView> optimizer;
-  std::vector<TensorView> state;  // RNG and whatever else the trainer needs
+  std::vector<TensorView> state;  // RNG and whatever else a training needs
 };
 
 struct LoadedCheckpoint {
@@ -59,8 +59,9 @@ struct LoadedCheckpoint {
   std::vector<std::string> model_names{};  // of its tensors, in the order in which they were given
 };
 
-/// The best of checkpoints in the order of their steps: by their own results, the first of equals.
-/// Nothing when none has a result. Which direction is better their results and best ones tell.
+/// The place of the checkpoint with the best result, the first of equal ones; `heads` are in the
+/// order of their steps. Nothing when none has a result. Whether higher is better follows from each
+/// head's `result` and `best`.
 std::optional<std::size_t> find_best(std::span<const CheckpointHead> heads);
 
 /// The number in the name of a checkpoint's directory, "step-000600"; nothing for another name.
@@ -94,7 +95,7 @@ class Checkpoints {
   /// The newest one that verifies, or nothing. A damaged one becomes step-N.bad; one that cannot be
   /// read just now stays as it is. Each one passed over adds a line to `warnings`, ready to be
   /// logged: "checkpoint step-000900 is damaged (model.safetensors: checksum differs); resuming
-  /// from step-000600". Where none is left, nobody can say here what happens instead.
+  /// from step-000600". Where none is left, the caller says what happens instead.
   /// Errors: SystemError when none is left and one could not be read: it may be good.
   std::optional<LoadedCheckpoint> load_newest(std::vector<std::string>& warnings);
 

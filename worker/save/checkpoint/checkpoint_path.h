@@ -1,6 +1,6 @@
-// Which checkpoint somebody means: by its directory, by that of its run, or by one of the files
-// `latest` and `best`; RUN/best, too, is RUN/checkpoints/best. Nothing is changed on disk: of a run
-// that still trains, too, one may look.
+// Finds the checkpoint that a user names by its directory, by its run's directory, or by one of the
+// text files `latest` and `best` (RUN/best stands for RUN/checkpoints/best). Nothing is changed on
+// disk, so a run that still trains may be looked at.
 #pragma once
 
 #include <filesystem>

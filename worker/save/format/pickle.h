@@ -50,8 +50,8 @@ struct Pickle {
   }
 };
 
-/// `name` stands for the file in messages. Takes time and memory in proportion to the bytes, which
-/// is counted: 64 MiB and 32 bytes for each of them.
+/// `name` stands for the file in messages. Time and memory grow with the bytes read, and memory has
+/// a limit: 64 MiB, and 32 bytes for each byte.
 /// Errors: UsageError for what is cut off, damaged, written by another protocol, or asks for more.
 Pickle read_pickle(std::span<const std::byte> bytes, const std::string& name);
 

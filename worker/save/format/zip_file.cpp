@@ -13,7 +13,7 @@
 namespace ddp::worker {
 namespace {
 
-using Bytes = std::span<const std::byte>;
+using ArchiveBytes = std::span<const std::byte>;
 
 constexpr std::uint32_t kEndMark = 0x06054b50;
 constexpr std::uint32_t kEnd64Mark = 0x06064b50;
@@ -28,19 +28,19 @@ constexpr std::uint32_t kIn64 = 0xFFFFFFFF;
 // Reads fields one after another; what is not there is an error of the file.
 class FieldReader {
  public:
-  FieldReader(Bytes bytes, const std::string& file) : rest_(bytes), file_(file) {}
+  FieldReader(ArchiveBytes bytes, const std::string& file) : rest_(bytes), file_(file) {}
 
   template <typename T>
   T take() {
     T value{};
-    const Bytes bytes = take(sizeof(T));
+    const ArchiveBytes bytes = take(sizeof(T));
     std::memcpy(&value, bytes.data(), sizeof(T));
     return value;
   }
 
-  Bytes take(std::uint64_t size) {
+  ArchiveBytes take(std::uint64_t size) {
     if (size > rest_.size()) refuse("its table of contents is cut off");
-    const Bytes bytes = rest_.first(size);
+    const ArchiveBytes bytes = rest_.first(size);
     rest_ = rest_.subspan(size);
     return bytes;
   }
@@ -50,11 +50,11 @@ class FieldReader {
   [[noreturn]] void refuse(const std::string& what) const { throw UsageError(file_ + ": " + what); }
 
  private:
-  Bytes rest_;
+  ArchiveBytes rest_;
   const std::string& file_;
 };
 
-Bytes from(Bytes archive, std::uint64_t offset, const std::string& file) {
+ArchiveBytes from(ArchiveBytes archive, std::uint64_t offset, const std::string& file) {
   if (offset > archive.size())
     throw UsageError(file + ": a place in its table of contents lies outside the file");
   return archive.subspan(offset);
@@ -65,7 +65,7 @@ struct Directory {
   std::uint64_t offset = 0;
 };
 
-Directory read_directory64(Bytes archive, std::size_t end, const std::string& file) {
+Directory read_directory64(ArchiveBytes archive, std::size_t end, const std::string& file) {
   constexpr std::size_t kLocatorSize = 20;
   if (end < kLocatorSize) throw UsageError(file + ": its 64-bit table of contents is missing");
   FieldReader locator(archive.subspan(end - kLocatorSize), file);
@@ -84,7 +84,7 @@ Directory read_directory64(Bytes archive, std::size_t end, const std::string& fi
 }
 
 // The end record stands at the end, before a comment.
-Directory read_directory(Bytes archive, const std::string& file) {
+Directory read_directory(ArchiveBytes archive, const std::string& file) {
   const std::size_t lowest =
       archive.size() > kEndSize + kMaxComment ? archive.size() - kEndSize - kMaxComment : 0;
   for (std::size_t end = archive.size() - std::min(archive.size(), kEndSize) + 1; end-- > lowest;) {
@@ -127,9 +127,9 @@ Entry read_entry(FieldReader& directory) {
   const auto comment_size = directory.take<std::uint16_t>();
   directory.take(2 + 2 + 4);  // disk, attributes
   const auto offset = directory.take<std::uint32_t>();
-  const Bytes name = directory.take(name_size);
+  const ArchiveBytes name = directory.take(name_size);
   entry.name.assign(reinterpret_cast<const char*>(name.data()), name.size());
-  Bytes extra = directory.take(extra_size);
+  ArchiveBytes extra = directory.take(extra_size);
   directory.take(comment_size);
 
   entry.size = size;
@@ -161,10 +161,10 @@ Entry read_entry(FieldReader& directory) {
 struct Place {
   const Entry* entry = nullptr;
   std::uint64_t end = 0;
-  Bytes bytes;
+  ArchiveBytes bytes;
 };
 
-Place find_record(Bytes archive, const Entry& entry, const std::string& file) {
+Place find_record(ArchiveBytes archive, const Entry& entry, const std::string& file) {
   FieldReader local(from(archive, entry.offset, file), file);
   if (local.take<std::uint32_t>() != kLocalMark)
     local.refuse("record " + entry.name + " is not where the table of contents says");
@@ -172,7 +172,7 @@ Place find_record(Bytes archive, const Entry& entry, const std::string& file) {
   const auto name_size = local.take<std::uint16_t>();
   const auto extra_size = local.take<std::uint16_t>();
   local.take(std::uint64_t{name_size} + extra_size);
-  const Bytes bytes = local.take(entry.size);
+  const ArchiveBytes bytes = local.take(entry.size);
   return {&entry, archive.size() - local.size(), bytes};
 }
 

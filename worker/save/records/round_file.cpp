@@ -57,18 +57,18 @@ RoundFile::RoundFile(const OwnedDir& directory) {
   }
 }
 
-void RoundFile::begin(const RoundRecord& facts, std::int64_t step) {
+void RoundFile::begin(const RoundRecord& record, std::int64_t step) {
   append(
       json::serialize(json::object{{"kind", "round"},
-                                   {"round", facts.round},
+                                   {"round", record.round},
                                    {"step", step},
                                    {"time", now()},
-                                   {"ranks", json::array(facts.ranks.begin(), facts.ranks.end())},
-                                   {"versions", facts.versions},
-                                   {"directory", facts.directory},
-                                   {"commit", facts.commit},
-                                   {"watch", facts.watched},
-                                   {"higher_is_better", facts.is_higher_better}}));
+                                   {"ranks", json::array(record.ranks.begin(), record.ranks.end())},
+                                   {"versions", record.versions},
+                                   {"directory", record.directory},
+                                   {"commit", record.commit},
+                                   {"watch", record.watched},
+                                   {"higher_is_better", record.is_higher_better}}));
 }
 
 void RoundFile::write_ranks(std::int64_t epoch, std::int64_t step, const RankNumbers& numbers) {

@@ -39,7 +39,7 @@ class RoundFile {
   explicit RoundFile(const OwnedDir& directory);
 
   /// First of all: training begins, or goes on, after `step` steps.
-  void begin(const RoundRecord& facts, std::int64_t step);
+  void begin(const RoundRecord& record, std::int64_t step);
   /// Of an epoch, at its end; `epoch` are done before it.
   void write_ranks(std::int64_t epoch, std::int64_t step, const RankNumbers& numbers);
   /// A checkpoint of that step is written.

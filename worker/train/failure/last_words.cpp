@@ -33,13 +33,13 @@ namespace {
 }  // namespace
 
 int LastWords::print(const Error& error, const std::vector<const void*>& stack) const {
-  const int code = explain(program, error);
+  const int code = print_error(program, error);
   record(error);
   std::string frames;
   for (const std::string& frame : own_frames(stack))
     frames += "\n  in " + frame;
   if (frames.empty()) return code;
-  (void)explain(program, Error(frames.substr(1), code));
+  (void)print_error(program, Error(frames.substr(1), code));
   record(Error(error.what() + frames, code));
   return code;
 }

@@ -16,14 +16,14 @@ namespace ddp::worker {
 /// What a Python script leaves with, too, when nobody catches its exception.
 inline constexpr int kUncaught = 1;
 
-/// What a rank ends by, and where that was thrown: the stack_of() it, empty where that says nothing
-/// to the user. Anyone who tells it looks names up by own_frames(), which takes its time.
+/// The error that a rank ends by, and the stack on which it was thrown (stack_of()); empty where
+/// that stack would not help the user. own_frames() turns it into names, which may take seconds.
 struct Uncaught {
   Error error;
   std::vector<const void*> stack{};
 };
 
-/// Of LibTorch's, what it is where the program's own code has called it.
+/// An error of LibTorch that was thrown in a call from the program's own code.
 class OwnError : public Error {
  public:
   OwnError(const std::string& message, std::vector<const void*> stack)

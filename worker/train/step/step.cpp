@@ -162,7 +162,7 @@ void Step::divide_by_weight(const at::Tensor& weight, double least, std::int64_t
   }
 }
 
-std::optional<std::string> Step::why_lost(const AgreedStep& agreed) {
+std::optional<std::string> Step::why_not_finite(const AgreedStep& agreed) {
   bad_losses_ = std::isfinite(agreed.sums.loss) ? 0 : bad_losses_ + 1;
   // With a dynamic loss scale such a step was skipped, and the next one has a smaller scale; so are
   // those that train.non_finite skips.

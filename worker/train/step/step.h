@@ -54,9 +54,9 @@ class Step {
   };
   /// The gradient is that of the mean over the whole batch, however it was dealt: the sum of all
   /// losses over all ranks and micro-steps divided by the sum of their weights. The sums of the
-  /// step go to `meters`. With `commit` they are there when it is called: the gradients are those
-  /// of all ranks by then, and weights change when it returns; a PeerError, until then or by
-  /// itself, leaves the model as it was. Errors: PeerError, and those of the loader and the task.
+  /// step go to `meters`. `commit`, if given, is called when the gradients are those of all ranks
+  /// and the sums are in `meters`, before any weight changes. A PeerError before it or in it leaves
+  /// the model as it was. Errors: PeerError, and those of the loader and the task.
   using Commit = std::function<void()>;
   void run(const StepPartition& partition,
            const Place& place,
@@ -66,10 +66,10 @@ class Step {
 
   /// What is not finite, so that training must end after this step; nothing: it goes on. Where such
   /// steps are skipped, too many in a row end it.
-  std::optional<std::string> why_lost(const AgreedStep& agreed);
+  std::optional<std::string> why_not_finite(const AgreedStep& agreed);
 
-  /// `others`: all but the weights, where these are compared by what is saved (Checkpointer). The
-  /// first time since the start or a resume it is everything all the same.
+  /// `others`: everything but the weights, for runs whose saves compare the weights (Checkpointer).
+  /// The first comparison after a start or a resume covers everything in any case.
   enum class Compare { everything, others };
   /// What differs between the ranks and where, for people; nothing: all is bit-equal. All ranks
   /// call it. Errors: PeerError.

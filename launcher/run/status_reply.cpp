@@ -1,4 +1,4 @@
-#include "launcher/run/status.h"
+#include "launcher/run/status_reply.h"
 
 #include <unistd.h>
 

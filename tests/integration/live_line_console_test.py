@@ -1,6 +1,6 @@
 """ddp-worker without a launcher tells how the run goes: in the last line of a terminal, with its own lines whole above it.
 
-Run by hand: DDP_BIN=build/release PYTHONPATH=tests/support python3 tests/integration/live_console_test.py
+Run by hand: DDP_BIN=build/release PYTHONPATH=tests/support python3 tests/integration/live_line_console_test.py
 """
 
 import fcntl

@@ -1,4 +1,4 @@
-#include "launcher/plan/start/detect.h"
+#include "launcher/plan/start/platform_settings.h"
 
 #include <cstdint>
 #include <optional>
@@ -49,7 +49,7 @@ class Detector {
   Detector(const Environment& environment, const JobValues& job)
       : environment_(environment), job_(job) {}
 
-  Detected run() {
+  PlatformSettings run() {
     if (!job_.flag("launch.auto_env") || job_.flag("launch.standalone")) return {};
     const std::optional<JobPlace> place = find_place();
     if (place) take(*place);
@@ -238,17 +238,17 @@ class Detector {
 
   const Environment& environment_;
   const JobValues& job_;
-  Detected detected_;
+  PlatformSettings detected_;
 };
 
 }  // namespace
 
-Detected detect(const Environment& environment, const JobValues& job) {
+PlatformSettings detect(const Environment& environment, const JobValues& job) {
   return Detector(environment, job).run();
 }
 
-void apply(const Detected& detected, JobValues& job) {
-  for (const Detected::Setting& entry : detected.settings)
+void apply(const PlatformSettings& detected, JobValues& job) {
+  for (const PlatformSettings::Setting& entry : detected.settings)
     job.set(entry.path, entry.setting);
 }
 

@@ -1,4 +1,4 @@
-#include "launcher/plan/start/detect.h"
+#include "launcher/plan/start/platform_settings.h"
 #include "common/job/job_keys.h"
 #include "common/job/print_job.h"
 #include "common/job/resolve_job.h"
@@ -49,7 +49,7 @@ struct Job {
 Job detect_for(Words words, Environment environment) {
   words.emplace_back("p");
   JobValues job = resolve_job(nullptr, layer_overrides(parse_options(words, environment)));
-  const Detected detected = detect(environment, job);
+  const PlatformSettings detected = detect(environment, job);
   apply(detected, job);
   return {job, detected.notes};
 }

@@ -11,7 +11,7 @@
 
 namespace ddp::launcher {
 
-struct Detected {
+struct PlatformSettings {
   struct Setting {
     std::string path;
     JobValues::Setting setting;  // origin: the variable that says so
@@ -24,9 +24,9 @@ struct Detected {
 /// --standalone, and when the user's number of nodes is another one. Pure. Errors: UsageError when
 /// this agent is not the only one that the platform started on this node, unless the user gave
 /// --nnodes.
-Detected detect(const Environment& environment, const JobValues& job);
+PlatformSettings detect(const Environment& environment, const JobValues& job);
 
 /// Writes it into `job`.
-void apply(const Detected& detected, JobValues& job);
+void apply(const PlatformSettings& detected, JobValues& job);
 
 }  // namespace ddp::launcher
