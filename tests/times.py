@@ -12,12 +12,13 @@ import xml.etree.ElementTree as xml
 
 
 def labels(directory: pathlib.Path) -> dict:
-    """The first label of each test, by its name."""
+    """The label of each test that says its kind, by its name."""
     shown = subprocess.run(["ctest", "--test-dir", directory, "--show-only=json-v1"], capture_output=True, check=True).stdout
     found = {}
     for test in json.loads(shown)["tests"]:
         values = [entry["value"] for entry in test["properties"] if entry["name"] == "LABELS"]
-        found[test["name"]] = values[0][0] if values else "none"
+        kinds = [label for label in values[0] if label != "cases"] if values else []
+        found[test["name"]] = kinds[0] if kinds else "none"
     return found
 
 
