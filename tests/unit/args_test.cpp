@@ -53,7 +53,7 @@ TEST(Args, WhatIsWrongIsSaidWithWhatIsExpected) {
               args_of({{"wide", "yes"}}).flag("wide");
             }),
             "model.args.wide: yes is not true or false.");
-  EXPECT_EQ(complaint([] { args_of({}).integer("units", 1, 9); }),
+  EXPECT_EQ(complaint([] { (void)args_of({}).integer("units", 1, 9); }),
             "model.args.units: is missing, and has no default. Give it in the job file, as "
             "model.args: {units: ...}.");
 }
@@ -74,12 +74,12 @@ TEST(Args, TellTheirPlaceInTheJobFile) {
       "job.yaml");
   const std::vector<JobOverride> overrides{{"model.args.depth", "x", "model.args.depth=x"}};
   const Job job = make_job(resolve_job(&file, overrides), 1);
-  EXPECT_EQ(complaint([&] { job.model.args.integer("units", 1, 9); }),
+  EXPECT_EQ(complaint([&] { (void)job.model.args.integer("units", 1, 9); }),
             "job.yaml:5:12: model.args.units: zero is not a whole number from 1 to 9.");
-  EXPECT_EQ(complaint([&] { job.model.args.integer("depth", 1, 9); }),
+  EXPECT_EQ(complaint([&] { (void)job.model.args.integer("depth", 1, 9); }),
             "model.args.depth=x: model.args.depth: x is not a whole number from 1 to 9.");
   EXPECT_TRUE(complaint([&] {
-                job.model.args.integer("heads", 1, 9);
+                (void)job.model.args.integer("heads", 1, 9);
               }).starts_with("model.args.heads: is missing"));
 }
 

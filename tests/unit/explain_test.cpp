@@ -76,7 +76,9 @@ TEST(Explain, TheEffectOfALaunchKeySaysWhatItsWordsMean) {
   for (const JobKey& key : job_keys()) {
     const bool is_told = key.default_value != "null" || !key.path.starts_with("launch.") ||
                          std::ranges::find(kSwitchedOff, key.path) != std::end(kSwitchedOff);
-    if (!is_told) EXPECT_THAT(std::string(key.help), HasSubstr("null: ")) << key.path;
+    if (!is_told) {
+      EXPECT_THAT(std::string(key.help), HasSubstr("null: ")) << key.path;
+    }
   }
 }
 

@@ -143,7 +143,9 @@ TEST(LiveLine, OfRanksThatStepTogetherTheSlowestIsTheOneThatWaitsLeast) {
     Samples samples{training(0, second, 0), training(1, second, 0), training(2, second, 0)};
     samples[0].in_collective = samples[2].in_collective = second % 2 == 0;
     text = text_of(line, seconds(second), samples);
-    if (second == 5) EXPECT_THAT(text, Not(HasSubstr("slowest"))) << "too few looks";
+    if (second == 5) {
+      EXPECT_THAT(text, Not(HasSubstr("slowest"))) << "too few looks";
+    }
   }
   EXPECT_THAT(text, HasSubstr("slowest rank 1, others wait 50%"));
   for (int second = 30; second < 130; ++second) {

@@ -130,8 +130,9 @@ TEST(Deal, StepsOfARunHoldTheSameSamplesForAnyNumberOfRanks) {
         later.world_size = ranks;
         for (std::int64_t step = 0; step < steps_per_epoch(begun); ++step) {
           const std::multiset<std::int64_t> samples = samples_of(later, 2, step);
-          if (samples.size() > static_cast<std::size_t>(ranks))
+          if (samples.size() > static_cast<std::size_t>(ranks)) {
             EXPECT_EQ(samples, samples_of(begun, 2, step)) << size << " " << first << " " << ranks;
+          }
         }
       }
     }

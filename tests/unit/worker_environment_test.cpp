@@ -40,9 +40,9 @@ TEST(WorkerEnvironment, OurWorkerGetsItsShareOfTheCpus) {
 }
 
 TEST(WorkerEnvironment, OnATerminalProgramsAreToldWhatFitsBehindTheirPrefix) {
-  const auto columns = [](int columns, const Environment& user) -> std::string {
+  const auto columns = [](int width, const Environment& user) -> std::string {
     RoundFacts facts;
-    facts.columns = columns;
+    facts.columns = width;
     facts.rows = 40;
     const Environment all =
         added_environment(spec_of({"train.py"}, user, {}), rank_of_two(1), facts, "", -1);

@@ -33,8 +33,8 @@ std::span<const Verb> verbs();
 struct VerbRequest {
   std::string verb;
   bool help = false;
-  std::string job;   // which one; empty: the only one
-  std::string rank;  // logs: of which rank; empty: of all
+  std::string job{};   // which one; empty: the only one
+  std::string rank{};  // logs: of which rank; empty: of all
   bool watch = false;
   bool json = false;
   bool follow = false;

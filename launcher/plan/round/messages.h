@@ -180,7 +180,7 @@ struct HeartbeatReply {
   std::int64_t echo_ns = 0;  // sent_ns of the newest Heartbeat; 0: none came yet
   std::int64_t echo_age_ns = 0;
   std::vector<WorkerSample> samples;
-  std::vector<std::vector<std::string>> last_lines;  // of each of them, where they are wanted
+  std::vector<std::vector<std::string>> last_lines{};  // of each of them, where they are wanted
 };
 
 using NodeEvent =
