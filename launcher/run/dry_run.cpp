@@ -14,7 +14,7 @@ namespace {
 
 /// As it is, unless a terminal would obey it: the file that it comes from may be anybody's.
 std::string shown(const std::string& text) {
-  return valid_utf8(text) == text.size() && !has_control(text) ? text : quote(text);
+  return valid_utf8(text) == text.size() && !has_control(text) ? text : quote_for_bash(text);
 }
 
 }  // namespace
@@ -45,10 +45,10 @@ std::string describe_plan(const JobSpec& spec) {
     text += "rank " + std::to_string(placement.rank) + " of " +
             std::to_string(placement.world_size) + ", node " + std::to_string(placement.node_rank) +
             ", local rank " + std::to_string(placement.local_rank) +
-            "\n  command: " + quote(spec.executable);
+            "\n  command: " + quote_for_bash(spec.executable);
     const std::vector<std::string> arguments = worker_arguments(spec, placement);
     for (std::size_t i = 1; i < arguments.size(); ++i)
-      text += " " + quote(arguments[i]);
+      text += " " + quote_for_bash(arguments[i]);
     text += "\n  device: " + device_of(spec, placement.local_rank) + "\n";
     if (!spec.cpu_sets.empty()) {
       const auto rank = static_cast<std::size_t>(placement.local_rank);

@@ -115,7 +115,7 @@ LoadedValues load_by(Resolve& resolve, const Options& options, const Environment
   std::optional<YamlDocument> file;
   if (options.job_file) file = read_yaml_file(*options.job_file);
   JobValues job = resolve(file ? &*file : nullptr, layer_overrides(options));
-  PlatformSettings detected = detect(environment, job);
+  PlatformSettings detected = read_platform_settings(environment, job);
   apply(detected, job);
   return {std::move(job), std::move(detected.notes)};
 }

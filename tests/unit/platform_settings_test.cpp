@@ -49,7 +49,7 @@ struct Job {
 Job detect_for(Words words, Environment environment) {
   words.emplace_back("p");
   JobValues job = resolve_job(nullptr, layer_overrides(parse_options(words, environment)));
-  const PlatformSettings detected = detect(environment, job);
+  const PlatformSettings detected = read_platform_settings(environment, job);
   apply(detected, job);
   return {job, detected.notes};
 }

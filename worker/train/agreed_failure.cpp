@@ -34,12 +34,7 @@ int fail_as_save_failed(Group& group, const std::string& why) {
   last_words().record(Error("rank 0 could not save: " + reason, exit_code::kInternal));
   if (group.world_size() == 1 || group.rank_0_serves_store()) return exit_code::kInternal;
   if (group.is_root()) throw Refused(exit_code::kInternal);  // a return would meet the others again
-  try {
-    (void)gather_texts(group, "");  // ends when rank 0 has left
-  } catch (const PeerError&) {
-    // As expected. On a busy machine this rank may be seen to end first: its code says who did.
-  }
-  throw Refused(exit_code::kLostPeer);
+  leave_as_victim(group);
 }
 
 }  // namespace ddp::worker

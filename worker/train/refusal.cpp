@@ -39,18 +39,21 @@ void leave_together(Group& group) try {
   if (speaks) (void)last_words().print(UsageError(problem));
   if (group.rank_0_serves_store()) leave_together(group);
   if (speaks || group.rank_0_serves_store()) throw Refused(exit_code::kUsage);
-  try {
-    // Ends when the rank that says it has left: it must be the first.
-    (void)gather_texts(group, "");
-  } catch (const PeerError&) {
-    // As expected.
-  }
-  throw Refused(exit_code::kLostPeer);
+  leave_as_victim(group);
 }
 
 }  // namespace
 
 Refused::Refused(int code) : Error("this is said", code) {}
+
+void leave_as_victim(Group& group) {
+  try {
+    (void)gather_texts(group, "");
+  } catch (const PeerError&) {
+    // As expected: that rank has left.
+  }
+  throw Refused(exit_code::kLostPeer);
+}
 
 void fail_together(Group& group, const std::string& problem) {
   const std::vector<std::string> problems = gather_texts(group, problem);

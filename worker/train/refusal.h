@@ -17,6 +17,11 @@ class Refused : public Error {
   explicit Refused(int code);
 };
 
+/// Leaves by kLostPeer after the rank whose failure it is, while that one leaves with its own code:
+/// a busy machine may see this rank end first, and its code says that it is a victim. Blocks: until
+/// that rank has left. Errors: Refused.
+[[noreturn]] void leave_as_victim(Group& group);
+
 /// `problem` is what this rank found; "": nothing. All ranks call it. Blocks: until all have, and
 /// on the victims until the rank that speaks has left. Errors: UsageError when alone; Refused;
 /// PeerError.

@@ -243,7 +243,7 @@ class Detector {
 
 }  // namespace
 
-PlatformSettings detect(const Environment& environment, const JobValues& job) {
+PlatformSettings read_platform_settings(const Environment& environment, const JobValues& job) {
   return Detector(environment, job).run();
 }
 

@@ -24,7 +24,7 @@ struct PlatformSettings {
 /// --standalone, and when the user's number of nodes is another one. Pure. Errors: UsageError when
 /// this agent is not the only one that the platform started on this node, unless the user gave
 /// --nnodes.
-PlatformSettings detect(const Environment& environment, const JobValues& job);
+PlatformSettings read_platform_settings(const Environment& environment, const JobValues& job);
 
 /// Writes it into `job`.
 void apply(const PlatformSettings& detected, JobValues& job);

@@ -41,7 +41,7 @@ std::string quote_control(std::string_view word) {
 
 }  // namespace
 
-std::string quote(const std::string& word) {
+std::string quote_for_bash(const std::string& word) {
   const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 ||
            std::string_view("_-./=:,+@%").find(static_cast<char>(c)) != std::string_view::npos;
@@ -64,21 +64,22 @@ std::string rerun_command(const JobSpec& spec,
   round.master_port = facts.port;
   const std::string rank = std::to_string(placement.rank);
   const std::string world_size = std::to_string(placement.world_size);
-  std::string text = "cd " + quote(facts.directory.string()) + " && env";
+  std::string text = "cd " + quote_for_bash(facts.directory.string()) + " && env";
   for (const auto& [name, value] : added_environment(spec, alone, round, "", -1)) {
-    if (!is_about_the_job(name)) text += " " + quote(name + "=" + shown_value(spec, name, value));
+    if (!is_about_the_job(name))
+      text += " " + quote_for_bash(name + "=" + shown_value(spec, name, value));
   }
   const std::vector<std::string> arguments = worker_arguments(spec, placement);
-  text += " " + quote(spec.executable);
+  text += " " + quote_for_bash(spec.executable);
   for (std::size_t i = 1; i < arguments.size(); ++i)
-    text += " " + quote(arguments[i]);
+    text += " " + quote_for_bash(arguments[i]);
   if (placement.world_size == 1) return text;
   if (!spec.own_worker) {
     return text + "  # as rank 0 of 1: the data, seeds and rates of rank " + rank + " of " +
            world_size + " are not repeated";
   }
   if (!facts.checkpoint.empty()) {
-    text += " " + quote("checkpoint.resume=" + facts.checkpoint.string());
+    text += " " + quote_for_bash("checkpoint.resume=" + facts.checkpoint.string());
   }
   return text + " --as-rank " + rank + "/" + world_size;
 }

@@ -10,7 +10,7 @@
 namespace ddp::launcher {
 
 /// `word` as a shell reads it back; with control bytes as bash does, and no such byte in it.
-std::string quote(const std::string& word);
+std::string quote_for_bash(const std::string& word);
 
 /// What only the node knows of the end of a rank.
 struct RerunFacts {
