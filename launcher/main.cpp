@@ -26,7 +26,7 @@
 #include "launcher/os/parent_pipe.h"
 #include "launcher/os/process.h"
 #include "launcher/os/scratch_dir.h"
-#include "launcher/os/surroundings.h"
+#include "launcher/os/startup_checks.h"
 #include "launcher/plan/command_line/completion.h"
 #include "launcher/plan/command_line/explain.h"
 #include "launcher/plan/command_line/help.h"
@@ -152,7 +152,7 @@ int main(int argc, char** argv) try {
   if (options.completion) return answer(completion(*options.completion));
   log::open("ddp-launch", level_of(options, environment));
   if (options.verb == "compare") return answer(compare_runs(options));
-  require_surroundings();
+  run_startup_checks();
   if (options.hosts || options.hostfile) return start_on_hosts(options, arguments, environment);
   // From here on the end of that connection is a SIGTERM.
   if (options.token_stdin) token = take_parent_pipe();

@@ -24,7 +24,7 @@
 #include "worker/plan/options.h"
 #include "worker/save/checkpoint/checkpoint_path.h"
 #include "worker/save/failpoint.h"
-#include "worker/train/failure/last_words.h"
+#include "worker/train/failure/error_reporter.h"
 #include "worker/train/failure/stacks.h"
 #include "worker/train/failure/uncaught.h"
 #include "worker/train/live_line_console.h"
@@ -99,7 +99,7 @@ void limit_time(const JobValues& job, const Environment& environment) {
 
 /// The environment may say the same rank, as in the launcher's command for a debugger. Errors:
 /// UsageError for another rank of several.
-WorkerIdentity impersonate_rank(const std::optional<AsRank>& as, WorkerIdentity self) {
+WorkerIdentity as_rank(const std::optional<AsRank>& as, WorkerIdentity self) {
   if (!as) return self;
   const bool is_that_rank = self.rank == as->rank && self.world_size == as->world_size;
   if (self.world_size != 1 && !is_that_rank) {
@@ -121,10 +121,10 @@ std::optional<WorkerIdentity> find_identity(const Environment& environment) try 
 /// Of a rank that does not join the others. Returns the exit code: where a launcher stops the
 /// others, one that is silent is the victim of rank 0.
 int refuse_early(const WorkerIdentity& self, const UsageError& error) {
-  if (say_once(self, error.what(), [&error] { (void)last_words().print(error); }))
+  if (print_once(self, error.what(), [&error] { (void)error_reporter().print(error); }))
     return error.code();
   if (self.agent_store) return exit_code::kLostPeer;
-  last_words().record(error);
+  error_reporter().record(error);
   return error.code();
 }
 
@@ -137,7 +137,8 @@ int refuse_early(const WorkerIdentity& self, const UsageError& error) {
       ::signal(SIGPIPE, SIG_DFL);  // `| head` has read enough: as others do, without a word
       (void)::raise(SIGPIPE);
     }
-    code = last_words().print(SystemError("cannot write all of it to stdout. Is the disk full?"));
+    code =
+        error_reporter().print(SystemError("cannot write all of it to stdout. Is the disk full?"));
   }
   ::_exit(code);
 }
@@ -197,9 +198,9 @@ bool trains(const Options& options) {
 
 /// Who am I: the launcher's environment, or rank 0 of 1. Errors: UsageError.
 WorkerIdentity identify(const Options& options, const Environment& environment, bool meets_others) {
-  last_words().error_file = find_variable(environment, "TORCHELASTIC_ERROR_FILE").value_or("");
-  WorkerIdentity self = impersonate_rank(options.as_rank, read_identity(environment));
-  last_words().rank = self.rank;
+  error_reporter().error_file = find_variable(environment, "TORCHELASTIC_ERROR_FILE").value_or("");
+  WorkerIdentity self = as_rank(options.as_rank, read_identity(environment));
+  error_reporter().rank = self.rank;
   // Under an agent of ours the prefix of each line says it.
   const bool trains_here = trains(options) && !options.as_rank;
   if (self.run_id.empty() && (trains_here || (meets_others && self.world_size > 1)))
@@ -270,7 +271,7 @@ int run_on_job(const Options& options,
                             .registry = registry,
                             .page = page,
                             .stop_requested = stop_requested,
-                            .plays_rank = options.as_rank.has_value(),
+                            .as_rank = options.as_rank.has_value(),
                             .own_run_dir = process.own_run_dir,
                             .metrics_command = process.metrics_command};
   // Under an agent of ours that shows how the whole job goes.
@@ -322,13 +323,13 @@ int run_to_code(int argc, char** argv, const Registry& registry, ProcessState& p
 } catch (const UsageError& error) {
   const auto& page = process.page;
   const bool is_early = process.refuses_as && (!page || (*page)->phase.load() <= Phase::starting);
-  return is_early ? refuse_early(*process.refuses_as, error) : last_words().print(error);
+  return is_early ? refuse_early(*process.refuses_as, error) : error_reporter().print(error);
 } catch (const std::exception& error) {
   const Uncaught uncaught = as_error(error);
-  return last_words().print(uncaught.error, uncaught.stack);
+  return error_reporter().print(uncaught.error, uncaught.stack);
 } catch (...) {
   const Uncaught uncaught = as_other_error();
-  return last_words().print(uncaught.error, uncaught.stack);
+  return error_reporter().print(uncaught.error, uncaught.stack);
 }
 
 /// What a run directory of our own tells of the end; one without a step is removed.
@@ -347,7 +348,7 @@ void close_run_dir(RunDir& run_dir, const ProgressPage& page, int code) try {
 
 void run(int argc, char** argv, const Registry& registry) {
   secure_streams();
-  speak_on_terminate();
+  report_on_terminate();
   ProcessState process;
   const int code = run_to_code(argc, argv, registry, process);
   if (process.metrics_command) process.metrics_command->finish(end_line(code));

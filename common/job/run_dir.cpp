@@ -35,7 +35,7 @@ namespace fs = std::filesystem;
 namespace json = boost::json;
 
 constexpr const char* kWhereItCan = ". Set output= to a directory that can be written.";
-constexpr std::size_t kMostOfJob = 1 << 20;
+constexpr std::size_t kMaxOfJob = 1 << 20;
 constexpr int kMaxRuns = 1000000;
 constexpr const char* kLockName = ".lock";
 constexpr const char* kJobName = "job.yaml";
@@ -92,7 +92,7 @@ std::optional<OwnedDir> open_run(const fs::path& path, const JobValues& job, std
 
 // The job of the run in `directory`; nothing when it cannot be read.
 std::optional<JobValues> read_job(const OwnedDir& directory) try {
-  const std::optional<std::string> text = read_file(directory, kJobName, kMostOfJob);
+  const std::optional<std::string> text = read_file(directory, kJobName, kMaxOfJob);
   if (!text) return {};
   const YamlDocument document = parse_yaml(*text, kJobName);
   return resolve_job(&document, {});

@@ -10,7 +10,7 @@ using Words = std::vector<std::string>;
 
 constexpr std::size_t kLongestName = 253;   // of a DNS name
 constexpr std::size_t kLongestNumber = 12;  // digits in a bracket
-constexpr std::size_t kMostBrackets = 8;    // in one name
+constexpr std::size_t kMaxBrackets = 8;     // in one name
 
 /// The parts between the separators that stand outside of brackets.
 std::vector<std::string_view> split_outside(std::string_view text, char separator) {
@@ -76,8 +76,8 @@ class ListReader {
         fail(item, "in brackets stand numbers and ranges, as [01-04,7]");
         return {};
       }
-      if (number_of_digits(high) - number_of_digits(low) >= kMostListedNodes - words.size()) {
-        fail(item, "more than " + std::to_string(kMostListedNodes) + " names");
+      if (number_of_digits(high) - number_of_digits(low) >= kMaxListedNodes - words.size()) {
+        fail(item, "more than " + std::to_string(kMaxListedNodes) + " names");
         return {};
       }
       for (std::uint64_t number = number_of_digits(low); number <= number_of_digits(high); ++number)
@@ -88,8 +88,8 @@ class ListReader {
 
   /// Each of `names` with each of `endings`; false after a problem.
   bool append(std::string_view item, Words& names, const Words& endings) {
-    if (names.size() * endings.size() > kMostListedNodes - list_.names.size()) {
-      fail(item, "more than " + std::to_string(kMostListedNodes) + " names");
+    if (names.size() * endings.size() > kMaxListedNodes - list_.names.size()) {
+      fail(item, "more than " + std::to_string(kMaxListedNodes) + " names");
       return false;
     }
     Words longer;
@@ -116,8 +116,8 @@ class ListReader {
       if (rest.empty()) break;
       const std::size_t close = rest.find_first_of("[]", 1);
       const bool fits = rest[0] == '[' && close != std::string_view::npos && rest[close] == ']';
-      if (!fits || brackets == kMostBrackets) {
-        return fail(item, brackets == kMostBrackets ? "too many brackets" : "brackets do not fit");
+      if (!fits || brackets == kMaxBrackets) {
+        return fail(item, brackets == kMaxBrackets ? "too many brackets" : "brackets do not fit");
       }
       const Words words = numbers(item, rest.substr(1, close - 1));
       if (words.empty() || !append(item, names, words)) return;

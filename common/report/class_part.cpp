@@ -11,9 +11,9 @@
 namespace ddp {
 namespace {
 
-constexpr std::size_t kMostInMatrix = 101;
-constexpr std::size_t kMostCounts = 31;  // numbers are written into the cells
-constexpr std::size_t kMostConfused = 20;
+constexpr std::size_t kMaxInMatrix = 101;
+constexpr std::size_t kMaxCounts = 31;  // numbers are written into the cells
+constexpr std::size_t kMaxConfused = 20;
 constexpr std::size_t kLongestClass = 24;
 
 std::string shown_name(const std::string& name) {
@@ -74,7 +74,7 @@ std::string table_of(const RecordedClasses& classes, const Sums& sums) {
     rows.push_back(std::move(row));
   }
   const std::string table = html_table(heads, rows);
-  if (rows.size() <= kMostInMatrix) return table;
+  if (rows.size() <= kMaxInMatrix) return table;
   return "<details><summary>" + std::to_string(rows.size()) + " classes</summary>" + table +
          "</details>";
 }
@@ -82,7 +82,7 @@ std::string table_of(const RecordedClasses& classes, const Sums& sums) {
 /// A row per true class, a column per answer; the darker a cell, the larger its share of the row.
 std::string matrix_of(const RecordedClasses& classes, const Sums& sums) {
   const std::size_t side = classes.names.size();
-  const bool has_counts = side <= kMostCounts;
+  const bool has_counts = side <= kMaxCounts;
   const double cell = has_counts ? 34 : 9;
   std::size_t longest = 0;
   for (const std::string& name : classes.names)
@@ -149,7 +149,7 @@ std::string confused_of(const RecordedClasses& classes, const Sums& sums) {
         pairs.push_back({classes.count(truth, answer), truth, answer});
   if (pairs.empty()) return "";
   std::ranges::stable_sort(pairs, std::greater(), &Pair::count);
-  pairs.resize(std::min(pairs.size(), kMostConfused));
+  pairs.resize(std::min(pairs.size(), kMaxConfused));
   std::vector<std::vector<std::string>> rows;
   for (const Pair& pair : pairs) {
     rows.push_back({shown_name(classes.names[pair.truth]),
@@ -173,7 +173,7 @@ std::string class_part(const RecordedClasses& classes) {
                                        grouped(sums.all) + " images are right.</p>\n";
   html += "<div class=\"pair\">\n<div class=\"card\">" + table_of(classes, sums) +
           "</div>\n<div class=\"card\">";
-  if (classes.names.size() <= kMostInMatrix) html += matrix_of(classes, sums);
+  if (classes.names.size() <= kMaxInMatrix) html += matrix_of(classes, sums);
   return html + confused_of(classes, sums) + "</div>\n</div>\n";
 }
 

@@ -12,8 +12,8 @@
 namespace ddp {
 namespace {
 
-constexpr std::size_t kMostCurves = 6;  // more ranks are shown as lowest, median and highest
-constexpr std::size_t kMostRows = 256;
+constexpr std::size_t kMaxCurves = 6;  // more ranks are shown as lowest, median and highest
+constexpr std::size_t kMaxRows = 256;
 
 struct Figure {
   const char* name;
@@ -71,7 +71,7 @@ std::vector<ChartCurve> spread_of_ranks(const RunRecord& run, const std::string&
 }
 
 std::string chart_of(const RunRecord& run, const Figure& figure) {
-  const bool is_few = most_ranks(run, figure.name) <= kMostCurves;
+  const bool is_few = most_ranks(run, figure.name) <= kMaxCurves;
   return svg_chart(
       {.title = "Milliseconds per step: " + std::string(figure.title),
        .curves = is_few ? curve_per_rank(run, figure.name) : spread_of_ranks(run, figure.name),
@@ -89,7 +89,7 @@ std::string table_of(const RunRecord& run) {
   for (const Figure& figure : kFigures)
     if (find(newest, figure.name) != nullptr) heads.push_back(std::string(figure.title) + ", ms");
   std::vector<std::vector<std::string>> rows;
-  for (std::size_t rank = 0; rank < std::min(ranks, kMostRows); ++rank) {
+  for (std::size_t rank = 0; rank < std::min(ranks, kMaxRows); ++rank) {
     std::vector<std::string> row{std::to_string(rank),
                                  rank < devices.size() ? escape(devices[rank]) : "-"};
     for (const Figure& figure : kFigures) {
@@ -105,8 +105,8 @@ std::string table_of(const RunRecord& run) {
           ? ""
           : element("p", "Means over epoch " + std::to_string(newest.epoch) + ".", "soft");
   const std::string rest =
-      ranks > kMostRows
-          ? element("p", "and " + std::to_string(ranks - kMostRows) + " more ranks", "soft")
+      ranks > kMaxRows
+          ? element("p", "and " + std::to_string(ranks - kMaxRows) + " more ranks", "soft")
           : "";
   return when + "<div class=\"card\">" + html_table(heads, rows) + rest + "</div>\n";
 }

@@ -17,9 +17,9 @@
 namespace ddp {
 namespace {
 
-constexpr std::size_t kMostEpochs = 100;  // of a table of epochs
-constexpr std::size_t kMostColumns = 12;
-constexpr std::size_t kMostMetrics = 12;  // charts
+constexpr std::size_t kMaxEpochs = 100;  // of a table of epochs
+constexpr std::size_t kMaxColumns = 12;
+constexpr std::size_t kMaxMetrics = 12;  // charts
 
 std::string tile(const std::string& what, const std::string& value) {
   return "<div class=\"tile\"><b>" + escape(value) + "</b><span>" + escape(what) +
@@ -188,7 +188,7 @@ std::vector<std::string> metric_names(const RunRecord& run) {
     if ("test_" + name == watched) return 0;
     return name.find('/') == std::string::npos ? 1 : 2;
   });
-  if (ordered.size() > kMostMetrics) ordered.resize(kMostMetrics);
+  if (ordered.size() > kMaxMetrics) ordered.resize(kMaxMetrics);
   return ordered;
 }
 
@@ -247,7 +247,7 @@ std::string epochs_part(const RunRecord& run) {
   std::vector<std::string> columns(names.begin(), names.end());
   std::ranges::stable_sort(
       columns, {}, [](const std::string& name) { return name.starts_with("test_"); });
-  if (columns.size() > kMostColumns) columns.resize(kMostColumns);
+  if (columns.size() > kMaxColumns) columns.resize(kMaxColumns);
   std::vector<std::string> heads{"epoch", "step"};
   for (const std::string& name : columns)
     heads.push_back(escape(spoken(name)));
@@ -256,7 +256,7 @@ std::string epochs_part(const RunRecord& run) {
   const std::optional<std::size_t> best = best_of(run, watch_of(run));
   std::vector<std::vector<std::string>> rows;
   std::vector<std::string> classes;
-  const std::size_t first = run.epochs.size() > kMostEpochs ? run.epochs.size() - kMostEpochs : 0;
+  const std::size_t first = run.epochs.size() > kMaxEpochs ? run.epochs.size() - kMaxEpochs : 0;
   for (std::size_t i = 0; i < run.epochs.size(); ++i) {
     if (i < first && i != best) continue;
     const RecordedEpoch& one = run.epochs[i];
@@ -274,7 +274,7 @@ std::string epochs_part(const RunRecord& run) {
   }
   const std::string note = first > 0
                                ? element("p",
-                                         "The last " + std::to_string(kMostEpochs) + " of " +
+                                         "The last " + std::to_string(kMaxEpochs) + " of " +
                                              std::to_string(run.epochs.size()) + ", and the best.",
                                          "soft")
                                : "";

@@ -25,11 +25,11 @@ namespace {
 namespace json = boost::json;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr double kMostStep = 9e15;  // beyond which a double does not tell steps apart
-constexpr std::size_t kMostRanks = 100'000;
-constexpr std::size_t kMostRounds = 10'000;
-constexpr std::size_t kMostSaves = 100'000;
-constexpr std::size_t kMostRankEpochs = 10'000;
+constexpr double kMaxStep = 9e15;  // beyond which a double does not tell steps apart
+constexpr std::size_t kMaxRanks = 100'000;
+constexpr std::size_t kMaxRounds = 10'000;
+constexpr std::size_t kMaxSaves = 100'000;
+constexpr std::size_t kMaxRankEpochs = 10'000;
 
 std::optional<json::object> parse_object(std::string_view text) {
   json::error_code error;
@@ -53,7 +53,7 @@ double number_in(const json::object& object, std::string_view name) {
 /// Nothing where it is not there or not a number of steps.
 std::optional<std::int64_t> integer_in(const json::object& object, std::string_view name) {
   const double number = number_in(object, name);
-  if (!(number >= 0 && number <= kMostStep)) return {};
+  if (!(number >= 0 && number <= kMaxStep)) return {};
   return static_cast<std::int64_t>(number);
 }
 
@@ -73,7 +73,7 @@ std::vector<std::string> texts_in(const json::object& object, std::string_view n
   const json::value* const value = object.if_contains(name);
   if (value == nullptr || !value->is_array()) return texts;
   for (const json::value& one : value->as_array()) {
-    if (texts.size() == kMostRanks) break;
+    if (texts.size() == kMaxRanks) break;
     texts.push_back(one.is_string() ? std::string(one.as_string()) : "");
   }
   return texts;
@@ -82,7 +82,7 @@ std::vector<std::string> texts_in(const json::object& object, std::string_view n
 std::vector<double> numbers_of(const json::array& array) {
   std::vector<double> numbers;
   for (const json::value& one : array)
-    if (numbers.size() < kMostRanks) numbers.push_back(number_of(one));
+    if (numbers.size() < kMaxRanks) numbers.push_back(number_of(one));
   return numbers;
 }
 
@@ -100,7 +100,7 @@ double find(const Numbers& numbers, const std::string& name) {
 
 std::optional<std::int64_t> find_integer(const Numbers& numbers, const std::string& name) {
   const double number = find(numbers, name);
-  if (!(number >= 0 && number <= kMostStep)) return {};
+  if (!(number >= 0 && number <= kMaxStep)) return {};
   return static_cast<std::int64_t>(number);
 }
 
@@ -119,7 +119,7 @@ void parse_start(const json::object& line, std::int64_t step, RunRecord& run) {
   start.is_higher_better = higher != nullptr && higher->is_bool() && higher->as_bool();
   std::erase_if(run.ranks, [step](const RecordedRanks& one) { return one.step > step; });
   std::erase_if(run.saves, [step](std::int64_t one) { return one > step; });
-  if (run.starts.size() < kMostRounds) run.starts.push_back(std::move(start));
+  if (run.starts.size() < kMaxRounds) run.starts.push_back(std::move(start));
 }
 
 void parse_ranks(const json::object& line, std::int64_t step, RunRecord& run) {
@@ -128,7 +128,7 @@ void parse_ranks(const json::object& line, std::int64_t step, RunRecord& run) {
     if (value.is_array()) ranks.numbers.emplace(name, numbers_of(value.as_array()));
   // Of an epoch that was interrupted and went on there are two.
   std::erase_if(run.ranks, [&](const RecordedRanks& one) { return one.step == step; });
-  if (run.ranks.size() < kMostRankEpochs) run.ranks.push_back(std::move(ranks));
+  if (run.ranks.size() < kMaxRankEpochs) run.ranks.push_back(std::move(ranks));
 }
 
 RecordedCause parse_cause(const json::object& object) {
@@ -161,7 +161,7 @@ std::vector<std::string> class_names(const json::object& object, std::size_t cla
 
 bool MetricsParser::is_kept() {
   const bool is_due = run_.steps_written++ % stride_ == 0;
-  if (is_due && run_.steps.size() >= kMostSteps) {
+  if (is_due && run_.steps.size() >= kMaxSteps) {
     // Every second one goes, and from now on twice as many are passed over.
     std::size_t kept = 0;
     for (std::size_t i = 0; i < run_.steps.size(); i += 2)
@@ -179,7 +179,7 @@ void MetricsParser::add_step(std::int64_t step, const Numbers& numbers) {
 
 void MetricsParser::add_epoch(std::string_view kind, const Numbers& numbers) {
   const std::optional<std::int64_t> step = find_integer(numbers, "step");
-  if (!step || run_.epochs.size() >= kMostEpochs) return;
+  if (!step || run_.epochs.size() >= kMaxEpochs) return;
   RecordedEpoch epoch;
   epoch.epoch = find_integer(numbers, "epoch").value_or(1);
   // In a file of former times the first epoch is 0.
@@ -239,7 +239,7 @@ void parse_round_line(std::string_view line, RunRecord& run) {
   if (kind == "round") parse_start(*object, *step, run);
   if (kind == "ranks") parse_ranks(*object, *step, run);
   const bool is_new = run.saves.empty() || run.saves.back() != *step;
-  if (kind == "save" && is_new && run.saves.size() < kMostSaves) run.saves.push_back(*step);
+  if (kind == "save" && is_new && run.saves.size() < kMaxSaves) run.saves.push_back(*step);
 }
 
 void parse_result(std::string_view text, RunRecord& run) {
@@ -303,7 +303,7 @@ void parse_classes(std::string_view text, RunRecord& run) {
         pair.is_array() ? numbers_of(pair.as_array()) : std::vector<double>();
     const auto limit = static_cast<double>(side);
     if (numbers.size() != 3 || !(numbers[0] >= 0 && numbers[0] < limit) ||
-        !(numbers[1] >= 0 && numbers[1] < limit) || !(numbers[2] >= 0 && numbers[2] <= kMostStep))
+        !(numbers[1] >= 0 && numbers[1] < limit) || !(numbers[2] >= 0 && numbers[2] <= kMaxStep))
       continue;
     all.counts[static_cast<std::size_t>(numbers[0]) * side + static_cast<std::size_t>(numbers[1])] =
         static_cast<std::int64_t>(numbers[2]);

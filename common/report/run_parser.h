@@ -14,11 +14,11 @@ namespace ddp {
 
 /// Of metrics.jsonl, or of metrics.csv where there is no other: whole lines, in their order. Of a
 /// long run every n-th step is kept, so that memory is bounded; epochs are all kept, up to
-/// kMostEpochs.
+/// kMaxEpochs.
 class MetricsParser {
  public:
-  static constexpr std::size_t kMostSteps = 4000;
-  static constexpr std::size_t kMostEpochs = 100'000;
+  static constexpr std::size_t kMaxSteps = 4000;
+  static constexpr std::size_t kMaxEpochs = 100'000;
 
   explicit MetricsParser(RunRecord& run) : run_(run) {}
 

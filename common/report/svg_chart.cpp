@@ -11,9 +11,9 @@
 namespace ddp {
 namespace {
 
-constexpr std::size_t kMostPoints = 600;
-constexpr std::size_t kMostMarks = 200;
-constexpr std::size_t kMostDots = 40;  // a curve of no more points shows them
+constexpr std::size_t kMaxPoints = 600;
+constexpr std::size_t kMaxMarks = 200;
+constexpr std::size_t kMaxDots = 40;  // a curve of no more points shows them
 constexpr double kWidth = 420;
 constexpr double kHeight = 230;
 constexpr double kLeft = 54;
@@ -100,7 +100,7 @@ class Drawing {
   }
 
   void curve(const ChartCurve& curve) {
-    const std::vector<ChartPoint> points = thin(curve.points, kMostPoints);
+    const std::vector<ChartPoint> points = thin(curve.points, kMaxPoints);
     const std::string color = std::to_string(curve.color % kChartColors);
     const std::string faint = curve.is_faint ? " faint" : "";
     std::string path;
@@ -113,7 +113,7 @@ class Drawing {
       is_new = !is_there;
     }
     svg_ += "<path class=\"curve s" + color + faint + "\" d=\"" + path + "\"/>\n";
-    if (points.size() > kMostDots || curve.is_faint) return;
+    if (points.size() > kMaxDots || curve.is_faint) return;
     for (const ChartPoint& point : points) {
       if (!std::isfinite(point.y)) continue;
       svg_ +=
@@ -172,7 +172,7 @@ std::string legend_entry(const ChartCurve& curve) {
 /// Every n-th of marks that are too many, and the last one.
 std::vector<ChartMark> choose_marks(const std::vector<ChartMark>& marks) {
   std::vector<ChartMark> chosen;
-  const std::size_t stride = marks.size() / kMostMarks + 1;
+  const std::size_t stride = marks.size() / kMaxMarks + 1;
   for (std::size_t i = 0; i < marks.size(); ++i)
     if (i % stride == 0 || marks[i].kind != ChartMark::Kind::save) chosen.push_back(marks[i]);
   return chosen;

@@ -17,8 +17,9 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr std::chrono::milliseconds kLook(5);  // between two looks at what the kernel has to send
-constexpr std::size_t kLargestPacket = 9000;   // that networks have; the loopback's are even larger
+constexpr std::chrono::milliseconds kPollInterval(
+    5);                                       // between two looks at what the kernel has to send
+constexpr std::size_t kLargestPacket = 9000;  // that networks have; the loopback's are even larger
 constexpr std::size_t kSmallPacket = 32;  // behind it: where that alone arrives, the size matters
 
 /// Errors are left to the first read, which meets the same ones.
@@ -100,7 +101,7 @@ bool ControlLink::receive() {
     drop(error.message());
   } else {
     last_heard_ = Clock::now();
-    out_of_order_ = look_at_tcp(socket_.native_handle()).out_of_order;
+    out_of_order_ = read_tcp_facts(socket_.native_handle()).out_of_order;
     frames_.feed(std::string_view(bytes.data(), size));
   }
   return !error;
@@ -129,7 +130,7 @@ void ControlLink::send_heartbeat(std::string frame) {
   if (!socket_.is_open()) return;
   const int fd = socket_.native_handle();
   const std::size_t around = kFrameHeadBytes + (cipher_ ? kSealBytes : 0);
-  const std::size_t packet = std::min(look_at_tcp(fd).segment, kLargestPacket);
+  const std::size_t packet = std::min(read_tcp_facts(fd).segment, kLargestPacket);
   // Behind other bytes it would not begin a packet, and its size would say nothing about the way.
   const bool is_idle = unsent() == 0 && on_the_way(fd) == 0;
   if (!is_idle || packet < frame.size() + around) return send(frame);
@@ -147,14 +148,14 @@ void ControlLink::send_in_pieces(std::string_view frame, std::size_t first) {
   output_ += frame_head(frame.size());
   output_ += frame;
   write(first > 0 ? first : unsent());
-  if (unsent() > kMostQueued) {
+  if (unsent() > kMaxQueued) {
     drop("it does not read: " + std::to_string(unsent() >> 20) + " MiB wait for it");
   }
 }
 
 std::string ControlLink::hint() {
   if (!socket_.is_open()) return "";
-  const TcpFacts facts = look_at_tcp(socket_.native_handle());
+  const TcpFacts facts = read_tcp_facts(socket_.native_handle());
   const bool sends_in_vain = facts.resends && facts.has_passed;
   const bool misses_some = facts.out_of_order != out_of_order_;
   return sends_in_vain || misses_some ? kLargePacketsVanish : "";
@@ -187,7 +188,7 @@ asio::awaitable<void> ControlLink::flush(Deadline deadline) {
     // Handed to the kernel is not arrived: what it still has is lost when a node's network
     // goes, and after close() nobody looks any more.
     if (unsent() == 0 && on_the_way(socket_.native_handle()) == 0) break;
-    timer.expires_at(std::min(deadline, Clock::now() + kLook));
+    timer.expires_at(std::min(deadline, Clock::now() + kPollInterval));
     co_await timer.async_wait(kResult);
   }
 }

@@ -1,7 +1,7 @@
 // The connection between node 0's agent and the agent of another node: one for the whole job, no
 // reconnect (TCP resends; its end means that the other agent is dead). Frames as in
 // plan/wire/frames.h; in a job with a token each is sealed (net/frame_cipher). Promises: send()
-// never waits; a peer that does not read is dropped once kMostQueued bytes wait for it; a peer that
+// never waits; a peer that does not read is dropped once kMaxQueued bytes wait for it; a peer that
 // sends nonsense is dropped; anyone who is dropped is told of once; heartbeats are as large as
 // packets can be, so that where large ones vanish nobody takes the way for a good one. Trap: a
 // socket that is closed with unread bytes resets the connection, and what the kernel had still to
@@ -70,7 +70,7 @@ class ControlLink : public std::enable_shared_from_this<ControlLink> {
   [[nodiscard]] const std::string& peer_address() const { return peer_address_; }
   [[nodiscard]] const std::string& own_address() const { return own_address_; }
 
-  static constexpr std::size_t kMostQueued = std::size_t{4} << 20;
+  static constexpr std::size_t kMaxQueued = std::size_t{4} << 20;
   static constexpr std::chrono::seconds kSilence{5};
 
  private:

@@ -102,16 +102,16 @@ bool Endpoint::make_room() {
     leave(*dropped);
     return true;
   }
-  say_once(said_descriptors_,
-           "the store has no descriptor left for another client; the limit is " +
-               std::to_string(limit) + ". Raise it (ulimit -Hn).");
+  print_once(said_descriptors_,
+             "the store has no descriptor left for another client; the limit is " +
+                 std::to_string(limit) + ". Raise it (ulimit -Hn).");
   return false;
 }
 
 void Endpoint::welcome(tcp::socket socket) {
   std::optional<Peer> peer = access_.identify(socket);
   // Kinds apart from the start: agents that try their luck never take a worker's slot.
-  const bool is_client = peer && access_.lets_in(*peer);
+  const bool is_client = peer && access_.allows(*peer);
   if (!peer || (!is_client && !on_agent_ && !access_.may_change(*peer))) {
     ++unknown_;
     return;
@@ -126,7 +126,7 @@ void Endpoint::welcome(tcp::socket socket) {
     boost::system::error_code ignored;
     if (!error) connection->socket.close(ignored);
   });
-  asio::co_spawn(io_, sort_out(connection), rethrow);
+  asio::co_spawn(io_, dispatch(connection), rethrow);
 }
 
 /// Its slot is free. It may have left already, with its connection; else that is closed.
@@ -136,7 +136,7 @@ void Endpoint::leave(ConnectionSlots::Id id) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
   boost::system::error_code ignored;
-  found->second->socket.close(ignored);  // sort_out() sees it
+  found->second->socket.close(ignored);  // dispatch() sees it
   found->second->look.cancel();
   connections_.erase(found);
 }
@@ -146,7 +146,7 @@ void Endpoint::drop_arrivals() {
     leave(connections_.begin()->first);
 }
 
-asio::awaitable<void> Endpoint::sort_out(std::shared_ptr<Connection> connection) {
+asio::awaitable<void> Endpoint::dispatch(std::shared_ptr<Connection> connection) {
   StoreOpening opening = StoreOpening::unknown;
   while (opening == StoreOpening::unknown) {
     const auto room = asio::buffer(connection->bytes) + connection->got;
@@ -164,15 +164,16 @@ asio::awaitable<void> Endpoint::sort_out(std::shared_ptr<Connection> connection)
   leave(connection->id);
   if (!is_in_time) co_return;
   if (is_client) {
-    take_client(std::move(socket));
+    serve_store_client(std::move(socket));
   } else if (opening == StoreOpening::not_a_store && on_agent_) {
     on_agent_(std::move(socket),
               std::string(connection->bytes.data(), connection->got),
               connection->peer.source);
-  } else if (opening == StoreOpening::old_store && access_.lets_in(connection->peer)) {
-    say_once(said_old_,
-             "a client of the store does not begin with VALIDATE, as those of torch 1.x do; it is "
-             "closed. Start the job with --store worker, so that rank 0 serves the store.");
+  } else if (opening == StoreOpening::old_store && access_.allows(connection->peer)) {
+    print_once(
+        said_old_,
+        "a client of the store does not begin with VALIDATE, as those of torch 1.x do; it is "
+        "closed. Start the job with --store worker, so that rank 0 serves the store.");
   } else if (opening != StoreOpening::unknown) {
     ++unknown_;
   }
@@ -185,18 +186,18 @@ asio::awaitable<bool> Endpoint::may_use_store(Connection& connection) {
     co_await connection.look.async_wait(kResult);
   }
   if (access_.may_change(connection.peer) && Clock::now() >= access_.next_probe()) access_.probe();
-  const bool is_let_in = access_.lets_in(connection.peer);
+  const bool is_let_in = access_.allows(connection.peer);
   if (!is_let_in && connection.socket.is_open()) access_.tell_refused(connection.peer);
   co_return is_let_in;
 }
 
-void Endpoint::take_client(tcp::socket socket) {
+void Endpoint::serve_store_client(tcp::socket socket) {
   const std::size_t all = held_.size() + store_.clients();
   if (all >= limit_) {
-    say_once(said_full_,
-             "the store has " + std::to_string(all) +
-                 " clients, as many as it takes (1,000 and 16 for each worker); others are "
-                 "closed.");
+    print_once(said_full_,
+               "the store has " + std::to_string(all) +
+                   " clients, as many as it takes (1,000 and 16 for each worker); others are "
+                   "closed.");
   } else if (is_held_) {
     held_.push_back(std::move(socket));
   } else {
@@ -232,7 +233,7 @@ void Endpoint::close() {
   store_.close();
 }
 
-void Endpoint::say_once(bool& said, const std::string& text) {
+void Endpoint::print_once(bool& said, const std::string& text) {
   if (!std::exchange(said, true)) notice_(text);
 }
 

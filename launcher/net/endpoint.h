@@ -90,10 +90,10 @@ class Endpoint {
   void leave(ConnectionSlots::Id id);
   void drop_arrivals();
   void welcome(tcp::socket socket);
-  void take_client(tcp::socket socket);
-  asio::awaitable<void> sort_out(std::shared_ptr<Connection> connection);
+  void serve_store_client(tcp::socket socket);
+  asio::awaitable<void> dispatch(std::shared_ptr<Connection> connection);
   asio::awaitable<bool> may_use_store(Connection& connection);
-  void say_once(bool& said, const std::string& text);
+  void print_once(bool& said, const std::string& text);
 
   asio::io_context& io_;
   StoreServer& store_;

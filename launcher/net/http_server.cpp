@@ -13,9 +13,9 @@ namespace {
 
 namespace http = boost::beast::http;
 
-constexpr std::size_t kMostLeft = 64 << 10;  // of a request's rest that is read, to be thrown away
-constexpr int kSendBuffer = 128 << 10;       // of the kernel, for one client
-constexpr std::chrono::seconds kLinger{1};   // for a client to read its answer
+constexpr std::size_t kMaxLeft = 64 << 10;  // of a request's rest that is read, to be thrown away
+constexpr int kSendBuffer = 128 << 10;      // of the kernel, for one client
+constexpr std::chrono::seconds kLinger{1};  // for a client to read its answer
 
 // Nothing of another origin may read or show it, no proxy or browser is to keep it, and the token
 // in its address is told to nobody.
@@ -211,7 +211,7 @@ asio::awaitable<void> HttpServer::answer(std::shared_ptr<Client> client) {
   } else {
     answer = answer_(take_request(parser), client->peer);
   }
-  if (answer.is_stream && streams_ >= kMostStreams)
+  if (answer.is_stream && streams_ >= kMaxStreams)
     answer = refuse(503, "Too many browsers look at this job.");
   const bool is_head = !error && parser.get().method() == http::verb::head;
   const std::string head = head_of(answer);
@@ -234,7 +234,7 @@ asio::awaitable<void> HttpServer::answer(std::shared_ptr<Client> client) {
   client->socket.shutdown(tcp::socket::shutdown_send, ignored);
   set_deadline(client, kLinger);
   std::array<char, 4096> rest;
-  for (std::size_t taken = 0; taken < kMostLeft;) {
+  for (std::size_t taken = 0; taken < kMaxLeft;) {
     const auto [end, count] = co_await client->socket.async_read_some(asio::buffer(rest), kResult);
     if (end) break;
     taken += count;

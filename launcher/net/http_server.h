@@ -1,7 +1,7 @@
 // Serves the page of a job over HTTP/1.1: one request a connection, and streams of server-sent
 // events. Beside it the agent watches workers and answers heartbeats, so it gives nobody more than
-// this: kMostClients connections, half of them to one source (a user of this node, else an address;
-// plan/wire/connection_slots says whose is closed when one more comes), kMostStreams streams beside
+// this: kMaxClients connections, half of them to one source (a user of this node, else an address;
+// plan/wire/connection_slots says whose is closed when one more comes), kMaxStreams streams beside
 // them, kAcceptsPerSecond new ones, kTimeout for a request and for each answer, kHeaderBytes of it.
 // A stream that reads slowly skips what is out of date: it is sent the newest of each part when it
 // has taken the last, and nothing is queued for it. Of a request it reads the header alone: a body
@@ -36,8 +36,8 @@ struct HttpAnswer {
 
 class HttpServer {
  public:
-  static constexpr std::size_t kMostClients = 64;
-  static constexpr std::size_t kMostStreams = 16;
+  static constexpr std::size_t kMaxClients = 64;
+  static constexpr std::size_t kMaxStreams = 16;
   static constexpr int kAcceptsPerSecond = 1000;
   static constexpr std::chrono::seconds kTimeout{5};
   static constexpr std::uint32_t kHeaderBytes = 8 << 10;
@@ -82,7 +82,7 @@ class HttpServer {
   const Answer answer_;
   StoreAccess access_;
   std::list<std::shared_ptr<Client>> clients_;  // the oldest first; their other owner: a coroutine
-  ConnectionSlots slots_{kMostClients, kMostClients / 2};  // of those that are no streams
+  ConnectionSlots slots_{kMaxClients, kMaxClients / 2};  // of those that are no streams
   ConnectionSlots::Id next_id_ = 0;
   std::vector<Part> parts_;
   std::uint64_t version_ = 0;

@@ -174,7 +174,7 @@ asio::awaitable<Handshake> converse(tcp::socket& socket, const JoinPlan& plan) {
   co_await write_frame(socket, hello, cipher);
   const std::string frame = co_await read_frame(socket, kLongestFrame, cipher);
   note_answer(frame, attempt);
-  if (frame.empty() && look_at_tcp(socket.native_handle()).resends) {
+  if (frame.empty() && read_tcp_facts(socket.native_handle()).resends) {
     // The opening, which is small, has arrived: there is a connection.
     attempt.error = "what this node says of itself does not arrive";
     attempt.error += kLargePacketsVanish;
@@ -303,7 +303,7 @@ asio::awaitable<std::optional<Answer>> ask_once(asio::io_context& io,
                                                 JoinPlan plan,
                                                 std::chrono::milliseconds limit) {
   const Deadline end = Clock::now() + limit;
-  plan.hello.is_question = true;
+  plan.hello.is_probe = true;
   Handshake attempt = co_await try_once(io, plan, end, limit);
   co_return attempt.answer;
 }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kPieceBytes = 256 << 10;
 constexpr int kPings = 5;  // the shortest round trip tells most about clock and link
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
+constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 30;
 
 using Word = std::array<unsigned char, 8>;  // big endian
 
@@ -133,7 +133,7 @@ asio::awaitable<void> PeerListener::accept_all() {
   while (acceptor_.is_open()) {
     auto [error, socket] = co_await acceptor_.async_accept(kResult);
     if (error) co_return;
-    if (peers_.size() >= kMostPeers) continue;
+    if (peers_.size() >= kMaxPeers) continue;
     const auto peer = std::make_shared<Peer>(std::move(socket));
     peers_.push_back(peer);
     asio::co_spawn(io_, serve(peer), rethrow);
@@ -152,7 +152,7 @@ asio::awaitable<void> PeerListener::serve(std::shared_ptr<Peer> peer) {
         co_await asio::async_read(socket, asio::buffer(word), kResult);
     std::uint64_t left = to_number(word);
     // Anybody may connect here: such a number comes from another program.
-    is_good = !head_error && left <= kMostBytes;
+    is_good = !head_error && left <= kMaxBytes;
     while (is_good && left > 0) {
       const auto room = static_cast<std::size_t>(std::min<std::uint64_t>(left, piece.size()));
       const auto buffer = asio::buffer(piece.data(), room);

@@ -3,7 +3,7 @@
 // The words: the one that connects says kPeerMagic, then again and again a number (u64, big
 // endian) and so many bytes; each time it gets the wall clock of the other side (i64, big endian,
 // ns) once these bytes have been read. Promises: a listener keeps nothing of what it reads, serves
-// kMostPeers at a time, none for longer than kPeerLimit.
+// kMaxPeers at a time, none for longer than kPeerLimit.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ inline constexpr std::string_view kPeerMagic = "ddpcheck";
 
 class PeerListener {
  public:
-  static constexpr std::size_t kMostPeers = 256;
+  static constexpr std::size_t kMaxPeers = 256;
   static constexpr std::chrono::seconds kPeerLimit{60};
 
   /// On a free port of that numeric address. Errors: SystemError.

@@ -73,7 +73,7 @@ std::optional<Peer> StoreAccess::identify(const tcp::socket& socket) {
   return peer;
 }
 
-bool StoreAccess::lets_in(const Peer& peer) const {
+bool StoreAccess::allows(const Peer& peer) const {
   if (!peer.is_here) return allowed_.contains(peer.address);
   // Without a user: this system tells nobody's, which was said once. A job that cannot run at all
   // would be worse.
@@ -82,7 +82,7 @@ bool StoreAccess::lets_in(const Peer& peer) const {
 }
 
 bool StoreAccess::may_change(const Peer& peer) const {
-  return peer.is_here && !lets_in(peer);
+  return peer.is_here && !allows(peer);
 }
 
 void StoreAccess::probe() {

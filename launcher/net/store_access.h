@@ -42,9 +42,9 @@ class StoreAccess {
   /// Nothing: it is gone already, so nobody can tell who it was.
   std::optional<Peer> identify(const tcp::socket& socket);
 
-  [[nodiscard]] bool lets_in(const Peer& peer) const;
+  [[nodiscard]] bool allows(const Peer& peer) const;
 
-  /// Whether lets_in() may come to another answer, from next_look() on: a process of the job may
+  /// Whether allows() may come to another answer, from next_look() on: a process of the job may
   /// have begun to run as that user.
   [[nodiscard]] bool may_change(const Peer& peer) const;
   [[nodiscard]] Clock::time_point next_probe() const { return next_probe_; }

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kKeptBytes = 4096;  // of an idle connection's buffer
 
 /// Whether a turn that begins now is over.
-KeySpace::Enough end_of_turn() {
+KeySpace::ShouldYield end_of_turn() {
   return [end = Clock::now() + StoreServer::kTurn] { return Clock::now() >= end; };
 }
 
@@ -69,7 +69,7 @@ void StoreServer::admit(tcp::socket socket) {
   session->client.address = plain(session->socket.remote_endpoint(error).address()).to_string();
   sessions_.emplace(session->id, session);
   newest_.push_back(Entry{Clock::now() + first_request_, session->id});
-  if (newest_.size() == 1) look_for_idle();
+  if (newest_.size() == 1) close_idle();
   asio::co_spawn(io_, serve(session), rethrow);
 }
 
@@ -118,7 +118,7 @@ StoreServer::Pause StoreServer::carry_out(const std::shared_ptr<Session>& sessio
 }
 
 StoreServer::Pause StoreServer::carry_out_some(const std::shared_ptr<Session>& session) {
-  const KeySpace::Enough enough = end_of_turn();
+  const KeySpace::ShouldYield should_yield = end_of_turn();
   while (session->socket.is_open()) {
     if (session->is_held_back()) {
       send(session);
@@ -131,8 +131,8 @@ StoreServer::Pause StoreServer::carry_out_some(const std::shared_ptr<Session>& s
       session->output += std::exchange(session->reply, {});
     }
     if (!session->work && !take_request(*session)) break;
-    step(session, enough);
-    if (enough()) return Pause::turn_of_others;
+    step(session, should_yield);
+    if (should_yield()) return Pause::turn_of_others;
   }
   send(session);
   return Pause::no_request;
@@ -153,8 +153,9 @@ bool StoreServer::take_request(Session& session) {
 }
 
 /// Carries the session's work on.
-void StoreServer::step(const std::shared_ptr<Session>& session, const KeySpace::Enough& enough) {
-  const KeySpace::Step step = keys_.step(*session->work, enough);
+void StoreServer::step(const std::shared_ptr<Session>& session,
+                       const KeySpace::ShouldYield& should_yield) {
+  const KeySpace::Step step = keys_.step(*session->work, should_yield);
   for (const StoreClientId id : step.released) {
     const std::shared_ptr<Session> other = sessions_.at(id);
     put_byte(other->output, KeySpace::kReleased);
@@ -229,7 +230,7 @@ void StoreServer::drop(Session& session) {
 }
 
 /// When the oldest of the newest has had its time.
-void StoreServer::look_for_idle() {
+void StoreServer::close_idle() {
   idle_timer_.expires_at(newest_.front().deadline);
   idle_timer_.async_wait([this](const boost::system::error_code& error) {
     if (!error) drop_idle();
@@ -243,23 +244,24 @@ void StoreServer::drop_idle() {
     boost::system::error_code ignored;
     found->second->socket.close(ignored);  // serve() sees it
   }
-  if (!newest_.empty()) look_for_idle();
+  if (!newest_.empty()) close_idle();
 }
 
 void StoreServer::start_tidying() {
-  if (is_tidying_ || (old_.empty() && keys_.is_tidy())) return;
-  is_tidying_ = true;
-  asio::co_spawn(io_, tidy(), rethrow);
+  if (is_collecting_ || (old_.empty() && keys_.has_no_garbage())) return;
+  is_collecting_ = true;
+  asio::co_spawn(io_, collect_garbage(), rethrow);
 }
 
 /// Gives back the memory of waits and rounds that are over, by turns.
-asio::awaitable<void> StoreServer::tidy() {
-  while (!old_.empty() || !keys_.is_tidy()) {
-    const KeySpace::Enough enough = end_of_turn();
-    if (keys_.tidy(enough) && !old_.empty() && old_.front().clear(enough)) old_.pop_front();
+asio::awaitable<void> StoreServer::collect_garbage() {
+  while (!old_.empty() || !keys_.has_no_garbage()) {
+    const KeySpace::ShouldYield should_yield = end_of_turn();
+    if (keys_.collect_garbage(should_yield) && !old_.empty() && old_.front().clear(should_yield))
+      old_.pop_front();
     co_await asio::post(io_, asio::use_awaitable);
   }
-  is_tidying_ = false;
+  is_collecting_ = false;
 }
 
 void StoreServer::begin_round() {

@@ -88,15 +88,15 @@ class StoreServer {
   Pause carry_out(const std::shared_ptr<Session>& session);
   Pause carry_out_some(const std::shared_ptr<Session>& session);
   bool take_request(Session& session);
-  void step(const std::shared_ptr<Session>& session, const KeySpace::Enough& enough);
-  asio::awaitable<void> tidy();
+  void step(const std::shared_ptr<Session>& session, const KeySpace::ShouldYield& should_yield);
+  asio::awaitable<void> collect_garbage();
   void start_tidying();
   void send(const std::shared_ptr<Session>& session);
   void account(Session& session);
   void refuse(Session& session, const std::string& why);
   void drop(Session& session);
   void drop_idle();
-  void look_for_idle();
+  void close_idle();
 
   asio::io_context& io_;
   const Notice notice_;
@@ -104,7 +104,7 @@ class StoreServer {
   std::size_t max_bytes_ = KeySpace::kMaxBytes;
   KeySpace keys_;
   std::deque<KeySpace> old_;  // of rounds that are over, until their memory is given back
-  bool is_tidying_ = false;
+  bool is_collecting_ = false;
   std::unordered_map<StoreClientId, std::shared_ptr<Session>> sessions_;
   std::vector<Client> joined_;
   std::set<Client> known_;  // the same

@@ -87,7 +87,7 @@ void for_each_process(Use use) {
 }
 
 SessionMember member_of(pid_t pid) {
-  const ProcessState state = look_at(pid);
+  const ProcessState state = read_process_state(pid);
   return {pid, state.session, state.started};
 }
 
@@ -147,7 +147,7 @@ bool for_each_descendant(const std::string& variable, std::span<Session> session
     // pidfd would still mean the first one, which is dead, and nobody else is hit.
     const Descriptor pidfd(open_pidfd(pid));
     if (!pidfd) return;
-    const ProcessState stat = look_at(pid);
+    const ProcessState stat = read_process_state(pid);
     const bool in_session = known.has({pid, stat.session, stat.started});
     const bool is_alive = stat.state != 'Z' && stat.state != 'X';
     // Without a variable an empty entry would do, and who overwrites his environment has some.
@@ -166,7 +166,7 @@ std::string command_of(pid_t pid) {
 }
 
 SessionProcess describe_member(pid_t pid) {
-  const ProcessState state = look_at(pid);
+  const ProcessState state = read_process_state(pid);
   SessionProcess process;
   process.pid = pid;
   process.session = state.session;
@@ -222,7 +222,7 @@ bool is_guard(pid_t pid) {
 }  // namespace
 
 Session session_of(pid_t leader) {
-  return {leader, look_at(leader).started, 0};
+  return {leader, read_process_state(leader).started, 0};
 }
 
 std::uint64_t boot_ticks() {
@@ -253,8 +253,8 @@ std::vector<SessionProcess> session_processes(std::vector<Session> sessions) {
 bool signal_in_session(pid_t pid, const Session& session, int signal) {
   const Descriptor pidfd(open_pidfd(pid));
   if (!pidfd) return false;
-  const bool is_ours =
-      look_at(pid).session == session.number && proves(session, member_of(session.number));
+  const bool is_ours = read_process_state(pid).session == session.number &&
+                       proves(session, member_of(session.number));
   const bool is_sent =
       is_ours && (signal != SIGABRT || forbid_core(pid)) && signal_pidfd(pidfd.fd(), signal);
   if (is_sent) signal_pidfd(pidfd.fd(), SIGCONT);
@@ -273,7 +273,7 @@ std::vector<pid_t> children() {
 
 std::set<uid_t> users_of_descendants() {
   std::map<pid_t, pid_t> parents;
-  for_each_process([&](pid_t pid) { parents.emplace(pid, look_at(pid).parent); });
+  for_each_process([&](pid_t pid) { parents.emplace(pid, read_process_state(pid).parent); });
   const pid_t self = ::getpid();
   const uid_t own = ::geteuid();
   std::set<uid_t> users;
@@ -293,7 +293,7 @@ std::set<uid_t> users_of_descendants() {
 std::vector<Session> sessions_below(std::span<const pid_t> except) {
   const std::uint64_t begin = boot_ticks();
   std::map<pid_t, ProcessState> states;
-  for_each_process([&](pid_t pid) { states.emplace(pid, look_at(pid)); });
+  for_each_process([&](pid_t pid) { states.emplace(pid, read_process_state(pid)); });
   const pid_t self = ::getpid();
   const auto is_below = [&](pid_t pid) {
     // Read one after the other, so the lines may be of different moments, and even have a ring.
@@ -328,7 +328,8 @@ std::vector<Session> sessions_below(std::span<const pid_t> except) {
 std::string describe_process(pid_t pid) {
   const std::string wchan = first_line(pid, "wchan");
   return "pid " + std::to_string(pid) + " (" + first_line(pid, "comm") + ", state " +
-         look_at(pid).state + (wchan.empty() || wchan == "0" ? "" : ", in " + wchan) + ")";
+         read_process_state(pid).state + (wchan.empty() || wchan == "0" ? "" : ", in " + wchan) +
+         ")";
 }
 
 }  // namespace ddp::launcher

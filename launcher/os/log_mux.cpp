@@ -83,7 +83,7 @@ void LogMux::fold(const LogStream& stream, std::string_view text) {
   LineFolder& folder = folders_[stream.console()];
   folder.add(stream.placement().rank, text, now);
   show_folded(stream.console(), folder.take_due(now));
-  if (!folder.is_empty()) wake_at(now + ConsoleGate::kLook);
+  if (!folder.is_empty()) wake_at(now + ConsoleGate::kPollInterval);
 }
 
 void LogMux::show_folded(Console console, const std::vector<LineFolder::Line>& lines) {
@@ -123,7 +123,7 @@ void LogMux::probe() {
     stream->probe(now);
   for (const Console console : {FileWriter::kStdout, FileWriter::kStderr}) {
     show_folded(console, folders_[console].take_due(now));
-    if (!folders_[console].is_empty()) wake_at(now + ConsoleGate::kLook);
+    if (!folders_[console].is_empty()) wake_at(now + ConsoleGate::kPollInterval);
   }
 }
 

@@ -126,8 +126,8 @@ asio::awaitable<void> LogStream::pump() {
   last.console_bytes = 0;  // what is left is shown, however far the console is behind
   gate_.begin(last, Clock::now());
   splitter_.finish([this](std::string_view line) { take_line(line); });
-  say_nested();
-  say_hidden();
+  print_nested();
+  print_hidden();
   drop_bar();
   flush();
   boost::system::error_code ignored;
@@ -155,7 +155,7 @@ void LogStream::take_line(std::string_view line) {
   if (filtered_) copy(line);
   if (in_place_ ? folds_away(line) : keeps_nested(line)) return;
   if (!gate_.take_line()) return;
-  say_hidden();
+  print_hidden();
   show(line);
 }
 
@@ -172,16 +172,16 @@ bool LogStream::keeps_nested(std::string_view line) {
   const bool is_bar = is_of_nested_bars(line);
   is_in_nested_ = is_bar || (is_in_nested_ && line.empty());  // a way down to a third one
   if (is_bar) nested_ = line;
-  if (!is_in_nested_ || Clock::now() - nested_at_ >= ConsoleGate::kBarPause) say_nested();
+  if (!is_in_nested_ || Clock::now() - nested_at_ >= ConsoleGate::kBarPause) print_nested();
   return is_in_nested_;
 }
 
-void LogStream::say_nested() {
+void LogStream::print_nested() {
   if (nested_.empty()) return;
   nested_at_ = Clock::now();
   const std::string line = std::exchange(nested_, "");
   if (!gate_.take_line()) return;
-  say_hidden();
+  print_hidden();
   show(line);
 }
 
@@ -227,7 +227,7 @@ void LogStream::copy(std::string_view line) {
   if (matches) copies_.append(plain_prefix_).append(line).append("\n");
 }
 
-void LogStream::say_hidden() {
+void LogStream::print_hidden() {
   if (gate_.has_hidden()) show(gate_.take_hidden());
 }
 
@@ -242,7 +242,7 @@ void LogStream::probe(Clock::time_point now) {
       show(splitter_.pending());
     }
   }
-  if (due.hidden) say_hidden();
+  if (due.hidden) print_hidden();
   if (due.bar || due.hidden) flush();
   wake();
 }

@@ -100,7 +100,7 @@ class LogStream {
   void take_line(std::string_view line);
   void show(std::string_view line);
   void copy(std::string_view line);
-  void say_hidden();
+  void print_hidden();
   void flush();
   void wake();
   void fill_prefixes();
@@ -109,7 +109,7 @@ class LogStream {
   void show_bar();
   void drop_bar();
   [[nodiscard]] bool keeps_nested(std::string_view line);
-  void say_nested();
+  void print_nested();
   void note_tail(std::string_view line);
 
   asio::posix::stream_descriptor pipe_;

@@ -16,7 +16,7 @@ std::int64_t to_number(rlim_t limit) {
 
 }  // namespace
 
-NodeHealth look_at_health() {
+NodeHealth read_node_health() {
   NodeHealth health;
   utsname name{};
   if (::uname(&name) == 0) {

@@ -7,6 +7,6 @@
 namespace ddp::launcher {
 
 /// Kernel, machine, memory, /dev/shm, limits and driver; the rest is for anyone who knows it.
-NodeHealth look_at_health();
+NodeHealth read_node_health();
 
 }  // namespace ddp::launcher

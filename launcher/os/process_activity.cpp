@@ -10,9 +10,9 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr std::size_t kMostProcesses = 256;  // of one worker
-constexpr std::size_t kMostThreads = 64;     // of one process
-constexpr std::size_t kLongestName = 63;     // of a kernel function, as shown
+constexpr std::size_t kMaxProcesses = 256;  // of one worker
+constexpr std::size_t kMaxThreads = 64;     // of one process
+constexpr std::size_t kLongestName = 63;    // of a kernel function, as shown
 
 std::string path_of(pid_t pid, const std::string& name) {
   return "/proc/" + std::to_string(pid) + "/" + name;
@@ -44,7 +44,7 @@ std::uint64_t io_bytes(pid_t pid) {
 }
 
 /// Voluntary switches of the main thread: each is the begin of a wait.
-std::uint64_t count_naps(pid_t pid) {
+std::uint64_t count_voluntary_switches(pid_t pid) {
   std::ifstream file(path_of(pid, "task/" + std::to_string(pid) + "/status"));
   for (std::string word; file >> word;) {
     std::uint64_t count = 0;
@@ -54,7 +54,7 @@ std::uint64_t count_naps(pid_t pid) {
 }
 
 std::uint64_t used_ticks(pid_t pid) {
-  const ProcessState state = look_at(pid);
+  const ProcessState state = read_process_state(pid);
   return state.cpu_ticks + state.children_ticks;
 }
 
@@ -68,7 +68,7 @@ bool waits_for_child(const Activity& activity) {
 
 Activity glance_at(pid_t pid) {
   Activity activity;
-  const ProcessState state = look_at(pid);
+  const ProcessState state = read_process_state(pid);
   activity.state = state.state;
   activity.resident_bytes = state.resident_bytes;
   if (activity.state == 'S' || activity.state == 'D') activity.waits_in = wait_channel(pid);
@@ -82,12 +82,12 @@ Activity watch_closely(pid_t pid) {
   std::vector<pid_t> family{pid};
   activity.resident_bytes = 0;
   for (std::size_t i = 0; i < family.size(); ++i) {
-    const ProcessState state = look_at(family[i]);
+    const ProcessState state = read_process_state(family[i]);
     activity.ticks += state.cpu_ticks + state.children_ticks;
-    activity.faults += state.faults;
+    activity.minor_faults += state.minor_faults;
     activity.resident_bytes += state.resident_bytes;
     activity.io_bytes += io_bytes(family[i]);
-    const std::vector<pid_t> children = children_of(family[i], kMostThreads);
+    const std::vector<pid_t> children = children_of(family[i], kMaxThreads);
     if (is_wrapper && !children.empty()) {
       // Of its children the one that has done most is the program, or a wrapper again; others may
       // be monitors beside it.
@@ -100,11 +100,11 @@ Activity watch_closely(pid_t pid) {
       is_wrapper = waits_for_child(child);
     }
     // A fork bomb is not to hold up the loop.
-    if (family.size() + children.size() > kMostProcesses) break;
+    if (family.size() + children.size() > kMaxProcesses) break;
     family.insert(family.end(), children.begin(), children.end());
   }
-  activity.main_ticks = look_at_main_thread(acting).cpu_ticks;
-  activity.naps = count_naps(acting);
+  activity.main_ticks = read_main_thread_state(acting).cpu_ticks;
+  activity.voluntary_switches = count_voluntary_switches(acting);
   return activity;
 }
 

@@ -29,7 +29,7 @@ ProcessState read_stat(const char* path) {
   ProcessState read;
   unsigned long user = 0;
   unsigned long system = 0;
-  unsigned long faults = 0;
+  unsigned long minor_faults = 0;
   long reaped_user = 0;
   long reaped_system = 0;
   unsigned long long started = 0;
@@ -44,7 +44,7 @@ ProcessState read_stat(const char* path) {
                               &read.state,
                               &read.parent,
                               &read.session,
-                              &faults,
+                              &minor_faults,
                               &user,
                               &system,
                               &reaped_user,
@@ -54,7 +54,7 @@ ProcessState read_stat(const char* path) {
   if (got != 10) return found;
   read.cpu_ticks = user + system;
   read.children_ticks = static_cast<std::uint64_t>(reaped_user + reaped_system);
-  read.faults = faults;
+  read.minor_faults = minor_faults;
   read.started = started;
   static const long kPage = ::sysconf(_SC_PAGESIZE);
   read.resident_bytes = static_cast<std::uint64_t>(resident) * static_cast<std::uint64_t>(kPage);
@@ -63,13 +63,13 @@ ProcessState read_stat(const char* path) {
 
 }  // namespace
 
-ProcessState look_at(pid_t pid) {
+ProcessState read_process_state(pid_t pid) {
   std::array<char, 64> path;
   std::snprintf(path.data(), path.size(), "/proc/%d/stat", static_cast<int>(pid));
   return read_stat(path.data());
 }
 
-ProcessState look_at_main_thread(pid_t pid) {
+ProcessState read_main_thread_state(pid_t pid) {
   std::array<char, 64> path;
   const int number = static_cast<int>(pid);
   std::snprintf(path.data(), path.size(), "/proc/%d/task/%d/stat", number, number);

@@ -1,5 +1,5 @@
 // What the kernel tells of a running process or thread: state, session, memory and CPU time.
-// The one reader of /proc/PID/stat. look_at() runs in the guard too: no allocation.
+// The one reader of /proc/PID/stat. read_process_state() runs in the guard too: no allocation.
 #pragma once
 
 #include <sys/types.h>
@@ -17,15 +17,15 @@ struct ProcessState {
   pid_t session = 0;
   std::uint64_t cpu_ticks = 0;       // user and system time of all its threads, in clock ticks
   std::uint64_t children_ticks = 0;  // of the children that it has reaped
-  std::uint64_t faults = 0;          // minor page faults of all its threads
+  std::uint64_t minor_faults = 0;    // minor page faults of all its threads
   std::uint64_t started = 0;         // in clock ticks since boot
   std::uint64_t resident_bytes = 0;
 };
 
-ProcessState look_at(pid_t pid);
+ProcessState read_process_state(pid_t pid);
 
 /// Of its main thread alone.
-ProcessState look_at_main_thread(pid_t pid);
+ProcessState read_main_thread_state(pid_t pid);
 
 /// Its children, ended or not. Each thread has a list of its own and costs a file, so of many
 /// threads the first `most_threads` are looked at.

@@ -6,7 +6,7 @@
 
 namespace ddp::launcher {
 
-TcpFacts look_at_tcp(int fd) {
+TcpFacts read_tcp_facts(int fd) {
   tcp_info info{};  // an older kernel fills less of it
   socklen_t size = sizeof info;
   if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return {};

@@ -16,6 +16,6 @@ struct TcpFacts {
 };
 
 /// Errors: all of it 0 where the kernel does not tell.
-TcpFacts look_at_tcp(int fd);
+TcpFacts read_tcp_facts(int fd);
 
 }  // namespace ddp::launcher

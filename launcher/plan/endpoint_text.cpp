@@ -14,7 +14,7 @@ std::string endpoint_text(const std::string& address, int port) {
   return (is_v6 ? "[" + address + "]" : address) + ":" + std::to_string(port);
 }
 
-std::optional<int> read_port(std::string_view text) {
+std::optional<int> parse_port(std::string_view text) {
   return parse_whole<std::uint16_t>(text);
 }
 

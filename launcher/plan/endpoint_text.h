@@ -12,7 +12,7 @@ namespace ddp::launcher {
 std::string endpoint_text(const std::string& address, int port);
 
 /// The number of a port, 0 too.
-std::optional<int> read_port(std::string_view text);
+std::optional<int> parse_port(std::string_view text);
 
 /// Whether the text is an address of the family: AF_INET, or AF_INET6 without brackets and zone.
 bool is_address(int family, std::string_view text);

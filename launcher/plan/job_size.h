@@ -3,8 +3,8 @@
 
 namespace ddp::launcher {
 
-inline constexpr int kMostNodes = 100'000;
-inline constexpr int kMostWorkersOfNode = 2048;  // of several: their samples fit into one frame
-inline constexpr int kMostWorkers = 1'000'000;   // of the whole job
+inline constexpr int kMaxNodes = 100'000;
+inline constexpr int kMaxWorkersOfNode = 2048;  // of several: their samples fit into one frame
+inline constexpr int kMaxWorkers = 1'000'000;   // of the whole job
 
 }  // namespace ddp::launcher

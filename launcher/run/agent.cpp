@@ -73,7 +73,7 @@ Agent::Agent(asio::io_context& io,
                first_facts(rendezvous, agent_id_, log_dir_.get()),
                log_dir_),
       commands_(spec.nproc, spec.grace),
-      look_timer_(io) {
+      check_timer_(io) {
   become_subreaper();
   const auto take = [this](const NodeCommand& command) { return take_command(command); };
   const auto why = [this] { return why_slept(); };
@@ -82,7 +82,7 @@ Agent::Agent(asio::io_context& io,
   } else {
     auto coordinator =
         std::make_unique<Coordinator>(io_, console_, spec_, rendezvous, take, why, choose_run_dir);
-    const auto look = [this, &zero = *coordinator] { return look_at_job(zero); };
+    const auto look = [this, &zero = *coordinator] { return job_snapshot(zero); };
     if (spec_.web) web_ = std::make_unique<WebPage>(io_, spec_, look);
     zero_ = std::move(coordinator);
   }
@@ -115,7 +115,7 @@ EndJob Agent::run() {
 asio::awaitable<void> Agent::run_rounds() {
   control_.start();
   zero_->start();
-  asio::co_spawn(io_, look_regularly(), rethrow);
+  asio::co_spawn(io_, check_periodically(), rethrow);
   if (web_) {
     web_->start();
     console_.info("page about the job: " + web_->url());
@@ -127,7 +127,7 @@ asio::awaitable<void> Agent::run_rounds() {
   }
   co_await workers_.end_survivors();
   is_over_ = true;
-  look_timer_.cancel();
+  check_timer_.cancel();
   guard_.disarm();
   signals_.close();
   service_.close();
@@ -149,15 +149,15 @@ asio::awaitable<void> Agent::run_round() {
   const StartRound start = commands_.begin_round();
   const NodeWorkers::Addresses addresses{zero_->store_address(), zero_->own_address()};
   co_await workers_.begin(start, addresses);
-  if (is_first) say_supervision(console_, workers_, guard_.pid());
-  if (spec_.max_nodes > 1) say_node(console_, spec_, workers_.facts(), start);
+  if (is_first) print_supervision(console_, workers_, guard_.pid());
+  if (spec_.max_nodes > 1) print_node(console_, spec_, workers_.facts(), start);
   co_await workers_.wait_for_gpus(commands_);
   if (!commands_.end_command()) start_workers(start);
   // If one worker could not start, node 0 knows, and none trains.
   co_await watch_workers();
   commands_.begin_ending();
   const bool is_requested_here = commands_.requested_signal() != 0;
-  say_end_round(console_, spec_, *commands_.end_command(), workers_.group(), is_requested_here);
+  print_end_round(console_, spec_, *commands_.end_command(), workers_.group(), is_requested_here);
   const GroupEnded end = co_await workers_.end(commands_);
   commands_.note_ended();
   zero_->send_event(end);
@@ -202,11 +202,11 @@ asio::awaitable<void> Agent::watch_workers() {
 
 /// Whether all is well with this agent, its guard and node 0. Node 0 is heard by its heartbeats,
 /// and hears us by our replies; on node 0 itself each look is the coordinator's clock.
-asio::awaitable<void> Agent::look_regularly() {
+asio::awaitable<void> Agent::check_periodically() {
   const Clock::duration pause = probe_pause(spec_.hang_timeout);
   while (!is_over_) {
-    look_timer_.expires_after(pause);
-    co_await look_timer_.async_wait(kResult);
+    check_timer_.expires_after(pause);
+    co_await check_timer_.async_wait(kResult);
     if (is_over_) break;
     if (fence_cause() != FenceCause::none) {
       zero_->note_fenced();
@@ -217,14 +217,14 @@ asio::awaitable<void> Agent::look_regularly() {
       console_.warning("the guard was killed; another one, pid " + std::to_string(guard_.pid()) +
                        ", has taken its place.");
     }
-    look_for_daemons();
+    find_daemons();
     zero_->tick();
   }
 }
 
 /// What workers have started in sessions of its own, and without our id in its environment perhaps,
 /// is proven ours only while this process lives: the guard is told in time.
-void Agent::look_for_daemons() {
+void Agent::find_daemons() {
   constexpr int kShareOfTime = 200;  // on a machine of many processes a look is dear
   if (commands_.state() == NodeCommands::State::waiting || Clock::now() < next_daemon_look_) return;
   const std::clock_t begin = std::clock();
@@ -287,16 +287,16 @@ std::string Agent::answer(const std::string& request) {
 }
 
 /// For its page, of node 0.
-JobView Agent::look_at_job(Coordinator& coordinator) {
+JobView Agent::job_snapshot(Coordinator& coordinator) {
   coordinator.note_watched(web_ && web_->is_watched());
-  JobView job = coordinator.look_at_job();
-  look_at_own_node(job, workers_.facts(), workers_.group());
+  JobView job = coordinator.job_snapshot();
+  add_own_node(job, workers_.facts(), workers_.group());
   return job;
 }
 
 /// At any time: also while nobody waits for it.
 void Agent::note_signal(int signal) {
-  const bool saves = spec_.own_worker || workers_.group().saves_on_stop();
+  const bool saves = spec_.takes_job_file || workers_.group().saves_on_stop();
   switch (meaning_of(signal, spec_.listed_signals, saves)) {
     case SignalMeaning::child_changed:
       return inbox_.push(ChildChanged());

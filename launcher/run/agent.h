@@ -60,8 +60,8 @@ class Agent {
   asio::awaitable<void> run_rounds();
   asio::awaitable<void> run_round();
   asio::awaitable<void> watch_workers();
-  asio::awaitable<void> look_regularly();
-  void look_for_daemons();
+  asio::awaitable<void> check_periodically();
+  void find_daemons();
   asio::awaitable<void> wait_for_command();
   void start_workers(const StartRound& start);
   bool take_command(const NodeCommand& command);
@@ -69,7 +69,7 @@ class Agent {
   void note_signal(int signal);
   void request_stop(int signal);
   std::string answer(const std::string& request);
-  [[nodiscard]] JobView look_at_job(Coordinator& coordinator);
+  [[nodiscard]] JobView job_snapshot(Coordinator& coordinator);
 
   [[nodiscard]] FenceCause fence_cause() const;
   [[nodiscard]] std::optional<std::string> why_slept() const;
@@ -90,7 +90,7 @@ class Agent {
   NodeCommands commands_;
   std::unique_ptr<NodeZero> zero_;
   std::unique_ptr<WebPage> web_;  // of node 0, where there is one
-  asio::steady_timer look_timer_;
+  asio::steady_timer check_timer_;
   std::chrono::nanoseconds awake_at_ = boot_time();  // by the clock that never stands
   Clock::time_point next_daemon_look_{};
   bool is_over_ = false;

@@ -28,7 +28,7 @@ Coordinator::Coordinator(asio::io_context& io,
       console_(console),
       spec_(spec),
       host_(rendezvous.own.host),
-      question_(rendezvous.question),
+      node_zero_probe_(rendezvous.question),
       take_command_(take_command),
       why_slept_(std::move(why_slept)),
       choose_run_dir_(std::move(choose_run_dir)),
@@ -48,7 +48,7 @@ Coordinator::Coordinator(asio::io_context& io,
 void Coordinator::start() {
   store_.start();
   asio::co_spawn(io_, run_job(), rethrow);
-  if (question_) asio::co_spawn(io_, ask_again(), rethrow);
+  if (node_zero_probe_) asio::co_spawn(io_, ask_again(), rethrow);
 }
 
 void Coordinator::send_event(const NodeEvent& event) {
@@ -74,7 +74,7 @@ asio::awaitable<void> Coordinator::ask_again() {
     ask_timer_.expires_after(kAskPause);
     co_await ask_timer_.async_wait(kResult);
     if (runner_ || job_.state() == Job::State::over) co_return;
-    const std::optional<Answer> answer = co_await ask_once(io_, *question_, kAskFor);
+    const std::optional<Answer> answer = co_await ask_once(io_, *node_zero_probe_, kAskFor);
     const auto* const refusal = answer ? std::get_if<Refusal>(&*answer) : nullptr;
     if (refusal != nullptr) co_return inbox_.push(NodeLinks::OtherNodeZero{*refusal});
   }
@@ -185,8 +185,8 @@ asio::awaitable<void> Coordinator::end() {
   store_.close();
 }
 
-JobView Coordinator::look_at_job() const {
-  return ddp::launcher::look_at_job(spec_, host_, job_.verdict(), links_, job_.round());
+JobView Coordinator::job_snapshot() const {
+  return ddp::launcher::job_snapshot(spec_, host_, job_.verdict(), links_, job_.round());
 }
 
 EndJob Coordinator::make_end(std::size_t most_workers) const {

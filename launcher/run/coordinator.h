@@ -49,7 +49,7 @@ class Coordinator : public NodeZero {
   void close() override {}
 
   /// How the job is, as far as node 0 knows it: nodes, ranks, rounds.
-  [[nodiscard]] JobView look_at_job() const;
+  [[nodiscard]] JobView job_snapshot() const;
   /// Whether somebody looks at it: other nodes then tell of their workers' lines.
   void note_watched(bool is_watched) { links_.want_lines(is_watched); }
 
@@ -75,8 +75,8 @@ class Coordinator : public NodeZero {
   Console& console_;
   const JobSpec& spec_;
   const std::string host_;
-  const std::optional<JoinPlan> question_;  // whether somebody else is node 0, elsewhere
-  const TakeCommand take_command_;          // our own node's
+  const std::optional<JoinPlan> node_zero_probe_;  // whether somebody else is node 0, elsewhere
+  const TakeCommand take_command_;                 // our own node's
   const WhySlept why_slept_;
   const ChooseRunDir choose_run_dir_;
   const Clock::time_point begin_ = Clock::now();

@@ -56,7 +56,7 @@ int give_final_report(const EndJob& end,
   const std::string removed = "no step was made: removed " + places.run_dir->path().string();
   if (waits) console.print(is_removed ? with_note(end.report, removed) : end.report);
   if (!waits && is_removed) console.info(removed);
-  if (!is_removed && spec.own_worker) write_run_page(places.run_dir->directory());
+  if (!is_removed && spec.takes_job_file) write_run_page(places.run_dir->directory());
   return end.exit_code;
 }
 

@@ -4,27 +4,25 @@
 #include <utility>
 
 #include "common/error.h"
-#include "launcher/os/gpu_question.h"
+#include "launcher/os/gpu_query.h"
 
 namespace ddp::launcher {
 namespace {
 
-/// A source. Owners of the question: this, and who may give it up.
-asio::awaitable<void> pass_on(std::shared_ptr<GpuQuestion> question, Inbox<AgentEvent>& inbox) {
+/// A source. Owners of the query: this, and who may give it up.
+asio::awaitable<void> pass_on(std::shared_ptr<GpuQuery> query, Inbox<AgentEvent>& inbox) {
   GpuHoldersTold told;
-  told.holders = co_await question->answer();
+  told.holders = co_await query->answer();
   inbox.push(std::move(told));
 }
 
 /// Null: it cannot be asked.
-std::shared_ptr<GpuQuestion> ask(asio::io_context& io,
-                                 Inbox<AgentEvent>& inbox,
-                                 WorkerGroup& group) {
+std::shared_ptr<GpuQuery> ask(asio::io_context& io, Inbox<AgentEvent>& inbox, WorkerGroup& group) {
   try {
-    auto question = std::make_shared<GpuQuestion>(io);
-    group.exempt({question->pid()});
-    asio::co_spawn(io, pass_on(question, inbox), rethrow);
-    return question;
+    auto query = std::make_shared<GpuQuery>(io);
+    group.exempt({query->pid()});
+    asio::co_spawn(io, pass_on(query, inbox), rethrow);
+    return query;
   } catch (const SystemError&) {
     return nullptr;
   }
@@ -39,19 +37,19 @@ asio::awaitable<void> wait_for_gpu_memory(asio::io_context& io,
                                           const NodeCommands& commands,
                                           std::vector<FormerWorker> former) {
   GpuMemoryWait wait(std::move(former), Clock::now());
-  std::shared_ptr<GpuQuestion> question = ask(io, inbox, group);
+  std::shared_ptr<GpuQuery> query = ask(io, inbox, group);
   Deadline next = kNoDeadline;  // of the questions
-  while (!commands.end_command() && (question || next != kNoDeadline)) {
+  while (!commands.end_command() && (query || next != kNoDeadline)) {
     const std::optional<AgentEvent> event = co_await inbox.next(next);
     if (!event) {
-      question = ask(io, inbox, group);
+      query = ask(io, inbox, group);
       next = kNoDeadline;
       continue;
     }
     group.note(*event);
     const auto* const told = std::get_if<GpuHoldersTold>(&*event);
     if (told == nullptr) continue;
-    question.reset();
+    query.reset();
     const GpuMemoryWait::Step step = wait.take(told->holders, Clock::now());
     if (step.is_warning) {
       console.warning(step.line);
@@ -60,7 +58,7 @@ asio::awaitable<void> wait_for_gpu_memory(asio::io_context& io,
     }
     if (step.waits) next = Clock::now() + GpuMemoryWait::kPause;
   }
-  if (question) question->give_up();
+  if (query) query->give_up();
   group.exempt({});
 }
 

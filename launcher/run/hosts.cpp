@@ -37,7 +37,7 @@ namespace {
 
 constexpr int kTokenBytes = 32;
 constexpr std::size_t kReadBytes = 16 << 10;
-constexpr std::size_t kMostQueued = 1 << 20;          // for the console; then the connections wait
+constexpr std::size_t kMaxQueued = 1 << 20;           // for the console; then the connections wait
 constexpr std::chrono::milliseconds kQueuePause(10);  // between two looks at a full queue
 constexpr std::chrono::seconds kDrainWait(1);         // for what a connection still says
 // Agents of a job end together, but for one that was lost: then the others end their workers first.
@@ -234,7 +234,7 @@ asio::awaitable<void> Starter::copy(Connection& connection, FileWriter::Target t
       text.append(line).append("\n");
     });
     writer_.write(target, std::move(text));
-    while (writer_.queued_bytes(target) > kMostQueued) {
+    while (writer_.queued_bytes(target) > kMaxQueued) {
       timer.expires_after(kQueuePause);
       co_await timer.async_wait(kResult);
     }

@@ -53,11 +53,11 @@ void look_at_round(JobView& job, const NodeLinks& links, const Round& round) {
 
 }  // namespace
 
-JobView look_at_job(const JobSpec& spec,
-                    const std::string& host,
-                    const Verdict& so_far,
-                    const NodeLinks& links,
-                    const Round* round) {
+JobView job_snapshot(const JobSpec& spec,
+                     const std::string& host,
+                     const Verdict& so_far,
+                     const NodeLinks& links,
+                     const Round* round) {
   JobView job;
   job.program = spec.entry;
   job.host = host;
@@ -69,7 +69,7 @@ JobView look_at_job(const JobSpec& spec,
   return job;
 }
 
-void look_at_own_node(JobView& job, const RoundFacts& facts, const WorkerGroup& group) {
+void add_own_node(JobView& job, const RoundFacts& facts, const WorkerGroup& group) {
   job.run_id = facts.run_id;
   job.user_run_id = facts.user_run_id;
   job.run_dir = facts.run_dir.string();

@@ -14,13 +14,13 @@
 namespace ddp::launcher {
 
 /// `round`: the newest; null: none has begun. What only a node knows of itself is still empty.
-JobView look_at_job(const JobSpec& spec,
-                    const std::string& host,
-                    const Verdict& so_far,
-                    const NodeLinks& links,
-                    const Round* round);
+JobView job_snapshot(const JobSpec& spec,
+                     const std::string& host,
+                     const Verdict& so_far,
+                     const NodeLinks& links,
+                     const Round* round);
 
 /// Adds what this node knows of itself, and the newest lines of its workers.
-void look_at_own_node(JobView& job, const RoundFacts& facts, const WorkerGroup& group);
+void add_own_node(JobView& job, const RoundFacts& facts, const WorkerGroup& group);
 
 }  // namespace ddp::launcher

@@ -29,12 +29,13 @@ bool is_refused(const JobSpec& spec, const WorkerGroup& group) {
     return status == ExitStatus{.code = exit_code::kUsage} ||
            status == ExitStatus{.code = exit_code::kLostPeer};
   };
-  return spec.own_worker && spec.max_nodes == 1 && std::ranges::any_of(group.workers(), refuses);
+  return spec.takes_job_file && spec.max_nodes == 1 &&
+         std::ranges::any_of(group.workers(), refuses);
 }
 
 }  // namespace
 
-void say_supervision(Console& console, NodeWorkers& workers, pid_t guard) {
+void print_supervision(Console& console, NodeWorkers& workers, pid_t guard) {
   const RoundFacts& facts = workers.facts();
   const std::string cgroup = workers.cgroup().string();
   console.debug("guard: pid " + std::to_string(guard) + ", run id " + facts.run_id);
@@ -45,10 +46,10 @@ void say_supervision(Console& console, NodeWorkers& workers, pid_t guard) {
       (cgroup.empty() ? "no cgroup: none is delegated to us" : "cgroup " + cgroup));
 }
 
-void say_node(Console& console,
-              const JobSpec& spec,
-              const RoundFacts& facts,
-              const StartRound& start) {
+void print_node(Console& console,
+                const JobSpec& spec,
+                const RoundFacts& facts,
+                const StartRound& start) {
   const std::vector<Placement> placements =
       place(start.workers_of_node, start.role_of_node, start.node_rank);
   NodeView view;
@@ -64,11 +65,11 @@ void say_node(Console& console,
                (facts.interface.empty() ? "" : " by " + facts.interface));
 }
 
-void say_end_round(Console& console,
-                   const JobSpec& spec,
-                   const EndRound& command,
-                   const WorkerGroup& group,
-                   bool is_requested_here) {
+void print_end_round(Console& console,
+                     const JobSpec& spec,
+                     const EndRound& command,
+                     const WorkerGroup& group,
+                     bool is_requested_here) {
   if (group.alive() == 0) return;
   const std::string line = describe_end_round(command, group.alive(), is_requested_here);
   if (command.reason == EndReason::user) {

@@ -13,21 +13,21 @@
 namespace ddp::launcher {
 
 /// How the job is supervised, for who debugs it. `guard`: its pid.
-void say_supervision(Console& console, NodeWorkers& workers, pid_t guard);
+void print_supervision(Console& console, NodeWorkers& workers, pid_t guard);
 
 /// What this node runs: no node of a job looks dead.
-void say_node(Console& console,
-              const JobSpec& spec,
-              const RoundFacts& facts,
-              const StartRound& start);
+void print_node(Console& console,
+                const JobSpec& spec,
+                const RoundFacts& facts,
+                const StartRound& start);
 
 /// Why the workers that still run are being ended; at a hang, where each of them is. A job that one
 /// has refused before its first step is told of by the report alone, a moment later.
 /// `is_requested_here`: as of describe_end_round().
-void say_end_round(Console& console,
-                   const JobSpec& spec,
-                   const EndRound& command,
-                   const WorkerGroup& group,
-                   bool is_requested_here);
+void print_end_round(Console& console,
+                     const JobSpec& spec,
+                     const EndRound& command,
+                     const WorkerGroup& group,
+                     bool is_requested_here);
 
 }  // namespace ddp::launcher

@@ -10,10 +10,10 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr std::chrono::seconds kFlushWait(2);    // for a node that is to hear the last command
-constexpr std::chrono::milliseconds kLook(200);  // between two looks at who is silent
+constexpr std::chrono::seconds kFlushWait(2);  // for a node that is to hear the last command
+constexpr std::chrono::milliseconds kPollInterval(200);  // between two looks at who is silent
 constexpr std::chrono::seconds kRefusalPause(10);
-constexpr int kMostRefusals = 10;  // lines in that time
+constexpr int kMaxRefusals = 10;  // lines in that time
 
 }  // namespace
 
@@ -41,7 +41,7 @@ NodeLinks::NodeLinks(asio::io_context& io,
       command_own_node_(std::move(command_own_node)),
       table_(rules_.own, rules_.takes_spares),
       heartbeat_timer_(io),
-      refusals_(kMostRefusals, kRefusalPause) {
+      refusals_(kMaxRefusals, kRefusalPause) {
   auto own = std::make_unique<JobNode>();
   own->host = rules_.own.host;
   nodes_.emplace(0, std::move(own));
@@ -72,7 +72,7 @@ std::optional<Refusal> NodeLinks::admit(const NodeCame& came, bool has_begun) {
   const NodeTable::Admission admission = table_.consider(hello, reader);
   if (!admission.joins) {
     // Of a problem of ours the verdict tells.
-    if (admission.refusal && rules_.own.problem_code == 0) say_refused(admission.refusal->text);
+    if (admission.refusal && rules_.own.problem_code == 0) print_refused(admission.refusal->text);
     came.link->send(admission.told ? encode(*admission.told) : encode(rules_.welcome));
     asio::co_spawn(io_, dismiss(came.link), rethrow);
     return admission.refusal;
@@ -100,7 +100,7 @@ std::optional<Refusal> NodeLinks::admit(const NodeCame& came, bool has_begun) {
   return std::nullopt;
 }
 
-void NodeLinks::say_refused(const std::string& text) {
+void NodeLinks::print_refused(const std::string& text) {
   const LineLimit::Show show = refusals_.take(Clock::now());
   if (show != LineLimit::Show::nothing) console_.warning("refused: " + text);
   if (show == LineLimit::Show::last_line)
@@ -164,7 +164,7 @@ std::vector<JobNode*> NodeLinks::assign_node_ranks() {
     const bool is_loopback = asio::ip::make_address(node.link->own_address()).is_loopback();
     if (own_address_.empty() || !is_loopback) own_address_ = node.link->own_address();
   }
-  say_broken_gpus();
+  print_broken_gpus();
   // Who waits for a place has no worker, and no part in the store.
   if (endpoint_ != nullptr) endpoint_->allow_only(addresses);
   return nodes;
@@ -175,7 +175,7 @@ void NodeLinks::put_last(JobNode& node, const std::string& gpu_error) {
   table_.put_last(node.id);
 }
 
-void NodeLinks::say_broken_gpus() {
+void NodeLinks::print_broken_gpus() {
   for (const auto& [id, node] : nodes_) {
     if (node->gpu_error.empty()) continue;
     const std::string what = "a GPU of it is broken, as its kernel log says: " + node->gpu_error;
@@ -259,7 +259,7 @@ asio::awaitable<void> NodeLinks::keep_heartbeat() {
       if (const auto quiet = node->silence.note_heard(heard, now))
         console_.warning(node->name() + " was silent for " + format_seconds(*quiet));
     }
-    heartbeat_timer_.expires_after(kLook);
+    heartbeat_timer_.expires_after(kPollInterval);
     co_await heartbeat_timer_.async_wait(kResult);
   }
 }

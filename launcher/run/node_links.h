@@ -135,8 +135,8 @@ class NodeLinks {
   [[nodiscard]] std::string heartbeat() const;
   asio::awaitable<void> dismiss(std::shared_ptr<ControlLink> link);
   void listen_to(JobNode& node);
-  void say_broken_gpus();
-  void say_refused(const std::string& text);
+  void print_broken_gpus();
+  void print_refused(const std::string& text);
 
   asio::io_context& io_;
   Inbox<Event>& inbox_;

@@ -22,7 +22,7 @@
 namespace ddp::launcher {
 namespace {
 
-Hello say_hello(const JobSpec& spec) {
+Hello make_hello(const JobSpec& spec) {
   Hello hello;
   hello.version = DDP_VERSION;
   hello.user_run_id = spec.user_run_id;
@@ -36,7 +36,7 @@ Hello say_hello(const JobSpec& spec) {
   hello.entry = spec.entry;
   hello.problem_code = spec.problem_code;
   hello.problem = spec.problem;
-  if (spec.own_worker) hello.job_keys = job_identity(spec.job, false);
+  if (spec.takes_job_file) hello.job_keys = job_identity(spec.job, false);
   return hello;
 }
 
@@ -101,7 +101,7 @@ bool has_own_address(const std::string& name) {
 }
 
 Rendezvous join_node_zero(asio::io_context& io, const JobSpec& spec) {
-  const Hello hello = say_hello(spec);
+  const Hello hello = make_hello(spec);
   const auto notice = [](const std::string& text) { log::info(text); };
   return as_joined(hello, run(io, join(io, plan_join(spec, hello), notice)));
 }
@@ -109,7 +109,7 @@ Rendezvous join_node_zero(asio::io_context& io, const JobSpec& spec) {
 }  // namespace
 
 Rendezvous hold_rendezvous(asio::io_context& io, const JobSpec& spec) {
-  const Hello hello = say_hello(spec);
+  const Hello hello = make_hello(spec);
   const bool is_own = spec.max_nodes > 1 && has_own_address(spec.master_addr);
   const NodeZeroClaim claim =
       claim_node_zero({spec.max_nodes, spec.node_rank, spec.is_host, is_own});

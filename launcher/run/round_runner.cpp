@@ -14,7 +14,7 @@ LiveLine::Rules make_live_rules(const JobSpec& spec, const Console& console, int
   rules.has_other_nodes = spec.max_nodes > 1;
   rules.progress = spec.logs.progress;
   rules.has_terminal = console.has_terminal();
-  if (spec.own_worker) rules.epochs = spec.job.integer("train.epochs");
+  if (spec.takes_job_file) rules.epochs = spec.job.integer("train.epochs");
   rules.round = round;
   return rules;
 }

@@ -23,7 +23,7 @@ namespace ddp::launcher {
 namespace {
 
 constexpr std::chrono::milliseconds kLookPause(10);  // between two looks at who has ended
-constexpr std::size_t kMostText = 1 << 20;           // of one run of py-spy
+constexpr std::size_t kMaxText = 1 << 20;            // of one run of py-spy
 
 /// Empty: there is none.
 std::string find_py_spy(const JobSpec& spec) {
@@ -145,7 +145,7 @@ asio::awaitable<void> StackCollector::read(Spy& spy) {
   while (true) {
     const auto [error, size] = co_await spy.pipe.async_read_some(asio::buffer(buffer), kResult);
     if (error) break;
-    if (spy.text.size() < kMostText) spy.text.append(buffer.data(), size);
+    if (spy.text.size() < kMaxText) spy.text.append(buffer.data(), size);
   }
   spy.has_ended = true;
   inbox_.push(OutputEnded());

@@ -68,11 +68,11 @@ std::string WebPage::url() const {
 void WebPage::start() {
   probe();
   server_.start();
-  asio::co_spawn(timer_.get_executor(), look_regularly(), rethrow);
+  asio::co_spawn(timer_.get_executor(), check_periodically(), rethrow);
 }
 
 bool WebPage::is_watched() const {
-  return server_.has_streams() || (asked_at_ && Clock::now() - *asked_at_ < kLately);
+  return server_.has_streams() || (asked_at_ && Clock::now() - *asked_at_ < kViewerTimeout);
 }
 
 void WebPage::close(const EndJob& end) {
@@ -92,7 +92,7 @@ void WebPage::close(const EndJob& end) {
   server_.close(last + server_sent_event("over", ""));
 }
 
-asio::awaitable<void> WebPage::look_regularly() {
+asio::awaitable<void> WebPage::check_periodically() {
   while (!is_closed_) {
     timer_.expires_after(kPause);
     co_await timer_.async_wait(kResult);

@@ -21,8 +21,8 @@ namespace ddp::launcher {
 class WebPage {
  public:
   using Look = std::function<JobView()>;
-  static constexpr std::chrono::seconds kPause{1};    // between two looks
-  static constexpr std::chrono::seconds kLately{60};  // who asked then may ask again
+  static constexpr std::chrono::seconds kPause{1};           // between two looks
+  static constexpr std::chrono::seconds kViewerTimeout{60};  // who asked then may ask again
 
   /// Listens where spec.web says, which is there. All arguments outlive it. Errors: SystemError, 2
   /// when the port is taken.
@@ -39,7 +39,7 @@ class WebPage {
   [[nodiscard]] std::string url() const;
 
  private:
-  asio::awaitable<void> look_regularly();
+  asio::awaitable<void> check_periodically();
   void probe();
   HttpAnswer answer(const WebRequest& request, const Peer& peer);
   const SharedText& text_of(WebPart part);

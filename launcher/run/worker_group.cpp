@@ -175,8 +175,8 @@ LogFile WorkerGroup::place_file(const std::shared_ptr<const OwnedDir>& directory
     }
   } catch (const SystemError& error) {
     if (facts_.round == 0) throw;
-    if (!has_told_problem_) console_.warning(error.what());
-    has_told_problem_ = true;
+    if (!has_printed_problem_) console_.warning(error.what());
+    has_printed_problem_ = true;
   }
   return {found, file.filename().string()};
 }

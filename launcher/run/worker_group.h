@@ -175,7 +175,7 @@ class WorkerGroup {
   const RoundFacts& facts_;
   LogMux mux_;  // before the workers, whose streams use it
   const std::string host_ = host_name();
-  bool has_told_problem_ = false;  // with directories: once, not for each worker
+  bool has_printed_problem_ = false;  // with directories: once, not for each worker
   // While workers are started. Owners: this, and the writer until it has opened the files.
   std::map<std::filesystem::path, std::shared_ptr<const OwnedDir>> directories_;
   const std::string variable_;  // DDP_AGENT_ID=..., the proof of belonging

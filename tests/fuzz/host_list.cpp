@@ -15,7 +15,7 @@ using ddp::fuzz::require;
 using ddp::launcher::Host;
 
 void check(const std::vector<Host>& hosts) {
-  require(!hosts.empty() && hosts.size() <= ddp::launcher::kMostHosts, "some hosts, not too many");
+  require(!hosts.empty() && hosts.size() <= ddp::launcher::kMaxHosts, "some hosts, not too many");
   std::set<std::string> addresses;
   for (const Host& host : hosts) {
     require(addresses.insert(host.address).second, "a host is there once");

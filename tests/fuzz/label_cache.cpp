@@ -22,7 +22,7 @@ void require_labels(const CachedLabels& labels) {
                      "a problem is one line");
   for (const auto& [label, box, area_of_outline] : labels.boxes) {
     ddp::fuzz::require(!area_of_outline, "YOLO has no outlines");
-    ddp::fuzz::require(label >= 0 && label < ddp::worker::kMostClasses, "the class is a number");
+    ddp::fuzz::require(label >= 0 && label < ddp::worker::kMaxClasses, "the class is a number");
     ddp::fuzz::require(
         area(box) > 0 && box.left >= 0 && box.top >= 0 && box.right <= 1 && box.bottom <= 1,
         "the box is inside of the image");

@@ -33,11 +33,11 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   splitter.feed(ddp::fuzz::to_string(data, size), take);
   splitter.finish(take);
   const Stacks all = reader.result();
-  require(all.threads.size() <= StackReader::kMostThreads, "threads are bounded");
+  require(all.threads.size() <= StackReader::kMaxThreads, "threads are bounded");
   int mains = 0;
   for (const ThreadStack& thread : all.threads) {
     mains += thread.is_main ? 1 : 0;
-    require(thread.frames.size() <= StackReader::kMostFrames, "frames are bounded");
+    require(thread.frames.size() <= StackReader::kMaxFrames, "frames are bounded");
   }
   require(mains <= 1, "at most one thread is the main one");
   constexpr std::size_t kMost = 500;
@@ -47,6 +47,6 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const StacksByRank ranks{{0, stacks}, {1, all}};
   require(to_lines(stacks).size() <= 3 * kMost, "lines are bounded");
   (void)describe_others(ranks, 0);
-  (void)find_odd_one(ranks);
+  (void)find_culprit(ranks);
   return 0;
 }

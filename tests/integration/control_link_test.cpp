@@ -156,7 +156,7 @@ TEST_F(ControlLinkTest, N6_APeerThatDoesNotReadIsDropped) {
     sent += frame.size();
   }
   EXPECT_FALSE(link->is_open());
-  EXPECT_GT(sent, ControlLink::kMostQueued);
+  EXPECT_GT(sent, ControlLink::kMaxQueued);
   EXPECT_THAT(gone_, IsEmpty()) << "not from within send()";
   EXPECT_TRUE(turn_until([&] { return !gone_.empty(); }));
   EXPECT_THAT(gone_, ElementsAre(HasSubstr("does not read")));

@@ -24,7 +24,7 @@
 #include "common/node/nvml.h"
 #include "gpu_of_test.h"
 #include "worker/dist/gloo_group.h"
-#include "worker/train/failure/last_words.h"
+#include "worker/train/failure/error_reporter.h"
 #include "worker/train/torch_version.h"
 
 namespace ddp::worker {
@@ -172,8 +172,8 @@ TEST(Gpu, TheFlightRecorderNamesTheGroupAndTheCollective) {
 
 /// Leaves a collective behind a kernel that runs for far longer than its time-out.
 void wait_for_a_collective_that_does_not_end(const std::string& error_file) {
-  last_words().error_file = error_file;
-  speak_on_terminate();
+  error_reporter().error_file = error_file;
+  report_on_terminate();
   const std::unique_ptr<Group> group = group_of_one(gpu_of_test("nccl"), std::chrono::seconds(3));
   at::Tensor tensor = at::ones({8}, at::kCUDA);
   function_of_libtorch<void(std::int64_t)>("_ZN2at4cuda5sleepEl")(100'000'000'000);  // a minute

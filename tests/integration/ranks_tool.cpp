@@ -84,7 +84,7 @@ int run(const std::vector<std::string>& arguments) {
   const std::vector<NamedTensor> weights = copies(request.parameters);
   if (group->is_root()) {
     write_safetensors(arguments.at(4), view(weights));
-    if (const std::optional<DdpFigures> figures = replica.figures()) {
+    if (const std::optional<DdpTimings> figures = replica.figures()) {
       std::cout << "rebuilt " << figures->has_rebuilt_buckets << " overlap " << figures->overlap
                 << std::endl;
     }

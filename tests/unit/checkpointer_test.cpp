@@ -91,7 +91,7 @@ TEST_F(CheckpointerTest, WeightsThatOtherRanksDoNotHoldAreNoCheckpoint) {
   checkpointer.save({.step = 8, .sums = {}, .watch = {}});
   const SaveOutcome outcome = checkpointer.finish({.step = 9, .sums = {}, .watch = {}});
   EXPECT_EQ(outcome.count, 1);
-  EXPECT_EQ(outcome.odd_step, 8) << "the first of them";
+  EXPECT_EQ(outcome.diverged_step, 8) << "the first of them";
   EXPECT_EQ(checkpointer.why_end(outcome), exit_code::kDiverged);
   EXPECT_TRUE(has_saved("step-000007"));
   EXPECT_FALSE(has_saved("step-000008"));

@@ -69,7 +69,7 @@ TEST(Confusion, WhatIsNotAClassIsLeftOut) {
   metric->merge(*single_process_group());
   EXPECT_THAT(results_of(*metric).counts, ElementsAre(0, 0, 0, 1));
   const std::unique_ptr<Metric> many = make_metric();
-  many->update({at::zeros({1, kMostConfusedClasses + 1})}, batch_of(at::tensor({0}, at::kLong)));
+  many->update({at::zeros({1, kMaxConfusedClasses + 1})}, batch_of(at::tensor({0}, at::kLong)));
   many->merge(*single_process_group());
   EXPECT_EQ(results_of(*many).classes, 0);
 }

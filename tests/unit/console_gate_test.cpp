@@ -103,10 +103,10 @@ TEST(ConsoleGate, HiddenLinesAreSaidWhenTheConsoleHasCaughtUpAndTheSecondIsOver)
   gate.begin(kLogged, kGateBegin);
   EXPECT_EQ(gate.next_look(), kNone);
   EXPECT_EQ(shown(gate, 2), 1);
-  EXPECT_EQ(gate.next_look(), kGateBegin + ConsoleGate::kLook);
+  EXPECT_EQ(gate.next_look(), kGateBegin + ConsoleGate::kPollInterval);
   EXPECT_FALSE(gate.take_due(kLogged, 0, kGateBegin + 999ms).hidden);
   EXPECT_FALSE(gate.take_due(kBehind, 0, kGateBegin + 1s).hidden);
-  EXPECT_EQ(gate.next_look(), kGateBegin + 1s + ConsoleGate::kLook);
+  EXPECT_EQ(gate.next_look(), kGateBegin + 1s + ConsoleGate::kPollInterval);
   EXPECT_TRUE(gate.take_due(kLogged, 0, kGateBegin + 1s).hidden);
   EXPECT_NE(gate.take_hidden(), "");
   EXPECT_EQ(gate.next_look(), kNone);
@@ -147,7 +147,7 @@ TEST(ConsoleGate, TheNextLookIsForWhateverComesFirst) {
   gate.begin(kBehind, kGateBegin);
   gate.note_bar(true);
   EXPECT_EQ(shown(gate, 1), 0);
-  EXPECT_EQ(gate.next_look(), kGateBegin + ConsoleGate::kLook);
+  EXPECT_EQ(gate.next_look(), kGateBegin + ConsoleGate::kPollInterval);
   (void)gate.take_due(kBehind, 0, kGateBegin + 4990ms);
   EXPECT_EQ(gate.next_look(), kGateBegin + ConsoleGate::kBarPause);
   ConsoleGate in_place(true, kNone, ConsoleGate::kBarPauseInPlace);

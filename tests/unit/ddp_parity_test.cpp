@@ -160,7 +160,7 @@ Gradients train_rank(const ParityCase& one, Group& group) {
     replica.zero_gradients();
   }
   EXPECT_TRUE(replica.diverged_ranks().empty());
-  const std::optional<DdpFigures> figures = replica.figures();
+  const std::optional<DdpTimings> figures = replica.figures();
   EXPECT_EQ(figures->has_rebuilt_buckets, !one.request.find_unused || one.request.static_graph);
   return all;
 }
@@ -190,7 +190,7 @@ Windows windows(int world_size, const std::vector<std::int64_t>& parts) {
   return Windows(static_cast<std::size_t>(world_size), parts);
 }
 
-TEST(DdpFigures, TheSlowFirstStepsAreForgotten) {
+TEST(DdpTimings, TheSlowFirstStepsAreForgotten) {
   constexpr std::chrono::milliseconds kSlow(50);
   const std::vector<double> means = on_ranks(2, [&](Group& group) {
     const Net net(0);
@@ -318,13 +318,13 @@ TEST(Ddp, GradientsStayViewsOfTheirBuckets) {
       request.static_graph = true;
       request.hook = hook;
       Ddp replica(request, group);
-      EXPECT_EQ(replica.settling_steps(), 2);
+      EXPECT_EQ(replica.bucket_warmup_steps(), 2);
       const std::vector<const void*> first = addresses(replica);
       std::vector<const void*> settled;
       for (int step = 0; step < 5; ++step) {
         replica.prepare_to_reduce();  // makes new buckets once
         const std::vector<const void*> before = addresses(replica);
-        if (step == replica.settling_steps()) settled = before;
+        if (step == replica.bucket_warmup_steps()) settled = before;
         replica.backward(mean_loss(net.forward(draw(1, {2, kInputs}), false)), /*reduce=*/true);
         replica.zero_gradients();
         EXPECT_EQ(addresses(replica), before) << "step " << step;

@@ -12,11 +12,11 @@ namespace ddp::worker {
 namespace {
 
 TEST(OddRanks, TheMinorityIsNamed) {
-  EXPECT_EQ(find_odd_ranks({7, 7, 7}), (std::vector<int>{}));
-  EXPECT_EQ(find_odd_ranks({7, 8, 7}), (std::vector<int>{1}));
-  EXPECT_EQ(find_odd_ranks({8, 7, 7}), (std::vector<int>{0}));
-  EXPECT_EQ(find_odd_ranks({8, 7}), (std::vector<int>{1})) << "no majority: rank 0 counts";
-  EXPECT_EQ(find_odd_ranks({}), (std::vector<int>{}));
+  EXPECT_EQ(find_diverged_ranks({7, 7, 7}), (std::vector<int>{}));
+  EXPECT_EQ(find_diverged_ranks({7, 8, 7}), (std::vector<int>{1}));
+  EXPECT_EQ(find_diverged_ranks({8, 7, 7}), (std::vector<int>{0}));
+  EXPECT_EQ(find_diverged_ranks({8, 7}), (std::vector<int>{1})) << "no majority: rank 0 counts";
+  EXPECT_EQ(find_diverged_ranks({}), (std::vector<int>{}));
 }
 
 TEST(Ddp, ADigestSeesASingleBit) {

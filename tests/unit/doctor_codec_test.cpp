@@ -42,7 +42,7 @@ PeerCheck some_check() {
 TEST(DoctorCodec, EveryMessageComesBackAsItWas) {
   for (const DoctorMessage& message :
        {DoctorMessage(some_health()),
-        DoctorMessage(LookAtPeers{1, {{0, "10.0.0.1", 4711}}, 1 << 20}),
+        DoctorMessage(CheckPeers{1, {{0, "10.0.0.1", 4711}}, 1 << 20}),
         DoctorMessage(NodeChecks{1, {some_check()}}),
         DoctorMessage(DoctorEnd{1, "a\nb\n"})}) {
     EXPECT_EQ(decode_doctor(encode(message)), message) << encode(message);
@@ -50,13 +50,13 @@ TEST(DoctorCodec, EveryMessageComesBackAsItWas) {
 }
 
 TEST(DoctorCodec, TheWordsOfAThousandNodesFitIntoAFrame) {
-  LookAtPeers order;
+  CheckPeers order;
   NodeChecks checks;
   PeerCheck check = some_check();
   check.error = "the connection broke off after 1.234567 s, while 64 MiB were sent";
   for (std::size_t i = 0; i < 10000; ++i)
     order.nodes.push_back({static_cast<int>(i), "fd00:1234:5678:9abc:def0:1234:5678:9abc", 65535});
-  checks.peers.assign(kMostPeers, check);
+  checks.peers.assign(kMaxPeers, check);
   EXPECT_LT(encode(DoctorMessage(order)).size(), kLongestFrame);
   EXPECT_LT(encode(DoctorMessage(checks)).size(), kLongestFrame);
   const std::string text = encode(DoctorMessage(DoctorEnd{0, std::string(5 << 20, '\n')}));

@@ -21,7 +21,7 @@ std::array<bool, 3> said_by(const std::array<std::string, 3>& problems) {
   std::array<std::atomic<int>, 3> calls{};
   for (std::size_t i = 0; i < 3; ++i) {
     ranks[i] = std::async(std::launch::async, [&, i] {
-      return say_once(
+      return print_once(
           rank_of_three(static_cast<int>(i), port), problems[i], [&calls, i] { ++calls[i]; });
     });
   }
@@ -46,7 +46,7 @@ TEST(EarlyRefusal, WhoFindsSomethingElseSaysItToo) {
 TEST(EarlyRefusal, OneAloneSaysIt) {
   WorkerIdentity alone;
   int calls = 0;
-  EXPECT_TRUE(say_once(alone, "a", [&calls] { ++calls; }));
+  EXPECT_TRUE(print_once(alone, "a", [&calls] { ++calls; }));
   EXPECT_EQ(calls, 1);
 }
 
@@ -65,7 +65,7 @@ TEST(EarlyRefusal, WhoWouldJoinLeavesWithItsReasonAfterOneThatFindsSomethingElse
     }
   });
   EXPECT_EQ(joining.wait_for(std::chrono::milliseconds(300)), std::future_status::timeout);
-  EXPECT_TRUE(say_once(rank_of_three(2, port), "else", [&has_spoken] { has_spoken = true; }));
+  EXPECT_TRUE(print_once(rank_of_three(2, port), "else", [&has_spoken] { has_spoken = true; }));
 }
 
 TEST(EarlyRefusal, ANewStartOfRankZeroTakesThePortAndWhoWouldJoinJoins) {

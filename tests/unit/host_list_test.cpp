@@ -119,7 +119,7 @@ TEST(HostList, OfManyWrongLinesTheFirstAreNamedAndTheOthersCounted) {
 
 TEST(HostList, ItHasAnEnd) {
   std::string text;
-  for (std::size_t i = 0; i <= kMostHosts; ++i)
+  for (std::size_t i = 0; i <= kMaxHosts; ++i)
     text += "n" + std::to_string(i) + "\n";
   EXPECT_THAT(problems_of_file(text), HasSubstr("nodes.txt:10001: n10000: more than 10000 hosts"));
 }

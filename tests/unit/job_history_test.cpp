@@ -121,8 +121,8 @@ TEST(Series, ALongOneKeepsItsShapeAndItsEnd) {
   for (int i = 0; i < 100'000; ++i)
     series.add(i, 2.0 * i);
   const auto& points = series.points();
-  EXPECT_LE(points.size(), Series::kMostPoints);
-  EXPECT_GE(points.size(), Series::kMostPoints / 3);
+  EXPECT_LE(points.size(), Series::kMaxPoints);
+  EXPECT_GE(points.size(), Series::kMaxPoints / 3);
   EXPECT_EQ(points.front().x, 0);
   EXPECT_EQ(points.back().x, 99'999);
   // Evenly: none of its quarters is empty.
@@ -139,7 +139,7 @@ TEST(JobHistory, MarksAreBounded) {
       rank.sample.checkpoint_step = i;
     history.note(job);
   }
-  EXPECT_LE(history.marks().size(), JobHistory::kMostMarks);
+  EXPECT_LE(history.marks().size(), JobHistory::kMaxMarks);
 }
 
 }  // namespace

@@ -257,7 +257,7 @@ TEST(JobReport, ANodeThatEndsAloneSaysWhyAndWhatHadHappenedBefore) {
 // What ddp-worker finds wrong with a job is one line, which it has printed.
 TEST(JobReport, ARefusedJobIsShort) {
   const auto report_of =
-      [](const ExitStatus& status, std::int64_t step, bool own_worker, int nodes) {
+      [](const ExitStatus& status, std::int64_t step, bool takes_job_file, int nodes) {
         Verdict verdict;
         verdict.rounds = 1;
         verdict.workers = {worker(0, status), worker(1, ExitStatus{0, SIGTERM, false})};
@@ -267,7 +267,7 @@ TEST(JobReport, ARefusedJobIsShort) {
         verdict.outcome = Failed{0, {1}, status.code};
         verdict.exit_code = status.code;
         JobSpec spec;
-        spec.own_worker = own_worker;
+        spec.takes_job_file = takes_job_file;
         spec.entry = "ddp-worker";
         spec.max_nodes = nodes;
         spec.logs.shown = {true, true};
@@ -292,7 +292,7 @@ TEST(JobReport, ARefusalByAProgramInPlaceOfDdpWorkerIsShortWhereAPageTellsOfNoSt
   verdict.outcome = Failed{0, {1}, 2};
   verdict.exit_code = 2;
   JobSpec spec;
-  spec.own_worker = true;
+  spec.takes_job_file = true;
   spec.entry = "./tiny";
   spec.logs.shown = {true, true};
   spec.logs.redirects = spec.logs.tee = {0, 0};

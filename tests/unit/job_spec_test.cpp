@@ -50,7 +50,7 @@ TEST(MakeJobSpec, SaysLittleForAProgramAlone) {
   const JobSpec spec = make({"dir/my.prog", "a"});
   EXPECT_EQ(spec.entry, "dir/my.prog");
   EXPECT_THAT(spec.arguments, ElementsAre("dir/my.prog", "a"));
-  EXPECT_FALSE(spec.own_worker);
+  EXPECT_FALSE(spec.takes_job_file);
   EXPECT_FALSE(spec.script);
   EXPECT_FALSE(spec.has_run_dir);
   EXPECT_EQ(spec.nproc, 1);
@@ -275,7 +275,7 @@ TEST(MakeJobSpec, AJobFileGivesTheWorkerItsArgumentsAndARunDirectory) {
   JobValues job = resolve_job(nullptr, layer_overrides(with_batch));
   const JobSpec spec = make_job_spec(options, std::move(job), NodeFacts{}, {});
   EXPECT_EQ(spec.entry, "ddp-worker");
-  EXPECT_TRUE(spec.own_worker);
+  EXPECT_TRUE(spec.takes_job_file);
   EXPECT_TRUE(spec.has_run_dir);
   EXPECT_EQ(spec.nproc, 2);
   EXPECT_THAT(spec.arguments, ElementsAre("ddp-worker", "job.yaml", "seed=3"));
@@ -345,7 +345,7 @@ TEST(DeviceOf, AJobFileThatAsksForGpusGetsTheirNumbers) {
 }
 
 TEST(JobSpec, AProgramThatTakesAJobFileIsTreatedAsDdpWorkerAndAScriptIsNot) {
-  const auto is_own = [](const Words& words) { return make(words).own_worker; };
+  const auto is_own = [](const Words& words) { return make(words).takes_job_file; };
   EXPECT_TRUE(is_own({"job.yaml", "data.batch_per_rank=8"}));
   EXPECT_TRUE(is_own({"job.yaml", "data.batch_per_rank=8", "launch.program=./tiny"}));
   EXPECT_FALSE(is_own({"job.yaml", "data.batch_per_rank=8", "launch.program=train.py"}));

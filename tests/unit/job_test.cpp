@@ -188,7 +188,7 @@ TEST(Job, OfANodeZeroThatCannotStartEndsOnceAllOthersHaveHeardIt) {
   EXPECT_EQ(rig.job.deadline(), kJobBegin + Job::kRefuseFor);
   rig.job.note_answered(hello_of(1, 3, 3), refusal);
   Hello question = hello_of(2, 3, 3);
-  question.is_question = true;
+  question.is_probe = true;
   rig.job.note_answered(question, refusal);                                    // it comes again
   rig.job.note_answered(hello_of(2, 3, 3), Refusal{203, "not the same job"});  // of another job
   EXPECT_EQ(rig.advance(), JobStep::wait);

@@ -49,7 +49,7 @@ class Keys : public testing::TestWithParam<bool> {
     answer.released.insert(answer.released.end(), step.released.begin(), step.released.end());
     return step.is_done;
   }
-  [[nodiscard]] static KeySpace::Enough enough() {
+  [[nodiscard]] static KeySpace::ShouldYield enough() {
     return [] { return GetParam(); };
   }
   std::string reply(StoreCommand command, Texts texts, std::int64_t n = 0) {
@@ -62,7 +62,7 @@ class Keys : public testing::TestWithParam<bool> {
   }
   /// Once all is given back that nobody needs any more.
   std::size_t bytes() {
-    while (!keys_.tidy(enough())) {
+    while (!keys_.collect_garbage(enough())) {
     }
     return keys_.bytes();
   }
@@ -407,7 +407,7 @@ TEST_F(KeysInSteps, WhoIsGoneWhileItsWaitIsReadIsNotReleased) {
   EXPECT_FALSE(step(waits).is_done);
   keys_.forget(kB);
   EXPECT_THAT(take(kA, multi_set, {"a", "1", "b", "2"}).released, IsEmpty());
-  EXPECT_TRUE(keys_.tidy([] { return false; }));
+  EXPECT_TRUE(keys_.collect_garbage([] { return false; }));
   take(kA, delete_key, {"a"});
   take(kA, delete_key, {"b"});
   EXPECT_EQ(keys_.bytes(), 0U);
@@ -446,7 +446,7 @@ TEST_F(KeysInSteps, EverythingIsGivenBackByAndBy) {
   while (!keys_.clear([] { return true; }))
     ++steps;
   EXPECT_EQ(steps, 8);  // two keys, two entries, three waits, and one that finds nothing
-  EXPECT_TRUE(keys_.is_tidy());
+  EXPECT_TRUE(keys_.has_no_garbage());
   KeySpace::Work asks = work(kA, check, {"q"});
   EXPECT_TRUE(step(asks).is_done);
   EXPECT_EQ(asks.reply, kNo) << "a queue whose entries are gone is gone";

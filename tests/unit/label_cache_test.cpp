@@ -24,7 +24,7 @@ CachedFolder folder() {
   const FileStamp stamp{.size = 7, .modified = 1'700'000'000'123'456'789, .changed = 5, .inode = 9};
   return {{.name = "a.txt", .stamp = stamp, .boxes = {{3, {0, 0, 1, 1}}, {0, {.1F, .2F, .3F, 1}}}},
           {.name = "b/\xC3\xA4.txt", .stamp = {}, .problem = "line 2: \"cat\" is not the number"},
-          {.name = "c.txt", .boxes = {{kMostClasses - 1, {0.5F, 0.5F, 0.75F, 0.75F}}}}};
+          {.name = "c.txt", .boxes = {{kMaxClasses - 1, {0.5F, 0.5F, 0.75F, 0.75F}}}}};
 }
 
 /// Why it cannot be used.
@@ -105,7 +105,7 @@ TEST(LabelCache, CountsThatNoFileHoldsTakeNoMemory) {
 
 TEST(LabelCache, WhatNoLabelFileSaysIsNotBelieved) {
   EXPECT_EQ(problem_with([](CachedFolder&) {}), "");
-  for (const int label : {-1, kMostClasses, INT32_MAX, INT32_MIN}) {
+  for (const int label : {-1, kMaxClasses, INT32_MAX, INT32_MIN}) {
     EXPECT_NE(problem_with([&](CachedFolder& it) { it[0].boxes[0].label = label; }), "") << label;
   }
   const Box wrong[] = {{-.1F, 0, 1, 1},

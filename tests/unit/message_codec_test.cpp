@@ -28,7 +28,7 @@ Hello a_hello() {
   hello.host = "b";
   hello.pid = 17;
   hello.entry = "train.py";
-  hello.is_question = true;
+  hello.is_probe = true;
   hello.problem_code = 127;
   hello.problem = "no such file";
   hello.job_keys = {{"seed", "1"}, {"train.epochs", "3"}};
@@ -121,7 +121,7 @@ TEST(MessageCodec, EveryCommandSurvivesTheWay) {
 
 TEST(MessageCodec, TheSamplesOfTheLargestNodeFitIntoAFrame) {
   WorkerSample sample = a_sample();
-  sample.rank = kMostWorkers - 1;
+  sample.rank = kMaxWorkers - 1;
   sample.epoch = 1000;
   sample.step = sample.steps_total = sample.checkpoint_step = 100'000'000;
   sample.samples = 1'000'000'000'000;
@@ -134,10 +134,10 @@ TEST(MessageCodec, TheSamplesOfTheLargestNodeFitIntoAFrame) {
   sample.activity = Activity{
       'S', "futex_wait_queue", kTicks, kTicks, kTicks, kTicks, 1000 * kTicks, 100 * kTicks};
   HeartbeatReply reply{2, 1'000'000'000'000'000, 1'000'000'000'000'000, 3, {}};
-  reply.samples.assign(kMostWorkersOfNode, sample);
+  reply.samples.assign(kMaxWorkersOfNode, sample);
   EXPECT_LE(encode(NodeEvent(reply)).size(), kLongestFrame);
   // While somebody looks, with lines of which each byte takes two.
-  for (const std::size_t workers : {1, 109, 110, 163, 327, 328, kMostWorkersOfNode}) {
+  for (const std::size_t workers : {1, 109, 110, 163, 327, 328, kMaxWorkersOfNode}) {
     reply.samples.assign(workers, sample);
     const std::string line(kToldLineBytes, '"');
     const std::vector<std::string> lines(count_lines_told(workers), line);

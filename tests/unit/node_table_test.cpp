@@ -47,7 +47,7 @@ TEST(NodeTable, WhoComesJoinsOrIsTold) {
   EXPECT_FALSE(good.refusal || good.told);
 
   Hello question = node("b", 1);
-  question.is_question = true;
+  question.is_probe = true;
   const NodeTable::Admission asked = table.consider(question, NodeTable::Reader::ours);
   EXPECT_FALSE(asked.joins);
   EXPECT_FALSE(asked.told);  // it would be welcome
@@ -57,7 +57,7 @@ TEST(NodeTable, WhoComesJoinsOrIsTold) {
   EXPECT_TRUE(bad.refusal && bad.told);
 
   Hello ourselves = node("a", 0);
-  ourselves.is_question = true;
+  ourselves.is_probe = true;
   EXPECT_FALSE(table.consider(ourselves, NodeTable::Reader::ours).refusal);
   ourselves.pid = 18;  // another agent of this host
   EXPECT_TRUE(table.consider(ourselves, NodeTable::Reader::ours).refusal);
@@ -141,15 +141,15 @@ TEST(NodeTable, A7_WhatAnUnprovenPeerSaysIsOneShortLineOfPlainText) {
 
 TEST(NodeTable, A7_MoreWorkersThanAJobMayHaveAreRefused) {
   Hello own = node("a", 0, 1000);
-  own.nproc = kMostWorkersOfNode;
+  own.nproc = kMaxWorkersOfNode;
   NodeTable table(own, false);
   int rank = 1;
   const auto next = [&] {
     Hello hello = node("b", rank++, 1000);
-    hello.nproc = kMostWorkersOfNode;
+    hello.nproc = kMaxWorkersOfNode;
     return hello;
   };
-  while (table.workers() + kMostWorkersOfNode <= kMostWorkers)
+  while (table.workers() + kMaxWorkersOfNode <= kMaxWorkers)
     table.add(next());
   EXPECT_THAT(refusal_of(table, next()), HasSubstr("they would be more than 1000000"));
   Hello small = next();

@@ -59,7 +59,7 @@ TEST(Rerun, ValuesOfLaunchEnvAreNotTold) {
 
 TEST(Rerun, OurOwnWorkerPlaysTheRankFromTheNewestCheckpoint) {
   JobSpec spec = spec_of({"--nproc-per-node=2", "train.py"});
-  spec.own_worker = true;
+  spec.takes_job_file = true;
   Placement placement;
   placement.rank = 3;
   placement.world_size = 8;

@@ -557,7 +557,7 @@ TEST(Round, WhatAnotherNodeKeptOrLeftIsGoneWithIt) {
   rig.round.note_group_ended(1, other, kBegin + 2s);
   rig.lose(1, 3s);
   rig.end(0, {ended(0, 1s, code(7))});
-  EXPECT_EQ(rig.round.later_loss()->node_rank, 1);
+  EXPECT_EQ(rig.round.later_lost_node()->node_rank, 1);
   EXPECT_TRUE(rig.round.has_lost_node());
   const RoundResult result = rig.result();
   EXPECT_EQ(result.survivors, 0);

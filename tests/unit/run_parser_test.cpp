@@ -73,8 +73,8 @@ TEST(RunParser, AMillionStepsAreThinned) {
   for (int i = 1; i <= 1'000'000; ++i)
     parser.add_json(R"({"kind":"step","epoch":1,"step":)" + std::to_string(i) + R"(,"loss":1})");
   EXPECT_EQ(run.steps_written, 1'000'000);
-  EXPECT_LE(run.steps.size(), MetricsParser::kMostSteps);
-  EXPECT_GE(run.steps.size(), MetricsParser::kMostSteps / 2 - 1);
+  EXPECT_LE(run.steps.size(), MetricsParser::kMaxSteps);
+  EXPECT_GE(run.steps.size(), MetricsParser::kMaxSteps / 2 - 1);
   EXPECT_EQ(run.steps.front().step, 1);
   EXPECT_GT(run.steps.back().step, 999'000);
 }

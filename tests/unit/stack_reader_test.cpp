@@ -147,7 +147,7 @@ TEST(StackReader, BoundsWhatItKeepsAndKeepsTheLastThread) {
   text += "Current thread 0x1 (most recent call first):\n  File \"last.py\", line 1 in <module>\n";
   feed(reader, text);
   const Stacks stacks = reader.result();
-  ASSERT_THAT(stacks.threads, SizeIs(StackReader::kMostThreads));
+  ASSERT_THAT(stacks.threads, SizeIs(StackReader::kMaxThreads));
   EXPECT_EQ(stacks.threads.back().frames.at(0).file, "last.py");
 }
 

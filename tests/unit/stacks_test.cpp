@@ -146,12 +146,12 @@ TEST(Stacks, OfTheOthersEachPlaceIsShownOnce) {
   EXPECT_EQ(describe_others(many, 0).back(), "ranks 9-11: in other places");
 }
 
-TEST(OddOne, IsOutsideOfTheCollectiveInWhichTheOthersWait) {
-  const auto odd = find_odd_one({{0, in_backward()}, {1, sleeps()}});
+TEST(Culprit, IsOutsideOfTheCollectiveInWhichTheOthersWait) {
+  const auto odd = find_culprit({{0, in_backward()}, {1, sleeps()}});
   ASSERT_TRUE(odd);
   EXPECT_EQ(odd->rank, 1);
   EXPECT_THAT(odd->why, HasSubstr("train.py:21 in step"));
-  EXPECT_EQ(find_odd_one({{0, sleeps()}, {1, in_barrier(3)}, {2, in_backward()}})->rank, 0);
+  EXPECT_EQ(find_culprit({{0, sleeps()}, {1, in_barrier(3)}, {2, in_backward()}})->rank, 0);
   // Who waits by a lock waits where he has called it.
   Stacks locked = in_barrier(3);
   locked.threads[0].frames.insert(locked.threads[0].frames.begin(),
@@ -159,29 +159,29 @@ TEST(OddOne, IsOutsideOfTheCollectiveInWhichTheOthersWait) {
   Stacks user = sleeps();
   user.threads[0].frames.insert(user.threads[0].frames.begin(),
                                 {"wait", kPython + "threading.py", 331});
-  EXPECT_EQ(find_odd_one({{0, locked}, {1, user}})->rank, 1);
+  EXPECT_EQ(find_culprit({{0, locked}, {1, user}})->rank, 1);
 }
 
-TEST(OddOne, StandsInAnotherCollectiveThanMost) {
-  EXPECT_EQ(find_odd_one({{0, in_backward()}, {1, in_barrier(7)}, {2, in_backward()}})->rank, 1);
-  EXPECT_EQ(find_odd_one({{0, in_barrier(3)}, {1, in_barrier(3)}, {2, in_barrier(9)}})->rank, 2);
+TEST(Culprit, StandsInAnotherCollectiveThanMost) {
+  EXPECT_EQ(find_culprit({{0, in_backward()}, {1, in_barrier(7)}, {2, in_backward()}})->rank, 1);
+  EXPECT_EQ(find_culprit({{0, in_barrier(3)}, {1, in_barrier(3)}, {2, in_barrier(9)}})->rank, 2);
 }
 
-TEST(OddOne, OfTwoHasSkippedTheCallThatTheOtherWaitsIn) {
-  EXPECT_EQ(find_odd_one({{0, in_backward()}, {1, in_barrier(7)}})->rank, 0);
-  EXPECT_EQ(find_odd_one({{0, in_barrier(7)}, {1, in_backward()}})->rank, 1);
-  EXPECT_FALSE(find_odd_one({{0, in_barrier(7)}, {1, in_barrier(9)}}));
+TEST(Culprit, OfTwoHasSkippedTheCallThatTheOtherWaitsIn) {
+  EXPECT_EQ(find_culprit({{0, in_backward()}, {1, in_barrier(7)}})->rank, 0);
+  EXPECT_EQ(find_culprit({{0, in_barrier(7)}, {1, in_backward()}})->rank, 1);
+  EXPECT_FALSE(find_culprit({{0, in_barrier(7)}, {1, in_barrier(9)}}));
 }
 
-TEST(OddOne, IsNobodyWhereTheStacksDoNotTell) {
-  EXPECT_FALSE(find_odd_one({}));
-  EXPECT_FALSE(find_odd_one({{0, sleeps()}}));
-  EXPECT_FALSE(find_odd_one({{0, sleeps()}, {1, sleeps()}}));
-  EXPECT_FALSE(find_odd_one({{0, in_barrier(3)}, {1, in_barrier(3)}}));
-  EXPECT_FALSE(find_odd_one({{0, in_backward()}, {1, Stacks()}}));
+TEST(Culprit, IsNobodyWhereTheStacksDoNotTell) {
+  EXPECT_FALSE(find_culprit({}));
+  EXPECT_FALSE(find_culprit({{0, sleeps()}}));
+  EXPECT_FALSE(find_culprit({{0, sleeps()}, {1, sleeps()}}));
+  EXPECT_FALSE(find_culprit({{0, in_barrier(3)}, {1, in_barrier(3)}}));
+  EXPECT_FALSE(find_culprit({{0, in_backward()}, {1, Stacks()}}));
 }
 
-TEST(OddOne, IsBlamedWhereTheWatchdogCouldOnlyGuess) {
+TEST(Culprit, IsBlamedWhereTheWatchdogCouldOnlyGuess) {
   const StacksByRank stacks{{0, in_backward()}, {1, sleeps()}};
   Finding hang{true, 0, "neither ran nor printed for 5 s", false};
   EXPECT_EQ(blame_odd_one(hang, stacks), hang);
@@ -194,13 +194,13 @@ TEST(OddOne, IsBlamedWhereTheWatchdogCouldOnlyGuess) {
             "nor printed for 5 s");
 }
 
-TEST(OddOne, IsFoundByCppStacksToo) {
+TEST(Culprit, IsFoundByCppStacksToo) {
   const Stacks waits = only({{"", "/lib/libc.so.6", 0},
                              {"std::condition_variable::wait", "/lib/libstdc++.so.6", 0},
                              {"c10d::ProcessGroupGloo::wait", "/l/libtorch_cpu.so", 0},
                              {"main", "./train", 0}});
   const Stacks hangs = only({{"", "/lib/libc.so.6", 0}, {"mine::forward", "./train", 0}});
-  EXPECT_EQ(find_odd_one({{0, waits}, {1, hangs}})->rank, 1);
+  EXPECT_EQ(find_culprit({{0, waits}, {1, hangs}})->rank, 1);
 }
 
 TEST(Stacks, AThreadWhoseCallsHaveNoNamesSaysSo) {

@@ -42,7 +42,7 @@ std::vector<Ending> agree_all(const std::vector<std::optional<std::string>>& tex
   for (std::size_t rank = 0; rank < texts.size(); ++rank) {
     if (!texts[rank]) continue;
     ranks.emplace_back([&, rank] {
-      const Voters voters{store, static_cast<int>(rank), static_cast<int>(texts.size()), timeout};
+      const Ranks voters{store, static_cast<int>(rank), static_cast<int>(texts.size()), timeout};
       endings[rank] = ending_of([&] {
         agree(voters, {"q", "model", "did not join"}, *texts[rank]);
       });

@@ -133,7 +133,7 @@ TEST(VerdictBuilder, ANodeLostAfterItsPartIsWhyTooFewAreLeft) {
   verdict.note_restart();
   VerdictBuilder::NotBegun why = why_not();
   why.waited = 0s;
-  why.later_loss = NodeLost{1, "b", "silent for 5.1 s", {}};
+  why.later_lost_node = NodeLost{1, "b", "silent for 5.1 s", {}};
   verdict.note_not_begun(why);
   EXPECT_EQ(verdict.value().exit_code, exit_code::kNodeLost);
   EXPECT_EQ(std::get<NodeLost>(verdict.value().outcome).node_rank, 1);

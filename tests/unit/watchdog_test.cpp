@@ -204,7 +204,7 @@ std::optional<Finding> watch_a_runner(const std::string& waits_in,
     runner.activity.faults = faults_per_second * second;
     WorkerSample other = external(1, 0);
     other.activity.waits_in = waits_in;
-    other.activity.naps = naps_per_second * second;
+    other.activity.voluntary_switches = naps_per_second * second;
     if (auto end =
             end_of(dog.note_samples(std::chrono::seconds(second), std::vector{runner, other})))
       return end;

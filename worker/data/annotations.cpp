@@ -13,7 +13,7 @@ namespace ddp::worker {
 namespace {
 
 // Tools that write labels round, and some of them upwards.
-constexpr double kMostShare = 1.01;
+constexpr double kMaxShare = 1.01;
 
 float share(double value) {
   return static_cast<float>(std::clamp(value, 0.0, 1.0));
@@ -34,7 +34,7 @@ void append(std::string& text, std::span<const AnnotatedBox> boxes) {
 }  // namespace
 
 std::string read_box(double center_x, double center_y, double width, double height, Box& into) {
-  const auto is_share = [](double value) { return value >= 0 && value <= kMostShare; };  // nor NaN
+  const auto is_share = [](double value) { return value >= 0 && value <= kMaxShare; };  // nor NaN
   if (!is_share(center_x) || !is_share(center_y) || !is_share(width) || !is_share(height))
     return "is not inside of the image";
   into = {share(center_x - width / 2),

@@ -26,8 +26,8 @@ constexpr std::chrono::seconds kFirstLook{1};
 constexpr std::chrono::seconds kLookEvery{10};
 constexpr std::chrono::seconds kReadWait{2};
 
-std::string read_key(const Question& question, int rank) {
-  return question.key + "/read/" + std::to_string(rank);
+std::string read_key(const ComparedText& compared, int rank) {
+  return compared.key + "/read/" + std::to_string(rank);
 }
 
 /// Asks again and again: a wait of the store itself that ends without the key prints two lines of
@@ -63,20 +63,20 @@ struct Answered {
   std::vector<int> missing;
 };
 
-Answered look_around(const Voters& voters, const Question& question) {
+Answered look_around(const Ranks& ranks, const ComparedText& compared) {
   Answered found;
-  for (int rank = 0; rank < voters.world_size; ++rank) {
-    const bool is_here = voters.store->check({answer_key(question.key, rank)});
+  for (int rank = 0; rank < ranks.world_size; ++rank) {
+    const bool is_here = ranks.store->check({answer_key(compared.key, rank)});
     (is_here ? found.here : found.missing).push_back(rank);
   }
   return found;
 }
 
-void name_missing(const Voters& voters, const Question& question, Clock::duration waited) {
+void name_missing(const Ranks& ranks, const ComparedText& compared, Clock::duration waited) {
   if (waited < kLookEvery) return;
-  const std::vector<int> missing = look_around(voters, question).missing;
+  const std::vector<int> missing = look_around(ranks, compared).missing;
   if (missing.empty()) return;
-  log::info("waiting for " + name_ranks(missing) + " of " + std::to_string(voters.world_size));
+  log::info("waiting for " + name_ranks(missing) + " of " + std::to_string(ranks.world_size));
 }
 
 // What rank 0 found, as it stands in the store: an exit code and a line. 0: all agree.
@@ -85,76 +85,76 @@ struct Finding {
   std::string text;
 };
 
-Finding absence(const Voters& voters, const Question& question) {
-  std::vector<int> missing = look_around(voters, question).missing;
+Finding absence(const Ranks& ranks, const ComparedText& compared) {
+  std::vector<int> missing = look_around(ranks, compared).missing;
   if (missing.empty()) missing.push_back(0);  // all have answered, but nobody compared
   return {exit_code::kTimeout,
-          name_ranks(missing) + " of " + std::to_string(voters.world_size) + " " +
-              question.absence + " within " + format_duration(voters.timeout) + " (" +
-              voters.timeout_name + "). Is it running, and does it reach the store?"};
+          name_ranks(missing) + " of " + std::to_string(ranks.world_size) + " " + compared.absence +
+              " within " + format_duration(ranks.timeout) + " (" + ranks.timeout_name +
+              "). Is it running, and does it reach the store?"};
 }
 
 /// Of those that have answered.
-Finding compare(const Voters& voters, const Question& question) {
-  const std::vector<int> here = look_around(voters, question).here;
+Finding compare(const Ranks& ranks, const ComparedText& compared) {
+  const std::vector<int> here = look_around(ranks, compared).here;
   std::vector<std::string> keys;
   for (const int rank : here)
-    keys.push_back(answer_key(question.key, rank));
-  const std::vector<std::vector<std::uint8_t>> answers = voters.store->multiGet(keys);
+    keys.push_back(answer_key(compared.key, rank));
+  const std::vector<std::vector<std::uint8_t>> answers = ranks.store->multiGet(keys);
   std::map<int, std::string> texts;
   for (std::size_t i = 0; i < here.size(); ++i)
     texts[here[i]] = text_of(answers[i]);
-  const std::string problem = question.rule == Rule::equal ? find_disagreement(question.what, texts)
-                                                           : find_repetition(question.what, texts);
+  const std::string problem = compared.rule == Rule::equal ? find_disagreement(compared.what, texts)
+                                                           : find_repetition(compared.what, texts);
   if (problem.empty()) return {};
-  return {exit_code::kRefused, problem + ". " + question.advice};
+  return {exit_code::kRefused, problem + ". " + compared.advice};
 }
 
 /// Also in between, of those that are there: the missing ones may wait in another world.
-Finding gather(const Voters& voters, const Question& question) {
+Finding gather(const Ranks& ranks, const ComparedText& compared) {
   std::vector<std::string> keys;
-  for (int rank = 0; rank < voters.world_size; ++rank)
-    keys.push_back(answer_key(question.key, rank));
+  for (int rank = 0; rank < ranks.world_size; ++rank)
+    keys.push_back(answer_key(compared.key, rank));
   const auto probe = [&](Clock::duration waited) {
-    name_missing(voters, question, waited);
-    return compare(voters, question).code != exit_code::kOk;
+    name_missing(ranks, compared, waited);
+    return compare(ranks, compared).code != exit_code::kOk;
   };
-  const bool all_are_here = wait_for(*voters.store, keys, voters.timeout, probe);
-  const Finding finding = compare(voters, question);
+  const bool all_are_here = wait_for(*ranks.store, keys, ranks.timeout, probe);
+  const Finding finding = compare(ranks, compared);
   if (finding.code != exit_code::kOk || all_are_here) return finding;
-  return absence(voters, question);
+  return absence(ranks, compared);
 }
 
-Finding lead(const Voters& voters, const Question& question) {
-  const Finding finding = gather(voters, question);
-  voters.store->set(question.key + "/found", std::to_string(finding.code) + " " + finding.text);
+Finding lead(const Ranks& ranks, const ComparedText& compared) {
+  const Finding finding = gather(ranks, compared);
+  ranks.store->set(compared.key + "/found", std::to_string(finding.code) + " " + finding.text);
   if (finding.code == exit_code::kOk) return finding;
   std::vector<std::string> readers;
-  for (const int rank : look_around(voters, question).here) {
-    if (rank != 0) readers.push_back(read_key(question, rank));
+  for (const int rank : look_around(ranks, compared).here) {
+    if (rank != 0) readers.push_back(read_key(compared, rank));
   }
   // They may have given up on their own.
-  (void)wait_for(*voters.store, readers, kReadWait, [](Clock::duration) { return false; });
+  (void)wait_for(*ranks.store, readers, kReadWait, [](Clock::duration) { return false; });
   return finding;
 }
 
-Finding follow(const Voters& voters, const Question& question) {
-  const std::string key = question.key + "/found";
+Finding follow(const Ranks& ranks, const ComparedText& compared) {
+  const std::string key = compared.key + "/found";
   const auto probe = [&](Clock::duration waited) {
-    name_missing(voters, question, waited);
+    name_missing(ranks, compared, waited);
     return false;
   };
-  if (!wait_for(*voters.store, {key}, voters.timeout, probe)) {
-    voters.store->set(read_key(question, voters.rank), std::string("gave up"));
-    return absence(voters, question);
+  if (!wait_for(*ranks.store, {key}, ranks.timeout, probe)) {
+    ranks.store->set(read_key(compared, ranks.rank), std::string("gave up"));
+    return absence(ranks, compared);
   }
-  const std::string found = text_of(voters.store->get(key));
+  const std::string found = text_of(ranks.store->get(key));
   const std::size_t split = found.find(' ');
   const Finding finding{std::stoi(found.substr(0, split)), found.substr(split + 1)};
   if (finding.code != exit_code::kOk) {
-    voters.store->set(read_key(question, voters.rank), std::string("1"));
+    ranks.store->set(read_key(compared, ranks.rank), std::string("1"));
     // Trap: a set is not yet delivered when it returns; the answer to a question behind it is.
-    (void)voters.store->check({key});
+    (void)ranks.store->check({key});
   }
   return finding;
 }
@@ -165,14 +165,14 @@ std::string answer_key(const std::string& question_key, int rank) {
   return question_key + "/" + std::to_string(rank);
 }
 
-void agree(const Voters& voters, const Question& question, const std::string& text) {
+void agree(const Ranks& ranks, const ComparedText& compared, const std::string& text) {
   Finding finding;
   try {
-    voters.store->set(answer_key(question.key, voters.rank), text);
-    finding = voters.rank == 0 ? lead(voters, question) : follow(voters, question);
+    ranks.store->set(answer_key(compared.key, ranks.rank), text);
+    finding = ranks.rank == 0 ? lead(ranks, compared) : follow(ranks, compared);
   } catch (const c10::Error& error) {
-    throw PeerError("rank " + std::to_string(voters.rank) +
-                        " lost the store while the ranks compared their " + question.what + ": " +
+    throw PeerError("rank " + std::to_string(ranks.rank) +
+                        " lost the store while the ranks compared their " + compared.what + ": " +
                         message_of(error),
                     exit_code::kRendezvous);
   }

@@ -16,7 +16,7 @@ namespace ddp::worker {
 
 enum class Rule { equal, distinct };
 
-struct Question {
+struct ComparedText {
   std::string key;      // of its own in the store
   std::string what;     // "model", for people
   std::string absence;  // "did not join": what is said of a rank that does not answer
@@ -24,7 +24,7 @@ struct Question {
   std::string advice = "Start all ranks with the same job, data and release.";
 };
 
-struct Voters {
+struct Ranks {
   c10::intrusive_ptr<c10d::Store> store;
   int rank = 0;
   int world_size = 1;
@@ -37,9 +37,9 @@ struct Voters {
 /// who is missing. Errors: PeerError: 203 when `text` is not the same on all ranks
 /// (or, by the rule, is the same on two and not empty), 124 when one
 /// does not answer, 202 when the store fails.
-void agree(const Voters& voters, const Question& question, const std::string& text);
+void agree(const Ranks& ranks, const ComparedText& compared, const std::string& text);
 
-/// Of the store: there once that rank has answered the question of that key.
+/// Of the store: there once that rank has answered under that key.
 std::string answer_key(const std::string& question_key, int rank);
 
 }  // namespace ddp::worker

@@ -41,7 +41,7 @@ int sample_every(const DdpRequest& request) {
 }
 
 /// `kind`: "avg_", or "" for those of the newest sample.
-DdpFigures read_figures(const c10::DDPLoggingData& data, const std::string& kind) {
+DdpTimings read_figures(const c10::DDPLoggingData& data, const std::string& kind) {
   const auto integer = [&data](const std::string& name) {
     const auto found = data.ints_map.find(name);
     return found == data.ints_map.end() ? 0 : found->second;
@@ -49,7 +49,7 @@ DdpFigures read_figures(const c10::DDPLoggingData& data, const std::string& kind
   const auto milliseconds = [&](const char* name) {
     return static_cast<double>(integer(kind + name)) / 1e6;
   };
-  DdpFigures figures;
+  DdpTimings figures;
   figures.forward = milliseconds("forward_compute_time");
   figures.backward = milliseconds("backward_compute_time");
   figures.communication = milliseconds("backward_comm_time");
@@ -133,7 +133,7 @@ Ddp::Ddp(DdpRequest request, Group& group) : request_(std::move(request)), group
   }
   if (group_.process_group() != nullptr) build_reducer();
   // Elsewhere an unused parameter is an error, or the same in every step.
-  if (request_.has_views && (!reducer_ || is_searching())) used_.emplace(request_.parameters);
+  if (request_.has_views && (!reducer_ || searches_unused())) used_.emplace(request_.parameters);
 }
 
 Ddp::~Ddp() {
@@ -164,7 +164,7 @@ void Ddp::build_reducer() {
   // became ready. It never does so when it looks for unused parameters each step.
   const std::int64_t first_bucket_bytes = std::min(kFirstBucketBytes, request_.bucket_bytes);
   std::vector<std::size_t> limits{std::numeric_limits<std::size_t>::max()};
-  if (is_searching()) {
+  if (searches_unused()) {
     limits = {static_cast<std::size_t>(first_bucket_bytes),
               static_cast<std::size_t>(request_.bucket_bytes)};
   }
@@ -215,12 +215,12 @@ void Ddp::note_sample() {
   const std::int64_t done = iterations_++;
   const bool is_late = done > kFirstSamples && done % sample_every(request_) == 0;
   if (!is_late) return;
-  const DdpFigures newest = read_figures(logger_->get_ddp_logging_data(), "");
+  const DdpTimings newest = read_figures(logger_->get_ddp_logging_data(), "");
   ++late_samples_;
-  late_.forward += newest.forward;
-  late_.backward += newest.backward;
-  late_.communication += newest.communication;
-  late_.overlap += newest.overlap;
+  sampled_sums_.forward += newest.forward;
+  sampled_sums_.backward += newest.backward;
+  sampled_sums_.communication += newest.communication;
+  sampled_sums_.overlap += newest.overlap;
 }
 
 void Ddp::prepare_to_reduce() {
@@ -241,7 +241,7 @@ void Ddp::backward(const at::Tensor& loss, bool reduce) {
     throw std::logic_error("a static graph cannot accumulate gradients over micro-steps");
   if (!reducer_) {
     torch::autograd::backward({loss}, {});
-    if (reduce) set_unused_aside();
+    if (reduce) detach_unused_gradients();
     return;
   }
   with_peers(group_, "backward", [&] {
@@ -251,8 +251,8 @@ void Ddp::backward(const at::Tensor& loss, bool reduce) {
     // Trap: the search waits for every parameter behind the outputs it is given. The loss is the
     // output, so none of them is unused.
     if (reduce)
-      reducer_->prepare_for_backward(is_searching() ? std::vector{loss}
-                                                    : std::vector<at::Tensor>{});
+      reducer_->prepare_for_backward(searches_unused() ? std::vector{loss}
+                                                       : std::vector<at::Tensor>{});
     const MarkedWait waiting(loss, reduce ? group_.page() : nullptr);
     torch::autograd::backward({loss}, {});
     if (reduce) finish_reduction(loss);
@@ -273,10 +273,10 @@ void Ddp::finish_reduction(const at::Tensor& loss) {
     throw UsageError("no gradient for " + names + " on rank " + std::to_string(group_.rank()) +
                      ": the loss does not depend on them" + what_to_do(request_));
   }
-  set_unused_aside();
+  detach_unused_gradients();
 }
 
-bool Ddp::is_searching() const {
+bool Ddp::searches_unused() const {
   return request_.find_unused && !request_.static_graph;
 }
 
@@ -285,7 +285,7 @@ std::vector<std::size_t> Ddp::find_unused() const {
   // The reducer has the map of a static graph from its first step.
   if (request_.static_graph) return has_reduced_ ? unused_ : read_used_map();
   // What one rank has used is used: most steps of most models do not ask the device.
-  if (!is_searching() || used_->unused().empty()) return {};
+  if (!searches_unused() || used_->unused().empty()) return {};
   return read_used_map();
 }
 
@@ -299,23 +299,23 @@ std::vector<std::size_t> Ddp::read_used_map() const {
   return unused;
 }
 
-void Ddp::set_unused_aside() {
+void Ddp::detach_unused_gradients() {
   if (!request_.has_views) {
     has_reduced_ = true;
     return;
   }
   unused_ = find_unused();
-  if (!has_reduced_) tell_unused();
+  if (!has_reduced_) log_unused();
   has_reduced_ = true;
   if (unused_.empty()) return;
-  aside_.resize(request_.parameters.size());
+  unused_gradients_.resize(request_.parameters.size());
   for (const std::size_t i : unused_) {
     at::Tensor& gradient = request_.parameters[i].tensor.mutable_grad();
-    if (gradient.defined()) aside_[i] = std::exchange(gradient, at::Tensor());
+    if (gradient.defined()) unused_gradients_[i] = std::exchange(gradient, at::Tensor());
   }
 }
 
-void Ddp::tell_unused() const {
+void Ddp::log_unused() const {
   if (!group_.is_root()) return;
   std::vector<std::string> names;
   for (const std::size_t i : unused_)
@@ -343,15 +343,15 @@ void Ddp::zero_gradients() {
   std::vector<at::Tensor> gradients;
   for (std::size_t i = 0; i < request_.parameters.size(); ++i) {
     at::Tensor& gradient = request_.parameters[i].tensor.mutable_grad();
-    if (!gradient.defined() && i < aside_.size()) gradient = aside_[i];
+    if (!gradient.defined() && i < unused_gradients_.size()) gradient = unused_gradients_[i];
     if (gradient.defined()) gradients.push_back(gradient);
   }
   at::_foreach_zero_(gradients);
-  aside_.clear();
+  unused_gradients_.clear();
   if (used_) used_->reset();
 }
 
-int Ddp::settling_steps() const {
+int Ddp::bucket_warmup_steps() const {
   if (!reducer_) return 0;
   // The first step of a static graph counts gradients, and the second sees their order.
   if (request_.static_graph) return 2;
@@ -373,15 +373,15 @@ void Ddp::sync_buffers(const std::vector<NamedTensor>& more) {
   });
 }
 
-std::optional<DdpFigures> Ddp::figures() const {
+std::optional<DdpTimings> Ddp::figures() const {
   if (!logger_) return {};
-  DdpFigures figures = read_figures(logger_->get_ddp_logging_data(), "avg_");
+  DdpTimings figures = read_figures(logger_->get_ddp_logging_data(), "avg_");
   if (late_samples_ == 0) return figures;
   const auto samples = static_cast<double>(late_samples_);
-  figures.forward = late_.forward / samples;
-  figures.backward = late_.backward / samples;
-  figures.communication = late_.communication / samples;
-  figures.overlap = late_.overlap / samples;
+  figures.forward = sampled_sums_.forward / samples;
+  figures.backward = sampled_sums_.backward / samples;
+  figures.communication = sampled_sums_.communication / samples;
+  figures.overlap = sampled_sums_.overlap / samples;
   return figures;
 }
 
@@ -392,7 +392,7 @@ std::int64_t Ddp::digest(const std::vector<NamedTensor>& more) const {
 }
 
 std::vector<int> Ddp::diverged_ranks(const std::vector<NamedTensor>& more) {
-  return gather_odd_ranks(group_, digest(more));
+  return gather_diverged_ranks(group_, digest(more));
 }
 
 double loss_share(std::int64_t samples, std::int64_t whole, int world_size) {

@@ -53,7 +53,7 @@ struct DdpRequest {
 /// and connections are new, count only where there is no later one. Units: milliseconds. `overlap`
 /// is the part of `communication` that ran while backward was still computing; forward, backward
 /// and the rest of communication come one after the other.
-struct DdpFigures {
+struct DdpTimings {
   double forward = 0;
   double backward = 0;
   double communication = 0;
@@ -95,7 +95,7 @@ class Ddp {
 
   /// Steps that reduce before the layout of the buckets is final. With three or more ranks sums
   /// depend on it in their last bit, so runs that must be bit-equal start after so many.
-  [[nodiscard]] int settling_steps() const;
+  [[nodiscard]] int bucket_warmup_steps() const;
 
   /// Copies rank 0's buffers (running statistics) to all, and `more`, which differs between ranks
   /// as they do (their averages); call it before evaluation and before a checkpoint. Nothing with
@@ -105,7 +105,7 @@ class Ddp {
   [[nodiscard]] const std::vector<NamedTensor>& parameters() const { return request_.parameters; }
 
   /// Nothing in a world of one.
-  [[nodiscard]] std::optional<DdpFigures> figures() const;
+  [[nodiscard]] std::optional<DdpTimings> figures() const;
 
   /// Of all parameters and `more`, equal on all ranks exactly when these are bit-equal.
   [[nodiscard]] std::int64_t digest(const std::vector<NamedTensor>& more = {}) const;
@@ -118,26 +118,26 @@ class Ddp {
  private:
   void build_reducer();
   void note_sample();
-  [[nodiscard]] bool is_searching() const;
+  [[nodiscard]] bool searches_unused() const;
   void finish_reduction(const at::Tensor& loss);
   [[nodiscard]] std::vector<std::size_t> find_unused() const;  // by every rank
   [[nodiscard]] std::vector<std::size_t> read_used_map() const;
-  void set_unused_aside();
-  void tell_unused() const;
+  void detach_unused_gradients();
+  void log_unused() const;
 
   DdpRequest request_;
   Group& group_;
   bool has_reduced_ = false;
   std::optional<UsedParameters> used_;  // by this rank; where it may differ from step to step
   std::vector<std::size_t> unused_;     // parameters that no rank used, since the last reduction
-  std::vector<at::Tensor> aside_;       // their gradients, until zero_gradients()
+  std::vector<at::Tensor> unused_gradients_;  // their gradients, until zero_gradients()
   // Null in a world of one: there the gradients are the mean already. Shared with each other by
   // c10d's design. Trap: they must go before the group, logger first; declared last, they do.
   std::shared_ptr<c10d::Reducer> reducer_;
   std::shared_ptr<c10d::Logger> logger_;
   std::int64_t iterations_ = 0;  // of the reducer
   std::int64_t late_samples_ = 0;
-  DdpFigures late_;  // their sums
+  DdpTimings sampled_sums_;  // their sums
 };
 
 /// Factor on the mean loss of a micro-step of `samples`, in an optimizer step of `whole` samples

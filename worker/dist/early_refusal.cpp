@@ -95,9 +95,9 @@ bool say_once_by_socket(const WorkerIdentity& self,
 
 }  // namespace
 
-bool say_once(const WorkerIdentity& self,
-              const std::string& problem,
-              const std::function<void()>& say) {
+bool print_once(const WorkerIdentity& self,
+                const std::string& problem,
+                const std::function<void()>& say) {
   if (self.world_size > 1 && self.agent_store) return say_once_by_store(self, problem, say);
   if (self.world_size > 1) return say_once_by_socket(self, problem, say);
   say();

@@ -19,8 +19,8 @@ namespace ddp::worker {
 /// 12 s (5 until rank 0 answers, 7 until it leaves), 20 s where a launcher serves the store, and
 /// what the resolver takes for MASTER_ADDR. Under a launcher a rank that is silent stays until that
 /// stops it as the victim of rank 0: it must not be the first to leave. Errors: those of `say`.
-bool say_once(const WorkerIdentity& self,
-              const std::string& problem,
-              const std::function<void()>& say);
+bool print_once(const WorkerIdentity& self,
+                const std::string& problem,
+                const std::function<void()>& say);
 
 }  // namespace ddp::worker

@@ -64,9 +64,9 @@ class GlooGroup : public Group {
   void close() override;
   void abandon() override;
   [[nodiscard]] bool is_abandoned() const override { return is_abandoned_; }
-  [[nodiscard]] PeerError explain_loss(const std::string& during,
-                                       Clock::time_point began,
-                                       const std::string& cause) const override;
+  [[nodiscard]] PeerError explain_lost_peer(const std::string& during,
+                                            Clock::time_point began,
+                                            const std::string& cause) const override;
   [[nodiscard]] c10d::Store* store() const override { return store_.get(); }
   [[nodiscard]] bool rank_0_serves_store() const override { return rank_0_serves_store_; }
   [[nodiscard]] c10::intrusive_ptr<c10d::ProcessGroup> process_group() const override {
@@ -203,9 +203,9 @@ void GlooGroup::agree(const std::string& what, const std::string& text) {
                      text);
 }
 
-PeerError GlooGroup::explain_loss(const std::string& during,
-                                  Clock::time_point began,
-                                  const std::string& cause) const {
+PeerError GlooGroup::explain_lost_peer(const std::string& during,
+                                       Clock::time_point began,
+                                       const std::string& cause) const {
   // A sum that was started earlier may be what has failed: it takes all connections with it.
   for (const StartedSum& sum : sums_) {
     if (!sum.has_ended_well()) began = std::min(began, sum.at);

@@ -25,9 +25,9 @@ std::vector<at::Tensor> gather_rows(Group& group, const at::Tensor& rows) {
   return parts;
 }
 
-PeerError Group::explain_loss(const std::string& during,
-                              std::chrono::steady_clock::time_point /*began*/,
-                              const std::string& cause) const {
+PeerError Group::explain_lost_peer(const std::string& during,
+                                   std::chrono::steady_clock::time_point /*began*/,
+                                   const std::string& cause) const {
   return PeerError("lost a peer during " + during + ": " + cause);
 }
 

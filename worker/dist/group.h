@@ -75,9 +75,9 @@ class Group {
   /// What to throw when a call that needs the other ranks and began at `began` has failed; `cause`
   /// is what the library said.
   /// Blocks: less than a second, where it asks the other ranks; no collective.
-  [[nodiscard]] virtual PeerError explain_loss(const std::string& during,
-                                               std::chrono::steady_clock::time_point began,
-                                               const std::string& cause) const;
+  [[nodiscard]] virtual PeerError explain_lost_peer(const std::string& during,
+                                                    std::chrono::steady_clock::time_point began,
+                                                    const std::string& cause) const;
 
   /// For what ranks tell each other outside of collectives, in this round alone; null when alone.
   [[nodiscard]] virtual c10d::Store* store() const = 0;

@@ -53,7 +53,7 @@ std::unique_ptr<Group> join(const WorkerIdentity& self,
   c10d::setDebugLevelFromEnvironment();  // Python does this at import
   const OpenStore open = open_store(self, timeout);
   const auto store = store_of_round(self, open);
-  const Voters voters{store, self.rank, self.world_size, timeout, timeout_names.join};
+  const Ranks voters{store, self.rank, self.world_size, timeout, timeout_names.join};
   take_rank(*store, self);
   const std::string world = "world size " + std::to_string(self.world_size) + "\n";
   agree(voters, {kJoin, "release or job", "did not join"}, world + releases(device) + digest);

@@ -30,7 +30,7 @@ auto with_peers(const Group& group, const std::string& during, Call call) {
     throw;
   } catch (const std::exception& error) {
     if (!is_peer_error(error)) throw;
-    throw group.explain_loss(during, began, message_of(error));
+    throw group.explain_lost_peer(during, began, message_of(error));
   }
 }
 

@@ -85,7 +85,7 @@ void PeerWatch::probe() {
   while (true) {
     {
       std::unique_lock lock(mutex_);
-      if (changed_.wait_for(lock, kLook, [this] { return is_stopped_; })) return;
+      if (changed_.wait_for(lock, kPollInterval, [this] { return is_stopped_; })) return;
     }
     if (!lost_at && !are_open(connections_)) lost_at = Clock::now();
     if (lost_at && Clock::now() - *lost_at >= kGrace) end_works(Clock::now() - kGrace);

@@ -18,10 +18,10 @@ class WatchedWork;
 
 /// How often the connections are looked at, and how long a work may go on after one of them has
 /// ended: it may need that peer no more, and the library may be about to say so itself.
-inline constexpr std::chrono::milliseconds kLook{250};
+inline constexpr std::chrono::milliseconds kPollInterval{250};
 inline constexpr std::chrono::milliseconds kGrace{1000};
 
-/// Thread-safe. It has a thread of its own, which looks at each connection once in kLook.
+/// Thread-safe. It has a thread of its own, which looks at each connection once in kPollInterval.
 class PeerWatch {
  public:
   explicit PeerWatch(std::set<Connection> connections);

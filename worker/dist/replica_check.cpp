@@ -43,7 +43,7 @@ std::int64_t digest_of(const std::vector<NamedTensor>& tensors) {
   return static_cast<std::int64_t>(hash);
 }
 
-std::vector<int> find_odd_ranks(const std::vector<std::int64_t>& digests) {
+std::vector<int> find_diverged_ranks(const std::vector<std::int64_t>& digests) {
   std::map<std::int64_t, int> votes;
   for (const std::int64_t digest : digests)
     ++votes[digest];
@@ -64,11 +64,11 @@ std::vector<std::int64_t> gather_digests(Group& group, std::int64_t digest) {
   return {first, first + all.numel()};
 }
 
-std::vector<int> gather_odd_ranks(Group& group, std::int64_t digest) {
-  return find_odd_ranks(gather_digests(group, digest));
+std::vector<int> gather_diverged_ranks(Group& group, std::int64_t digest) {
+  return find_diverged_ranks(gather_digests(group, digest));
 }
 
-std::string odd_text(const std::string& what, const std::vector<int>& odd) {
+std::string diverged_text(const std::string& what, const std::vector<int>& odd) {
   std::string ranks;
   for (const int rank : odd)
     ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);

@@ -23,15 +23,15 @@ std::int64_t digest_of(const std::vector<NamedTensor>& tensors);
 
 /// Ranks that do not hold the most frequent digest; of equally frequent ones the lowest rank's
 /// counts.
-std::vector<int> find_odd_ranks(const std::vector<std::int64_t>& digests);
+std::vector<int> find_diverged_ranks(const std::vector<std::int64_t>& digests);
 
 /// The digests of all ranks, by rank. All ranks call it. Errors: PeerError.
 std::vector<std::int64_t> gather_digests(Group& group, std::int64_t digest);
 
-/// find_odd_ranks() of the digests that all ranks hold. All ranks call it. Errors: PeerError.
-std::vector<int> gather_odd_ranks(Group& group, std::int64_t digest);
+/// find_diverged_ranks() of the digests that all ranks hold. All ranks call it. Errors: PeerError.
+std::vector<int> gather_diverged_ranks(Group& group, std::int64_t digest);
 
 /// "the weights of rank 1, 3 are not those of the others"
-std::string odd_text(const std::string& what, const std::vector<int>& odd);
+std::string diverged_text(const std::string& what, const std::vector<int>& odd);
 
 }  // namespace ddp::worker

@@ -11,14 +11,14 @@ namespace ddp::worker {
 namespace {
 
 constexpr int kLeastSide = 160;
-constexpr int kMostSide = 320;
+constexpr int kMaxSide = 320;
 constexpr int kScale = 2;    // of lines and letters
 constexpr int kCellGap = 4;  // around each image
 constexpr Color kGridPaper{32, 32, 32};
 
 double scale_for(ImageSize image) {
   const double side = std::max(image.height, image.width);
-  if (side > kMostSide) return kMostSide / side;
+  if (side > kMaxSide) return kMaxSide / side;
   return side < kLeastSide ? std::ceil(kLeastSide / side) : 1.0;
 }
 

@@ -17,7 +17,7 @@
 #include "worker/dist/join_group.h"
 #include "worker/own_loop/state.h"
 #include "worker/plan/shard.h"
-#include "worker/train/failure/last_words.h"
+#include "worker/train/failure/error_reporter.h"
 #include "worker/train/failure/stacks.h"
 #include "worker/train/torch_version.h"
 
@@ -31,17 +31,18 @@ Context Context::from_environment(const ContextOptions& options) {
         "Context. Make it in main and hand it on.");
   }
   secure_streams();
-  worker::LastWords& words = worker::last_words();
-  words.program = program_invocation_short_name;
-  words.may_leave_main = true;
-  worker::speak_on_terminate();
+  worker::ErrorReporter& reporter = worker::error_reporter();
+  reporter.program = program_invocation_short_name;
+  reporter.may_leave_main = true;
+  worker::report_on_terminate();
   const Environment environment = read_environment();
-  log::open(words.program, log::parse_level(find_variable(environment, "LOGLEVEL").value_or("")));
+  log::open(reporter.program,
+            log::parse_level(find_variable(environment, "LOGLEVEL").value_or("")));
   worker::check_torch_version();
-  words.error_file = find_variable(environment, "TORCHELASTIC_ERROR_FILE").value_or("");
+  reporter.error_file = find_variable(environment, "TORCHELASTIC_ERROR_FILE").value_or("");
   auto state = std::make_unique<State>();
   state->self = read_identity(environment);
-  words.rank = state->self.rank;
+  reporter.rank = state->self.rank;
   const bool has_page = state->self.progress_fd >= 0;
   state->page =
       has_page ? MappedProgressPage::open(state->self.progress_fd) : MappedProgressPage::create();

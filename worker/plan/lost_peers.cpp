@@ -11,7 +11,7 @@
 namespace ddp::worker {
 namespace {
 
-constexpr std::size_t kMostNamed = 8;
+constexpr std::size_t kMaxNamed = 8;
 
 /// Errors: nothing for what is not a report, as "3 timed-out backward" is one.
 std::optional<FailureReport> read_report(std::string_view line) {
@@ -44,11 +44,11 @@ std::string places_of(const PeerLoss& loss) {
   if (std::none_of(all.begin(), all.end(), is_elsewhere)) return "";
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
   std::string text;
-  for (std::size_t i = 0; i < std::min(all.size(), kMostNamed); ++i) {
+  for (std::size_t i = 0; i < std::min(all.size(), kMaxNamed); ++i) {
     text += (i == 0 ? "" : ", ") + name_ranks({all[i].rank}) + (i == 0 ? " is in " : " in ") +
             all[i].during;
   }
-  return text + (all.size() > kMostNamed ? " and so on" : "");
+  return text + (all.size() > kMaxNamed ? " and so on" : "");
 }
 
 /// Of a time-out: who is to blame, and what to do.

@@ -64,18 +64,18 @@ Fits measure(const at::Tensor& logits,
 }
 
 /// [N, A] from pairs.
-at::Tensor spread(const Fits& fits, const at::Tensor& values, at::IntArrayRef shape) {
+at::Tensor to_matrix(const Fits& fits, const at::Tensor& values, at::IntArrayRef shape) {
   return at::zeros(shape, values.options()).index_put_({fits.objects, fits.points}, values);
 }
 
 /// For each of `size` rows the lowest of the values that lead there; without any, the largest
 /// number there is.
-at::Tensor lowest(const at::Tensor& rows, const at::Tensor& values, std::int64_t size) {
+at::Tensor scatter_min(const at::Tensor& rows, const at::Tensor& values, std::int64_t size) {
   return at::full({size}, std::numeric_limits<std::int64_t>::max(), values.options())
       .scatter_reduce_(0, rows, values, "amin");
 }
 
-at::Tensor highest(const at::Tensor& rows, const at::Tensor& values, std::int64_t size) {
+at::Tensor scatter_max(const at::Tensor& rows, const at::Tensor& values, std::int64_t size) {
   return at::zeros({size}, values.options()).scatter_reduce_(0, rows, values, "amax");
 }
 
@@ -90,41 +90,44 @@ Assignment assign(const at::Tensor& logits,
   const std::int64_t count = objects.labels.size(0);
   const std::int64_t rows = boxes.size(0) * points.size();
   const Fits fits = measure(logits, boxes, find_inside(points, objects), objects, rule, pairs);
-  const at::Tensor metric = spread(fits, fits.metric, {count, points.size()});
-  const at::Tensor overlap = spread(fits, fits.overlap, {count, points.size()});
+  const at::Tensor metric = to_matrix(fits, fits.metric, {count, points.size()});
+  const at::Tensor overlap = to_matrix(fits, fits.overlap, {count, points.size()});
   const auto row_of = [&](const at::Tensor& object, const at::Tensor& point) {
     return objects.images.index_select(0, object) * points.size() + point;
   };
 
   // What each object asks for.
   const auto [fit, point] = metric.topk(std::min(rule.top, points.size()), 1);
-  const at::Tensor asked = point.flatten();
-  const at::Tensor asking =
+  const at::Tensor chosen_points = point.flatten();
+  const at::Tensor choosing_objects =
       at::arange(count, objects.labels.options()).unsqueeze(1).expand_as(point).reshape({-1});
-  const at::Tensor is_asked = fit.flatten().gt(0);
+  const at::Tensor is_chosen = fit.flatten().gt(0);
   Assignment result;
-  result.rows = row_of(asking, asked);
+  result.rows = row_of(choosing_objects, chosen_points);
 
   // Who gets what several ask for.
-  const at::Tensor times = at::zeros({rows}, asking.options())
-                               .scatter_add_(0, result.rows, is_asked.to(asking.scalar_type()));
+  const at::Tensor times =
+      at::zeros({rows}, choosing_objects.options())
+          .scatter_add_(0, result.rows, is_chosen.to(choosing_objects.scalar_type()));
   const at::Tensor pair_rows = row_of(fits.objects, fits.points);
-  const at::Tensor best = highest(pair_rows, fits.overlap, rows);
+  const at::Tensor best = scatter_max(pair_rows, fits.overlap, rows);
   const at::Tensor is_best = fits.overlap.eq(best.index_select(0, pair_rows));
   const at::Tensor nobody = at::full_like(fits.objects, std::numeric_limits<std::int64_t>::max());
-  const at::Tensor winner = lowest(pair_rows, at::where(is_best, fits.objects, nobody), rows)
+  const at::Tensor winner = scatter_min(pair_rows, at::where(is_best, fits.objects, nobody), rows)
                                 .index_select(0, result.rows);
   const at::Tensor is_contested = times.index_select(0, result.rows).gt(1);
-  result.objects = at::where(is_contested & is_asked, winner, asking);
+  result.objects = at::where(is_contested & is_chosen, winner, choosing_objects);
   // It is a candidate once, for the first who asks.
   const at::Tensor first =
-      lowest(result.rows, at::where(is_asked, asking, at::full_like(asking, count)), rows);
-  const at::Tensor is_taken = is_asked & first.index_select(0, result.rows).eq(asking);
+      scatter_min(result.rows,
+                  at::where(is_chosen, choosing_objects, at::full_like(choosing_objects, count)),
+                  rows);
+  const at::Tensor is_taken = is_chosen & first.index_select(0, result.rows).eq(choosing_objects);
 
-  const at::Tensor fit_of = metric.index({result.objects, asked}) * is_taken;
-  const at::Tensor overlap_of = overlap.index({result.objects, asked}) * is_taken;
-  const at::Tensor best_fit = highest(result.objects, fit_of, count);
-  const at::Tensor best_overlap = highest(result.objects, overlap_of, count);
+  const at::Tensor fit_of = metric.index({result.objects, chosen_points}) * is_taken;
+  const at::Tensor overlap_of = overlap.index({result.objects, chosen_points}) * is_taken;
+  const at::Tensor best_fit = scatter_max(result.objects, fit_of, count);
+  const at::Tensor best_overlap = scatter_max(result.objects, overlap_of, count);
   result.scores = fit_of * best_overlap.index_select(0, result.objects) /
                   (best_fit.index_select(0, result.objects) + kEpsilon);
   return result;

@@ -47,7 +47,7 @@ void require_batch(const Outputs& outputs, const Batch& batch, std::size_t class
 }
 
 /// As clip(), and what is empty then is kept.
-Box cut(const Box& box, ImageSize image) {
+Box clamp_box(const Box& box, ImageSize image) {
   const auto width = static_cast<float>(image.width);
   const auto height = static_cast<float>(image.height);
   return {.left = std::clamp(box.left, 0.0F, width),
@@ -107,10 +107,10 @@ bool has_ground_truth(const Batch& batch) {
   return rows.values.dim() == 2 && rows.values.size(1) == kGroundTruthRow && rows.rows.defined();
 }
 
-/// What of a batch its images are judged by, on the host.
-class Judged {
+/// What of a batch its images are truths by, on the host.
+class BatchTruths {
  public:
-  explicit Judged(const Batch& batch)
+  explicit BatchTruths(const Batch& batch)
       : has_truths_(has_ground_truth(batch)),
         values_(target(batch).values.to(at::kCPU, at::kFloat).contiguous()),
         rows_(target(batch).rows.to(at::kCPU, at::kLong).contiguous()) {
@@ -200,13 +200,13 @@ void AveragePrecision::update(const Outputs& outputs, const Batch& batch) {
   const auto classes = static_cast<int>(names_.size());
   const Suppressed found = suppress(outputs[0], outputs[1], evaluation_suppression());
   const ImageSize input = input_size(batch).value_or(image_);
-  Judged judged(batch);
+  BatchTruths truths(batch);
   for (std::size_t i = 0; i < batch.indices.size(); ++i) {
     const std::vector<GroundTruth> truths =
-        read_ground_truth(judged.take_rows(), batch.indices[i], classes);
-    const std::optional<Letterbox> letterbox = judged.letterbox(i);
+        read_ground_truth(truths.take_rows(), batch.indices[i], classes);
+    const std::optional<Letterbox> letterbox = truths.letterbox(i);
     const auto place = [&](const Box& box) -> std::optional<Box> {
-      return letterbox ? box_in_image(box, *letterbox) : cut(box, input);
+      return letterbox ? box_in_image(box, *letterbox) : clamp_box(box, input);
     };
     add_image(batch.indices[i], truths, read_detections(found.detections[i], place));
   }
@@ -215,7 +215,7 @@ void AveragePrecision::update(const Outputs& outputs, const Batch& batch) {
 void AveragePrecision::add_image(std::int64_t image,
                                  const std::vector<GroundTruth>& truths,
                                  const std::vector<Detection>& detections) {
-  if (!is_seen_.insert(image).second) return;
+  if (!seen_.insert(image).second) return;
   images_.push_back(image);
   const ImageMatches matches =
       match_boxes(image, truths, detections, static_cast<int>(names_.size()));
@@ -249,9 +249,9 @@ NamedValues AveragePrecision::values() const {
 }
 
 ClassResults AveragePrecision::class_results() const {
-  constexpr std::size_t kMostClasses = 999;  // of which a page shows pairs, with background
+  constexpr std::size_t kMaxClasses = 999;  // of which a page shows pairs, with background
   ClassResults results;
-  if (quality_.classes.empty() || quality_.classes.size() > kMostClasses) return results;
+  if (quality_.classes.empty() || quality_.classes.size() > kMaxClasses) return results;
   results.classes = std::ssize(quality_.classes);
   results.has_background = true;
   const std::size_t side = quality_.classes.size() + 1;

@@ -56,9 +56,9 @@ class AveragePrecision : public Metric, public HasClassResults {
 
   std::vector<std::string> names_;
   ImageSize image_;
-  std::vector<std::int64_t> images_;          // seen by this rank
-  std::unordered_set<std::int64_t> is_seen_;  // the same
-  ImageMatches matches_;                      // of all of them
+  std::vector<std::int64_t> images_;       // seen by this rank
+  std::unordered_set<std::int64_t> seen_;  // the same
+  ImageMatches matches_;                   // of all of them
   DetectionQuality quality_;
 };
 

@@ -17,7 +17,7 @@ class Confusion : public Metric, public HasClassResults {
     if (outputs.empty() || outputs[0].dim() != 2 || batch.targets.empty()) return;
     const at::NoGradGuard no_grad;
     const std::int64_t classes = outputs[0].size(1);
-    if (classes == 0 || classes > kMostConfusedClasses) return;
+    if (classes == 0 || classes > kMaxConfusedClasses) return;
     const at::Tensor answers = outputs[0].argmax(1);  // [B]
     const at::Tensor& given = batch.targets[0].values;
     const at::Tensor labels =

@@ -8,7 +8,7 @@
 
 namespace ddp::worker {
 
-inline constexpr std::int64_t kMostConfusedClasses = 1000;  // of more nothing is counted
+inline constexpr std::int64_t kMaxConfusedClasses = 1000;  // of more nothing is counted
 
 /// Has no values, and class results. Scores that are not [B, classes] and labels that are not
 /// classes are left out. Null for a task that is not a Classification.

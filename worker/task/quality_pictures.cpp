@@ -79,10 +79,10 @@ Image draw_curves(const DetectionQuality& quality,
 
 /// Of a matrix [side, side], a row of the places' names, and background.
 Axis places(const std::string& title, std::size_t side, const std::vector<std::string>& names) {
-  constexpr std::size_t kMostNames = 101;
+  constexpr std::size_t kMaxNames = 101;
   Axis axis{.title = title, .high = static_cast<double>(side)};
   axis.step = round_step(axis.high, 10);
-  if (side > kMostNames) return axis;
+  if (side > kMaxNames) return axis;
   for (std::size_t i = 0; i + 1 < side; ++i)
     axis.names.push_back(short_name(i, names));
   axis.names.emplace_back("background");
@@ -122,7 +122,7 @@ Image draw_f1(const DetectionQuality& quality, const std::vector<std::string>& n
 }
 
 Image draw_confusion(const DetectionQuality& quality, const std::vector<std::string>& names) {
-  constexpr std::size_t kMostCounts = 31;
+  constexpr std::size_t kMaxCounts = 31;
   const std::size_t side = quality.classes.size() + 1;
   const int pixels = cell_size(side) * static_cast<int>(side);
   Axis rows = places("predicted", side, names);
@@ -144,7 +144,7 @@ Image draw_confusion(const DetectionQuality& quality, const std::vector<std::str
       // So that a rare cell is told from an empty one.
       chart.fill(x, y, x + 1, y + 1, heat_color(0.06 + 0.94 * share));
       constexpr Color kLight{255, 255, 255};
-      if (side <= kMostCounts)
+      if (side <= kMaxCounts)
         chart.text(x + 0.5, y + 0.5, share > 0.5 ? kLight : Chart::kInk, std::to_string(count));
     }
   }

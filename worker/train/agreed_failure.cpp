@@ -2,7 +2,7 @@
 
 #include "common/error.h"
 #include "common/program/log.h"
-#include "worker/train/failure/last_words.h"
+#include "worker/train/failure/error_reporter.h"
 #include "worker/train/refusal.h"
 
 namespace ddp::worker {
@@ -10,13 +10,13 @@ namespace {
 
 int leave(const Group& group, const std::string& why) {
   if (group.is_root()) log::error(why);
-  last_words().record(Error(why, exit_code::kDiverged));
+  error_reporter().record(Error(why, exit_code::kDiverged));
   return exit_code::kDiverged;
 }
 
 }  // namespace
 
-int fail_as_diverged(const Group& group, const std::string& what) {
+int fail_as_not_finite(const Group& group, const std::string& what) {
   return leave(group,
                what +
                    " is not finite. No checkpoint holds it; try a smaller optimizer.lr, or "
@@ -31,7 +31,7 @@ int fail_as_replicas_differ(const Group& group, std::int64_t step, const std::st
 
 int fail_as_save_failed(Group& group, const std::string& why) {
   const std::string reason = gather_texts(group, why).front();
-  last_words().record(Error("rank 0 could not save: " + reason, exit_code::kInternal));
+  error_reporter().record(Error("rank 0 could not save: " + reason, exit_code::kInternal));
   if (group.world_size() == 1 || group.rank_0_serves_store()) return exit_code::kInternal;
   if (group.is_root()) throw Refused(exit_code::kInternal);  // a return would meet the others again
   leave_as_victim(group);

@@ -11,7 +11,7 @@
 namespace ddp::worker {
 
 /// `what` is not finite. Returns the exit code.
-int fail_as_diverged(const Group& group, const std::string& what);
+int fail_as_not_finite(const Group& group, const std::string& what);
 
 /// The ranks no longer hold the same after `step`; `what` says what differs, and where. Returns the
 /// exit code.

@@ -259,8 +259,9 @@ SaveOutcome Checkpointer::finish(const Position& position) {
   begin(position, Which::missing, Last::yes);
   background_.wait();
   const SaveOutcome mine = outcome();
-  at::Tensor row = at::tensor({mine.count, mine.step, mine.given_up, mine.lost_step, mine.odd_step},
-                              at::kDouble);
+  at::Tensor row =
+      at::tensor({mine.count, mine.step, mine.given_up, mine.not_finite_step, mine.diverged_step},
+                 at::kDouble);
   parts_.group.broadcast(row);
   parts_.page.phase.store(before, std::memory_order_relaxed);
   const auto* const values = row.const_data_ptr<double>();
@@ -273,15 +274,15 @@ SaveOutcome Checkpointer::outcome() const {
 }
 
 std::optional<int> Checkpointer::why_end(const SaveOutcome& outcome) const {
-  if (outcome.lost_step > 0) {
-    const auto step = static_cast<std::int64_t>(outcome.lost_step);
-    return fail_as_diverged(parts_.group, "a weight after step " + std::to_string(step));
+  if (outcome.not_finite_step > 0) {
+    const auto step = static_cast<std::int64_t>(outcome.not_finite_step);
+    return fail_as_not_finite(parts_.group, "a weight after step " + std::to_string(step));
   }
-  if (outcome.odd_step > 0) {
+  if (outcome.diverged_step > 0) {
     const std::lock_guard lock(mutex_);
     return fail_as_replicas_differ(parts_.group,
-                                   static_cast<std::int64_t>(outcome.odd_step),
-                                   odd_text("weights", diverged_ranks_));
+                                   static_cast<std::int64_t>(outcome.diverged_step),
+                                   diverged_text("weights", diverged_ranks_));
   }
   if (outcome.given_up > 0) return save_failed();
   return {};
@@ -296,16 +297,16 @@ int Checkpointer::save_failed() const {
 }
 
 // On the thread. What it finds ends the run once the votes have told it.
-bool Checkpointer::is_worth_saving(const Copy& copy) {
+bool Checkpointer::verify_copy(const Copy& copy) {
   const auto step = static_cast<double>(copy.content.head.step);
   if (!copy.digests.empty()) {
     std::vector<std::int64_t> digests = copy.digests;
     digests[0] = digest_of(weights_in(copy.snapshot.model));
-    const std::vector<int> odd = find_odd_ranks(digests);
+    const std::vector<int> odd = find_diverged_ranks(digests);
     if (!odd.empty()) {
       const std::lock_guard lock(mutex_);
-      if (outcome_.odd_step == 0) diverged_ranks_ = odd;
-      if (outcome_.odd_step == 0) outcome_.odd_step = step;
+      if (outcome_.diverged_step == 0) diverged_ranks_ = odd;
+      if (outcome_.diverged_step == 0) outcome_.diverged_step = step;
       return false;
     }
   }
@@ -313,7 +314,7 @@ bool Checkpointer::is_worth_saving(const Copy& copy) {
       std::ranges::all_of(copy.content.optimizer, is_finite))
     return true;
   const std::lock_guard lock(mutex_);
-  outcome_.lost_step = step;
+  outcome_.not_finite_step = step;
   return false;
 }
 
@@ -327,7 +328,7 @@ void Checkpointer::write(Copy& copy) {
     content.model = view(model);
     content.optimizer = view(optimizer);
     content.state = view(copy.snapshot.state);
-    if (!is_worth_saving(copy)) return;
+    if (!verify_copy(copy)) return;
     checkpoints_->save(content);
   } catch (const std::exception& error) {
     note_failure(step, error.what(), copy.last);

@@ -115,7 +115,7 @@ class Checkpointer {
     Last last;
   };
   void write(Copy& copy);
-  [[nodiscard]] bool is_worth_saving(const Copy& copy);
+  [[nodiscard]] bool verify_copy(const Copy& copy);
   [[nodiscard]] bool is_run_removed() const;
   [[nodiscard]] std::string advice(bool is_removed) const;
   void note_failure(std::int64_t step, const std::string& reason, Last last);
@@ -134,7 +134,7 @@ class Checkpointer {
   std::int64_t newest_step_ = -1;
   mutable std::mutex mutex_;  // of what follows: the thread writes it
   SaveOutcome outcome_;
-  std::vector<int> diverged_ranks_;  // of outcome_.odd_step
+  std::vector<int> diverged_ranks_;  // of outcome_.diverged_step
   MissedSaves missed_;
   std::string failure_;                               // of the newest save that ended the run
   Background background_{"that writes checkpoints"};  // ends first

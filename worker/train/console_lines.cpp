@@ -108,7 +108,7 @@ std::string nothing_left_line(const Job& job, std::int64_t epochs) {
       "nothing is left to train: {} epochs are done, train.epochs is {}", epochs, job.epochs);
 }
 
-std::string figures_line(const DdpFigures& figures) {
+std::string figures_line(const DdpTimings& figures) {
   return fmt::format(
       "per step: forward {:.1f} ms, backward {:.1f} ms, communication {:.1f} ms ({:.1f} ms of it "
       "during backward)",

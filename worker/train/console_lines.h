@@ -39,7 +39,7 @@ std::string other_length_line(const Schedule& before, const Schedule& now, std::
 std::string nothing_left_line(const Job& job, std::int64_t epochs);
 
 /// "per step: forward 1.2 ms, backward 3.4 ms, communication 0.9 ms (0.7 ms of it during backward)"
-std::string figures_line(const DdpFigures& figures);
+std::string figures_line(const DdpTimings& figures);
 
 /// Header and one row per epoch: epoch, what was trained and tested, images/s. The one that ends
 /// with `best_step` is marked as the best.

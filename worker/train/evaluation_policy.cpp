@@ -44,7 +44,7 @@ bool EvaluationPolicy::note(const NamedValues& test, BestResultState& state) {
   return is_best;
 }
 
-std::optional<std::string> EvaluationPolicy::why_enough(const BestResultState& state) const {
+std::optional<std::string> EvaluationPolicy::why_stop(const BestResultState& state) const {
   if (!is_out_of_patience(watch_, state)) return {};
   return fmt::format("stops early: {} evaluations without gain in {}; the best was {:.6g}",
                      state.without_gain,

@@ -27,7 +27,7 @@ class EvaluationPolicy {
   bool note(const NamedValues& test, BestResultState& state);
 
   /// Why the run ends here, for people; nothing: it goes on.
-  [[nodiscard]] std::optional<std::string> why_enough(const BestResultState& state) const;
+  [[nodiscard]] std::optional<std::string> why_stop(const BestResultState& state) const;
 
   /// Which number is watched, and which of two is better.
   [[nodiscard]] const BestResultRule& rule() const { return watch_; }

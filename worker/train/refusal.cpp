@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "worker/dist/poll_until.h"
-#include "worker/train/failure/last_words.h"
+#include "worker/train/failure/error_reporter.h"
 
 namespace ddp::worker {
 namespace {
@@ -36,7 +36,7 @@ void leave_together(Group& group) try {
 
 /// Once it is known who speaks.
 [[noreturn]] void leave(Group& group, const std::string& problem, bool speaks) {
-  if (speaks) (void)last_words().print(UsageError(problem));
+  if (speaks) (void)error_reporter().print(UsageError(problem));
   if (group.rank_0_serves_store()) leave_together(group);
   if (speaks || group.rank_0_serves_store()) throw Refused(exit_code::kUsage);
   leave_as_victim(group);

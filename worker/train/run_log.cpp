@@ -181,7 +181,7 @@ EpochRecord RunLog::start_record(const Position& position, const SumNames& names
   record.train = {{"loss", position.sums.mean_loss()}};
   for (const auto& value : names.count_means(position.sums))
     record.train.push_back(value);
-  if (const std::optional<DdpFigures> figures = parts_.replica.figures()) {
+  if (const std::optional<DdpTimings> figures = parts_.replica.figures()) {
     record.figures = {{"forward_ms", figures->forward},
                       {"backward_ms", figures->backward},
                       {"communication_ms", figures->communication},
@@ -252,7 +252,7 @@ void RunLog::print(const std::string& text) const {
 
 void RunLog::close() const {
   set_phase(Phase::finished);
-  const std::optional<DdpFigures> figures = parts_.replica.figures();
+  const std::optional<DdpTimings> figures = parts_.replica.figures();
   std::string text;
   if (epochs_.size() > earlier_epochs_) {  // else nothing was left to train
     if (figures) print(figures_line(*figures));

@@ -28,7 +28,7 @@
 #include "worker/plan/run_batch.h"
 #include "worker/train/console_lines.h"
 #include "worker/train/data_loading.h"
-#include "worker/train/failure/last_words.h"
+#include "worker/train/failure/error_reporter.h"
 #include "worker/train/refusal.h"
 #include "worker/train/survivor.h"
 #include "worker/train/task_setup.h"
@@ -156,14 +156,13 @@ std::unique_ptr<Group> join_ranks(const RankContext& context,
                                   const Device& device) {
   const WorkerIdentity& self = context.self;
   context.page.phase = Phase::joining;
-  std::unique_ptr<Group> group = context.plays_rank
-                                     ? single_process_group(self.rank, self.world_size)
-                                     : join(self,
-                                            context.environment,
-                                            device,
-                                            job_digest(context.job),
-                                            job.ddp.join_timeout,
-                                            job.ddp.timeout);
+  std::unique_ptr<Group> group = context.as_rank ? single_process_group(self.rank, self.world_size)
+                                                 : join(self,
+                                                        context.environment,
+                                                        device,
+                                                        job_digest(context.job),
+                                                        job.ddp.join_timeout,
+                                                        job.ddp.timeout);
   group->show_on(context.page);
   return group;
 }
@@ -240,17 +239,17 @@ int train_together(
   const std::vector<std::string> ranks = gather_texts(group, describe_self(device));
   std::optional<OwnedDir> given_dir;  // by the agent
   const OwnedDir* run_dir = nullptr;  // of rank 0
-  if (context.plays_rank) {
+  if (context.as_rank) {
     std::cout << "as rank " << self.rank << " of " << self.world_size
               << ", alone: its data, seeds and rates, no gradients of others; nothing is written\n";
   }
   if (group.is_root()) {
-    if (!context.plays_rank) std::cout << rank_table(ranks);
+    if (!context.as_rank) std::cout << rank_table(ranks);
     for (const std::string& line : unread_keys(context.job))
       log::warning(line);
   }
   fail_together(group, problem_of([&] {
-                  if (!group.is_root() || context.plays_rank) return;
+                  if (!group.is_root() || context.as_rank) return;
                   if (!self.run_dir.empty()) {
                     run_dir = &given_dir.emplace(OwnedDir::require(self.run_dir));
                     return;
@@ -301,7 +300,7 @@ int train(const RankContext& context) {
                                      .registry = context.registry,
                                      .page = context.page,
                                      .stop_requested = context.stop_requested,
-                                     .plays_rank = context.plays_rank,
+                                     .as_rank = context.as_rank,
                                      .own_run_dir = context.own_run_dir,
                                      .metrics_command = context.metrics_command},
                          past);
@@ -313,7 +312,7 @@ int train(const RankContext& context) {
       const std::optional<WorkerIdentity> next = await_next_round(self, context.page, step);
       if (!next) throw;
       self = *next;
-      last_words().rank = self.rank;
+      error_reporter().rank = self.rank;
     }
   }
 }

@@ -27,7 +27,7 @@ struct RankContext {
   const Registry& registry;
   ProgressPage& page;
   const std::atomic<bool>& stop_requested;  // set by a signal
-  bool plays_rank = false;             // alone, with the share of rank `self.rank`; writes nothing
+  bool as_rank = false;                // alone, with the share of rank `self.rank`; writes nothing
   std::optional<RunDir>& own_run_dir;  // filled on rank 0 when no agent of ours chose a directory
   std::unique_ptr<MetricsCommand>& metrics_command;  // filled on rank 0 when training begins
 };

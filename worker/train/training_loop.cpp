@@ -119,7 +119,7 @@ TrainingLoop::End TrainingLoop::apply(const AgreedStep& agreed) {
     parts_.run_log.write(agreed, parts_.meters.names(), rates_of(agreed.step - 1).lr, more);
   parts_.run_log.note_loss(agreed.sums.mean_loss());
   const std::optional<std::string> lost = parts_.step.why_not_finite(agreed);
-  return lost ? End(fail_as_diverged(parts_.group, *lost)) : std::nullopt;
+  return lost ? End(fail_as_not_finite(parts_.group, *lost)) : std::nullopt;
 }
 
 TrainingLoop::End TrainingLoop::apply(const SaveOutcome& saves) {
@@ -236,14 +236,14 @@ TrainingLoop::End TrainingLoop::evaluate(NamedValues& test, bool& is_best) {
   if (const End end = compare_after_hooks()) return end;
   parts_.run_log.set_phase(Phase::training);
   if (!std::isfinite(find_value(test, "loss").value_or(0))) {
-    return fail_as_diverged(
+    return fail_as_not_finite(
         parts_.group, "the test loss of epoch " + std::to_string(epoch_number(position_.epoch)));
   }
   const bool is_judged = position_.result.has_value();  // these very weights, before
   position_.result = parts_.policy.result_of(test);
   if (is_judged) return {};
   is_best = parts_.policy.note(test, position_.watch);
-  if (const std::optional<std::string> why = parts_.policy.why_enough(position_.watch)) {
+  if (const std::optional<std::string> why = parts_.policy.why_stop(position_.watch)) {
     is_finished_ = true;
     parts_.run_log.print(*why);
   }
@@ -252,7 +252,7 @@ TrainingLoop::End TrainingLoop::evaluate(NamedValues& test, bool& is_best) {
 
 TrainingLoop::End TrainingLoop::save(const Position& position) {
   // The weights are compared by what is copied, and the votes tell what came of it.
-  if (const End end = compare(Compare::others)) return end;
+  if (const End end = compare(Compare::all_but_weights)) return end;
   parts_.checkpointer.save(position);
   return {};
 }
@@ -277,7 +277,7 @@ TrainingLoop::End TrainingLoop::finish(const Position& position) {
 
 TrainingLoop::End TrainingLoop::compare(Compare what) {
   if (parts_.job.ddp.check_replicas_every == 0) return {};
-  const std::optional<std::string> odd = parts_.step.find_odd_replicas(what);
+  const std::optional<std::string> odd = parts_.step.find_diverged_replicas(what);
   return odd ? End(fail_as_replicas_differ(parts_.group, position_.step, *odd)) : std::nullopt;
 }
 

@@ -18,8 +18,8 @@ constexpr std::int64_t kFewProcesses = 1024;
 constexpr std::int64_t kDefaultShared = std::int64_t{64} << 20;  // of a container
 constexpr std::int64_t kFewLocked = std::int64_t{64} << 20;
 constexpr nanoseconds kClockNote = std::chrono::seconds(1);
-constexpr std::size_t kMostListed = 50;  // problems, and notes: a firewall stops many pairs
-constexpr double kSlowLink = 120e6;      // a gigabit per second, nearly
+constexpr std::size_t kMaxListed = 50;  // problems, and notes: a firewall stops many pairs
+constexpr double kSlowLink = 120e6;     // a gigabit per second, nearly
 
 class Doctor {
  public:
@@ -27,13 +27,13 @@ class Doctor {
       : expected_(expected), nodes_(nodes), checks_(checks) {}
 
   Diagnosis run() {
-    look_who_is_missing();
+    check_missing_nodes();
     for (const NodeHealth& node : nodes_)
-      look_at(node);
+      check(node);
     compare();
     for (const NodeChecks& check : checks_)
-      look_at(check);
-    look_who_was_lost();
+      check(check);
+    check_lost_nodes();
     std::string text = health_table(nodes_);
     if (!checks_.empty()) text += "\n" + network_table(nodes_, checks_);
     text += "\n";
@@ -44,7 +44,7 @@ class Doctor {
 
  private:
   static std::string list(const std::string& kind, const std::vector<std::string>& lines) {
-    const std::size_t listed = std::min(lines.size(), kMostListed);
+    const std::size_t listed = std::min(lines.size(), kMaxListed);
     std::string text;
     for (std::size_t i = 0; i < listed; ++i)
       text += kind + ": " + lines[i] + "\n";
@@ -52,7 +52,7 @@ class Doctor {
     return text;
   }
 
-  void look_who_is_missing() {
+  void check_missing_nodes() {
     for (int rank = 0; rank < expected_; ++rank) {
       if (find_node(nodes_, rank) != nullptr) continue;
       problems_.push_back("node " + std::to_string(rank) +
@@ -61,7 +61,7 @@ class Doctor {
     }
   }
 
-  void look_at(const NodeHealth& node) {
+  void check(const NodeHealth& node) {
     const std::string head = name_of(node) + ": ";
     const auto is_below = [](std::int64_t limit, std::int64_t least) {
       return limit != NodeHealth::kUnlimited && limit < least;
@@ -91,7 +91,7 @@ class Doctor {
     }
   }
 
-  void look_who_was_lost() {
+  void check_lost_nodes() {
     for (const NodeChecks& check : checks_) {
       const NodeHealth* const node = find_node(nodes_, check.node_rank);
       if (node == nullptr || nodes_.size() < 2 || !check.peers.empty()) continue;
@@ -131,7 +131,7 @@ class Doctor {
         .push_back(what + " differ: " + join_words(nodes_of, ", ", to_text) + ". " + advice);
   }
 
-  void look_at(const NodeChecks& check) {
+  void check(const NodeChecks& check) {
     const NodeHealth* const from = find_node(nodes_, check.node_rank);
     if (from == nullptr) return;
     for (const PeerCheck& peer : check.peers) {

@@ -52,7 +52,7 @@ void fields(Io& io, A<NodeChecks> auto& m) {
 }
 
 template <typename Io>
-void fields(Io& io, A<LookAtPeers> auto& m) {
+void fields(Io& io, A<CheckPeers> auto& m) {
   io.field("own_node_rank", m.own_node_rank, kNode);
   io.field("nodes", m.nodes);
   io.field("bytes", m.bytes, Range{0, kDoctorBytes});
@@ -67,7 +67,7 @@ void fields(Io& io, A<DoctorEnd> auto& m) {
 template <>
 constexpr std::string_view kType<NodeHealth> = "health";
 template <>
-constexpr std::string_view kType<LookAtPeers> = "look";
+constexpr std::string_view kType<CheckPeers> = "look";
 template <>
 constexpr std::string_view kType<NodeChecks> = "checks";
 template <>

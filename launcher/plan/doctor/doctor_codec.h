@@ -14,11 +14,11 @@ namespace ddp::launcher {
 
 /// Node 0's command: look whether these can be reached, the receiver itself left out; with `bytes`
 /// only the next one, and how fast.
-struct LookAtPeers {
+struct CheckPeers {
   int own_node_rank = 0;
   std::vector<PeerPlace> nodes;
   std::int64_t bytes = 0;
-  bool operator==(const LookAtPeers&) const = default;
+  bool operator==(const CheckPeers&) const = default;
 };
 
 /// Node 0 has all it wants: print it and leave. Its text is whole lines.
@@ -28,8 +28,8 @@ struct DoctorEnd {
   bool operator==(const DoctorEnd&) const = default;
 };
 
-/// A node tells NodeHealth, then answers each LookAtPeers by NodeChecks, until DoctorEnd comes.
-using DoctorMessage = std::variant<NodeHealth, LookAtPeers, NodeChecks, DoctorEnd>;
+/// A node tells NodeHealth, then answers each CheckPeers by NodeChecks, until DoctorEnd comes.
+using DoctorMessage = std::variant<NodeHealth, CheckPeers, NodeChecks, DoctorEnd>;
 
 std::string encode(const DoctorMessage& message);
 std::optional<DoctorMessage> decode_doctor(std::string_view text);

@@ -37,7 +37,7 @@ bool has_spun(const Activity& from, const Activity& to, Seconds time) {
   // A tick more or less: what a look sees is rounded.
   const double least = ActivityWindow::kSpinShare * kTicksPerSecond * time.count() - 1;
   return to.state == 'R' && grown(from.main_ticks, to.main_ticks) >= least &&
-         grown(from.faults, to.faults) <= ActivityWindow::kSpinFaults * time.count() &&
+         grown(from.minor_faults, to.minor_faults) <= ActivityWindow::kSpinFaults * time.count() &&
          grown(from.io_bytes, to.io_bytes) <= ActivityWindow::kBytesPerSecond * time.count();
 }
 
@@ -56,14 +56,15 @@ nanoseconds ActivityWindow::note(nanoseconds now, const Activity& activity, nano
   const bool is_first = points_.empty();
   const nanoseconds spun = now - spin_.at;
   if (is_first || !has_spun(spin_.activity, activity, spun)) spin_ = {now, activity};
-  const bool is_same_nap = nap_.activity.naps == activity.naps && activity.state != 'R';
+  const bool is_same_nap =
+      nap_.activity.voluntary_switches == activity.voluntary_switches && activity.state != 'R';
   if (is_first || !is_same_nap) nap_ = {now, activity};
 
   const bool is_near = !is_first && now - points_.back().at < limit / kPointsPerLimit;
   if (is_first || (!is_near && has_changed(points_.back().activity, activity))) {
     points_.push_back({now, activity});
     // Then it has used little for long; a verdict comes later rather than too early.
-    if (points_.size() > kMostPoints) points_.erase(points_.begin() + 1);
+    if (points_.size() > kMaxPoints) points_.erase(points_.begin() + 1);
   }
   while (points_.size() > 1 && is_more(points_[1].activity, activity, limit))
     points_.pop_front();

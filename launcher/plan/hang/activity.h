@@ -15,14 +15,14 @@ namespace ddp::launcher {
 /// Of a process with all that it has started. A wrapper that waits for its child (a shell, an outer
 /// launcher) is looked through: state and channel are those of the child's main thread.
 struct Activity {
-  char state = '?';                  // of the main thread: R, S, D, T, ... (proc(5))
-  std::string waits_in;              // the kernel function it waits in (proc(5), wchan), or empty
-  std::uint64_t main_ticks = 0;      // CPU time of that thread, in clock ticks
-  std::uint64_t ticks = 0;           // of all threads and processes
-  std::uint64_t naps = 0;            // how often that thread has begun to wait
-  std::uint64_t faults = 0;          // minor page faults of all: memory that is new to them
-  std::uint64_t io_bytes = 0;        // read and written by all: files, pipes
-  std::uint64_t resident_bytes = 0;  // of the process; looked at closely: of all. 0: not known
+  char state = '?';              // of the main thread: R, S, D, T, ... (proc(5))
+  std::string waits_in;          // the kernel function it waits in (proc(5), wchan), or empty
+  std::uint64_t main_ticks = 0;  // CPU time of that thread, in clock ticks
+  std::uint64_t ticks = 0;       // of all threads and processes
+  std::uint64_t voluntary_switches = 0;  // how often that thread has begun to wait
+  std::uint64_t minor_faults = 0;        // minor page faults of all: memory that is new to them
+  std::uint64_t io_bytes = 0;            // read and written by all: files, pipes
+  std::uint64_t resident_bytes = 0;      // of the process; looked at closely: of all. 0: not known
   bool operator==(const Activity&) const = default;
 };
 
@@ -45,7 +45,7 @@ class ActivityWindow {
   static constexpr double kSpinShare = 0.1;        // of a core, which others may want, too
   static constexpr double kSpinFaults = 10;        // per second
   static constexpr int kPointsPerLimit = 64;
-  static constexpr std::size_t kMostPoints = 1024;
+  static constexpr std::size_t kMaxPoints = 1024;
 
   /// Takes a look in. Returns the time from which on it has used no more than these shares of
   /// `limit`.

@@ -30,7 +30,7 @@ std::optional<long> eat_number(std::string_view& text) {
 }
 
 std::string bounded(std::string_view text) {
-  return std::string(text.substr(0, StackReader::kMostText));
+  return std::string(text.substr(0, StackReader::kMaxText));
 }
 
 /// What stands between the last `open` and the last `close`.
@@ -188,7 +188,7 @@ bool StackReader::take_frame(std::string_view line) {
   if (!frame) return false;
   if (threads_.empty() || process_of_.back() != processes_) return true;
   std::vector<Frame>& frames = threads_.back().frames;
-  if (frames.size() < kMostFrames) frames.push_back(std::move(*frame));
+  if (frames.size() < kMaxFrames) frames.push_back(std::move(*frame));
   return true;
 }
 
@@ -201,7 +201,7 @@ void StackReader::begin_process(Format format) {
 void StackReader::begin_thread(Format format, std::string_view name, bool is_main) {
   format_ = format;
   skips_ = false;
-  if (threads_.size() == kMostThreads) {
+  if (threads_.size() == kMaxThreads) {
     // The newest makes room: Python prints its main thread last.
     threads_.pop_back();
     process_of_.pop_back();

@@ -13,9 +13,9 @@ namespace ddp::launcher {
 
 class StackReader {
  public:
-  static constexpr std::size_t kMostThreads = 128;
-  static constexpr std::size_t kMostFrames = 64;  // of one thread
-  static constexpr std::size_t kMostText = 256;   // bytes of one name
+  static constexpr std::size_t kMaxThreads = 128;
+  static constexpr std::size_t kMaxFrames = 64;  // of one thread
+  static constexpr std::size_t kMaxText = 256;   // bytes of one name
 
   /// Takes a line in. False: it belongs to no stack.
   bool take(std::string_view line);

@@ -10,10 +10,10 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr std::size_t kMostFrames = 24;  // of one thread that a report shows
+constexpr std::size_t kMaxFrames = 24;   // of one thread that a report shows
 constexpr std::size_t kFrameBytes = 16;  // numbers and punctuation of one
-constexpr std::size_t kMostGroups = 8;   // of equal stacks that a report shows
-constexpr std::size_t kMostLibrary = 2;  // frames of libraries in a row that a report shows
+constexpr std::size_t kMaxGroups = 8;    // of equal stacks that a report shows
+constexpr std::size_t kMaxLibrary = 2;   // frames of libraries in a row that a report shows
 
 template <std::size_t N>
 bool has_any(std::string_view text, const std::array<std::string_view, N>& words) {
@@ -273,12 +273,12 @@ std::vector<std::string> to_lines(const Stacks& stacks) {
       if (is_plumbing(frame) && !is_first) continue;
       // LibTorch's own calls are many, and the innermost tell which operation it is.
       in_a_row = !is_python(frame) && is_library(frame) ? in_a_row + 1 : 0;
-      if (in_a_row > kMostLibrary) {
+      if (in_a_row > kMaxLibrary) {
         ++left_out;
         continue;
       }
       say_left_out();
-      if (++shown > kMostFrames) {
+      if (++shown > kMaxFrames) {
         lines.emplace_back("  ... and those that called it");
         break;
       }
@@ -319,7 +319,7 @@ std::vector<std::string> describe_others(const StacksByRank& ranks, int root) {
   for (StackGroup& group : group_equal(ranks)) {
     const bool is_roots = std::erase(group.ranks, root) > 0;
     if (group.stacks.threads.empty() || group.ranks.empty()) continue;
-    if (!is_roots && shown == kMostGroups) {
+    if (!is_roots && shown == kMaxGroups) {
       left_out.insert(left_out.end(), group.ranks.begin(), group.ranks.end());
       continue;
     }
@@ -336,7 +336,7 @@ std::vector<std::string> describe_others(const StacksByRank& ranks, int root) {
   return lines;
 }
 
-std::optional<OddOne> find_odd_one(const StacksByRank& ranks) {
+std::optional<Culprit> find_culprit(const StacksByRank& ranks) {
   std::map<int, Place> places;
   std::map<int, std::pair<std::string, std::string>> names;
   for (const auto& [rank, stacks] : ranks) {
@@ -347,7 +347,7 @@ std::optional<OddOne> find_odd_one(const StacksByRank& ranks) {
   }
   if (places.size() < 2) return std::nullopt;
   const auto odd = [&](int rank, const std::string& others) {
-    return OddOne{rank, "stands in " + where_it_stands(ranks.at(rank)) + ", " + others};
+    return Culprit{rank, "stands in " + where_it_stands(ranks.at(rank)) + ", " + others};
   };
   const auto outside = std::find_if(places.begin(), places.end(), [](const auto& entry) {
     return entry.second == Place::elsewhere;
@@ -380,7 +380,7 @@ std::optional<OddOne> find_odd_one(const StacksByRank& ranks) {
 }
 
 Finding blame_odd_one(Finding hang, const StacksByRank& ranks) {
-  const std::optional<OddOne> odd = hang.is_guess ? find_odd_one(ranks) : std::nullopt;
+  const std::optional<Culprit> odd = hang.is_guess ? find_culprit(ranks) : std::nullopt;
   if (!odd || odd->rank == hang.rank) return hang;
   hang.text = odd->why + "; rank " + std::to_string(hang.rank) + " " + hang.text;
   hang.rank = odd->rank;

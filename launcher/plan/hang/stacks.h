@@ -62,17 +62,17 @@ std::vector<StackGroup> group_equal(const StacksByRank& ranks);
 /// many. A rank that stands where `root` does is named alone. Empty: no stack is known.
 std::vector<std::string> describe_others(const StacksByRank& ranks, int root);
 
-struct OddOne {
+struct Culprit {
   int rank = 0;
   std::string why;
-  bool operator==(const OddOne&) const = default;
+  bool operator==(const Culprit&) const = default;
 };
 /// Who keeps the others waiting, by where the main threads stand: a rank outside of torch's
 /// collectives, backward and DDP while the others are inside; else one that stands in another place
 /// than most; else, of two in different collectives, the one that nobody called by name (a
 /// backward), as it has skipped the call that the other waits in. Nothing where the stacks do not
 /// tell.
-std::optional<OddOne> find_odd_one(const StacksByRank& ranks);
+std::optional<Culprit> find_culprit(const StacksByRank& ranks);
 
 /// Where all ranks wait in the same way, the watchdog can but guess who hangs; then the odd one is
 /// blamed, if there is one.

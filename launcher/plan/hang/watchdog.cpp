@@ -267,7 +267,7 @@ std::string Watchdog::describe_hang(nanoseconds now, const Track& track) const {
 /// An external rank has left with 0, and another waits for a key that nobody sets. One that was in
 /// the store could have been counted on; of one that never was, only this is sure: that nobody is
 /// left who could set the key.
-std::optional<Finding> Watchdog::find_left_alone(nanoseconds now) const {
+std::optional<Finding> Watchdog::find_early_exit(nanoseconds now) const {
   const Track* joined = nullptr;
   const Track* absent = nullptr;
   const Track* waiter = nullptr;  // the one that has waited longest
@@ -311,7 +311,7 @@ std::vector<Finding> Watchdog::note_samples(nanoseconds now,
     track.is_named = true;
     findings.push_back(Finding{false, samples[i].rank, state_text(samples[i]) + where(samples[i])});
   }
-  std::optional<Finding> end = find_left_alone(now);
+  std::optional<Finding> end = find_early_exit(now);
   // The first says more: who has left, and which key is missing.
   if (!end) end = find_hang(now);
   if (end) findings.push_back(std::move(*end));

@@ -100,7 +100,7 @@ class Watchdog {
   [[nodiscard]] bool is_job_hung(std::chrono::nanoseconds now) const;
   [[nodiscard]] std::optional<Finding> find_hang(std::chrono::nanoseconds now) const;
   [[nodiscard]] std::string describe_hang(std::chrono::nanoseconds now, const Track& track) const;
-  [[nodiscard]] std::optional<Finding> find_left_alone(std::chrono::nanoseconds now) const;
+  [[nodiscard]] std::optional<Finding> find_early_exit(std::chrono::nanoseconds now) const;
 
   WatchLimits limits_;
   std::vector<Track> tracks_;

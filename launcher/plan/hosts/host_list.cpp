@@ -18,7 +18,7 @@ constexpr std::size_t kLongestName = 253;  // of a host, in the domain name syst
 constexpr std::size_t kLongestUser = 64;
 constexpr std::size_t kLongestZone = 32;
 constexpr std::size_t kLongestShown = 100;  // of what somebody typed
-constexpr int kMostWorkers = 100000;
+constexpr int kMaxWorkers = 100000;
 
 bool is_word(std::string_view text, std::size_t longest) {
   if (text.empty() || text.size() > longest || text.front() == '-') return false;
@@ -88,9 +88,9 @@ class HostReader {
     }
     const std::string_view number = left.empty() ? slots : left.substr(1);
     if (!left.empty() || !slots.empty())
-      host.workers = parse_whole<int>(number, 1, kMostWorkers).value_or(0);
+      host.workers = parse_whole<int>(number, 1, kMaxWorkers).value_or(0);
     if ((!left.empty() && left.front() != ':') || (host.workers && *host.workers == 0)) {
-      return complain(head + "the number of workers is 1 to " + std::to_string(kMostWorkers) +
+      return complain(head + "the number of workers is 1 to " + std::to_string(kMaxWorkers) +
                       ", as in HOST:4.");
     }
     host.login = user + host.address;
@@ -120,8 +120,8 @@ class HostReader {
       return complain(head + "named twice" + earlier +
                       ". One agent runs on a host; write HOST:N for N workers.");
     }
-    if (hosts_.size() == kMostHosts) {
-      return complain(head + "more than " + std::to_string(kMostHosts) + " hosts.");
+    if (hosts_.size() == kMaxHosts) {
+      return complain(head + "more than " + std::to_string(kMaxHosts) + " hosts.");
     }
     hosts_.push_back(std::move(host));
   }

@@ -17,7 +17,7 @@ struct Host {
   bool operator==(const Host&) const = default;
 };
 
-inline constexpr std::size_t kMostHosts = 10000;
+inline constexpr std::size_t kMaxHosts = 10000;
 
 /// `a,b:4,user@c,[fe80::1]:2`. Errors: UsageError with every problem at once.
 std::vector<Host> parse_hosts(std::string_view list);

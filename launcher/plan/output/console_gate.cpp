@@ -75,7 +75,7 @@ std::optional<ConsoleGate::Time> ConsoleGate::next_look() const {
   if (!has_hidden() && !has_bar_) return std::nullopt;
   const Time bar = bar_at_ + bar_pause_;
   if (!has_hidden()) return bar;
-  return has_bar_ ? std::min(now_ + kLook, bar) : now_ + kLook;
+  return has_bar_ ? std::min(now_ + kPollInterval, bar) : now_ + kPollInterval;
 }
 
 std::string ConsoleGate::take_hidden() {

@@ -28,7 +28,7 @@ class ConsoleGate {
   // Between two states of a progress bar that are a line each, or drawn in one place.
   static constexpr std::chrono::milliseconds kBarPause{5000};
   static constexpr std::chrono::milliseconds kBarPauseInPlace{100};
-  static constexpr std::chrono::milliseconds kLook{50};  // between two looks at what waits
+  static constexpr std::chrono::milliseconds kPollInterval{50};  // between two looks at what waits
 
   /// What the console and the file of the stream have not taken yet.
   struct Queues {

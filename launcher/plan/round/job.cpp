@@ -36,7 +36,7 @@ Job::Job(Rules rules, const NodeTable& nodes, Time begin)
 // --- Events.
 
 void Job::note_answered(const Hello& hello, const std::optional<Refusal>& refusal) {
-  if (!refusal || hello.is_question) return;
+  if (!refusal || hello.is_probe) return;
   if (ends_job(hello, *refusal)) refusal_ = refusal;
   const bool has_heard = rules_.own_problem && refusal->code == rules_.own_problem->code;
   if (state_ == State::refusing && has_heard) --unheard_;
@@ -166,7 +166,7 @@ void Job::give_up() {
                            refusal_,
                            nodes_.who_is_missing(),
                            waited_,
-                           round_ ? round_->later_loss() : std::nullopt});
+                           round_ ? round_->later_lost_node() : std::nullopt});
   state_ = State::over;
 }
 

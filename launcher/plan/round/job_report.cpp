@@ -28,8 +28,8 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t kMostVictims = 100;  // with a line each
-constexpr std::size_t kRowWidth = 60;      // torchrun's rows are at most that wide
+constexpr std::size_t kMaxVictims = 100;  // with a line each
+constexpr std::size_t kRowWidth = 60;     // torchrun's rows are at most that wide
 
 std::string local_time(std::chrono::system_clock::time_point at) {
   const std::time_t seconds = std::chrono::system_clock::to_time_t(at);
@@ -174,18 +174,18 @@ std::string describe_victim(const WorkerReport& worker, bool has_other_nodes) {
 }
 
 std::span<const std::size_t> first_of(const std::vector<std::size_t>& victims) {
-  return std::span(victims).first(std::min(victims.size(), kMostVictims));
+  return std::span(victims).first(std::min(victims.size(), kMaxVictims));
 }
 
 /// Those that have no line of their own, by how they ended.
 std::string count_others(const Verdict& verdict, const std::vector<std::size_t>& victims) {
-  if (victims.size() <= kMostVictims) return "";
+  if (victims.size() <= kMaxVictims) return "";
   std::map<std::string, std::size_t> endings;
-  for (std::size_t i = kMostVictims; i < victims.size(); ++i) {
+  for (std::size_t i = kMaxVictims; i < victims.size(); ++i) {
     const Ending& ending = verdict.workers[victims[i]].ending;
     ++endings[was_ended_by_us(ending) ? "stopped by the launcher" : to_text(ending.status)];
   }
-  std::string text = "  and " + std::to_string(victims.size() - kMostVictims) + " more:";
+  std::string text = "  and " + std::to_string(victims.size() - kMaxVictims) + " more:";
   for (const auto& [what, times] : endings)
     text += (text.ends_with(':') ? " " : ", ") + std::to_string(times) + " " + what;
   return text + "\n";
@@ -281,7 +281,7 @@ bool has_no_step(const Verdict& verdict, const JobSpec& spec) {
       std::ranges::all_of(workers, [](const WorkerReport& worker) {
         return worker.ending.phase <= Phase::loading;
       });
-  return spec.own_worker && (is_ddp_worker(spec.entry) || is_refusal) && verdict.rounds == 1 &&
+  return spec.takes_job_file && (is_ddp_worker(spec.entry) || is_refusal) && verdict.rounds == 1 &&
          !workers.empty() && std::ranges::all_of(workers, [](const WorkerReport& worker) {
            return worker.step == 0 && worker.checkpoint_step < 0;
          });

@@ -35,7 +35,7 @@ struct Hello {
   std::string host;                             // its name, for people
   std::int64_t pid = 0;                         // of the agent, for people
   std::string entry;                            // the program as typed, for people
-  bool is_question = false;                     // it only wants to know who is there
+  bool is_probe = false;                        // it only wants to know who is there
   int problem_code = 0;                         // 126 or 127; 0: it can execute the program
   std::string problem;                          // ... and why not
   std::map<std::string, std::string> job_keys;  // that make two jobs the same; empty: external

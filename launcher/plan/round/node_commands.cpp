@@ -93,7 +93,7 @@ bool NodeCommands::note_stop_request(int signal, Time at) {
 bool NodeCommands::is_stop_unanswered(Time now) const {
   const std::optional<Time>& second = requests_.second();
   return second && state_ != State::ending && !end_command_ && !end_job_ &&
-         now - *second >= kAnswer;
+         now - *second >= kAnswerTimeout;
 }
 
 }  // namespace ddp::launcher

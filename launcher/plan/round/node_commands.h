@@ -85,7 +85,7 @@ class NodeCommands {
   /// its part by itself. What is being ended already ends without it.
   [[nodiscard]] bool is_stop_unanswered(Time now) const;
 
-  static constexpr std::chrono::seconds kAnswer{1};
+  static constexpr std::chrono::seconds kAnswerTimeout{1};
 
  private:
   Meaning take_start(const StartRound& start);

@@ -13,9 +13,9 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr std::size_t kMostDifferences = 5;  // named in one refusal
-constexpr std::size_t kMostNames = 20;       // named in one line
-constexpr std::size_t kLongestValue = 200;   // bytes of a value
+constexpr std::size_t kMaxDifferences = 5;  // named in one refusal
+constexpr std::size_t kMaxNames = 20;       // named in one line
+constexpr std::size_t kLongestValue = 200;  // bytes of a value
 
 /// Hosts may have one name, and one host several addresses.
 std::string host_of(const Hello& hello) {
@@ -66,15 +66,15 @@ std::optional<Refusal> compare_jobs(const Hello& hello,
     const std::string theirs = value_of(hello.job_keys, key);
     const std::string ours = value_of(own.job_keys, key);
     if (theirs == ours) continue;
-    if (++differences > kMostDifferences) continue;
+    if (++differences > kMaxDifferences) continue;
     add_word(text,
              shown(key) + " is " + shown(theirs) + " on " + node + " and " +
                  (tells_ours ? shown(ours) : "something else") + " on " + zero,
              "; ");
   }
   if (differences == 0) return std::nullopt;
-  if (differences > kMostDifferences) {
-    text += "; and " + std::to_string(differences - kMostDifferences) + " more";
+  if (differences > kMaxDifferences) {
+    text += "; and " + std::to_string(differences - kMaxDifferences) + " more";
   }
   return refuse("not the same job: " + text + ". Start both with the same job file and overrides.");
 }
@@ -82,7 +82,7 @@ std::optional<Refusal> compare_jobs(const Hello& hello,
 }  // namespace
 
 bool ends_job(const Hello& hello, const Refusal& refusal) {
-  return !hello.is_question && hello.problem_code != 0 && refusal.code == hello.problem_code;
+  return !hello.is_probe && hello.problem_code != 0 && refusal.code == hello.problem_code;
 }
 
 std::string name_node(std::optional<int> node_rank, const std::string& host) {
@@ -148,10 +148,10 @@ std::optional<Refusal> NodeTable::why_not(const Hello& hello, Reader reader) con
     return refuse("the job of " + zero + " has all its " + std::to_string(own().max_nodes) +
                   " nodes; there is no place for " + node + ".");
   }
-  if (hello.nproc > kMostWorkers - workers()) {
+  if (hello.nproc > kMaxWorkers - workers()) {
     return refuse("the job of " + zero + " has " + std::to_string(workers()) +
                   " workers; with the " + std::to_string(hello.nproc) + " of " + node +
-                  " they would be more than " + std::to_string(kMostWorkers) + ".");
+                  " they would be more than " + std::to_string(kMaxWorkers) + ".");
   }
   return std::nullopt;
 }
@@ -164,11 +164,11 @@ int NodeTable::workers() const {
 
 NodeTable::Admission NodeTable::consider(const Hello& hello, Reader reader) const {
   // An address that is translated may lead to ourselves.
-  const bool is_ourselves = hello.is_question && hello.pid == own().pid && hello.host == own().host;
+  const bool is_ourselves = hello.is_probe && hello.pid == own().pid && hello.host == own().host;
   Admission admission;
   if (!is_ourselves) admission.refusal = why_not(hello);
   if (admission.refusal) admission.told = why_not(hello, reader);
-  admission.joins = !admission.refusal && !hello.is_question;
+  admission.joins = !admission.refusal && !hello.is_probe;
   return admission;
 }
 
@@ -228,10 +228,10 @@ std::string NodeTable::who_is_missing() const {
   std::string here;
   std::size_t named = 0;
   for (const NodeEntry& entry : entries_) {
-    if (++named > kMostNames) continue;
+    if (++named > kMaxNames) continue;
     add_word(here, name_node(entry.shown_node_rank(), entry.hello.host));
   }
-  if (named > kMostNames) here += ", ...";
+  if (named > kMaxNames) here += ", ...";
   std::string missing;
   const bool has_joiners =
       std::any_of(entries_.begin(), entries_.end(), [](const NodeEntry& entry) {
@@ -243,10 +243,10 @@ std::string NodeTable::who_is_missing() const {
         std::any_of(entries_.begin(), entries_.end(), [rank](const NodeEntry& entry) {
           return entry.hello.node_rank == rank;
         });
-    if (is_here || ++named > kMostNames) continue;
+    if (is_here || ++named > kMaxNames) continue;
     add_word(missing, "node " + std::to_string(rank));
   }
-  if (named > kMostNames) missing += ", ...";
+  if (named > kMaxNames) missing += ", ...";
   const int wanted = own().min_nodes - present();
   if (missing.empty() && wanted > 0) missing = std::to_string(wanted) + " more";
   std::string text = std::to_string(present()) + " of " +

@@ -48,7 +48,7 @@ Round::Rules Round::make_rules(const JobSpec& spec) {
   rules.watch.hang_timeout = spec.hang_timeout;
   rules.keeps_survivors = spec.keeps_survivors;
   rules.lost_nodes_are_free = spec.lost_nodes_are_free;
-  rules.own_worker = is_ddp_worker(spec.entry);
+  rules.is_ddp_worker = is_ddp_worker(spec.entry);
   return rules;
 }
 
@@ -344,7 +344,7 @@ RoundResult Round::conclude(Time now, bool can_go_on) {
   for (const WorkerReport& report : result.workers) {
     endings.push_back(report.ending);
     // A program that writes no checkpoints, or says nothing of them, is not stuck by that.
-    const bool tells_checkpoints = rules_.own_worker || report.checkpoint_step >= 0;
+    const bool tells_checkpoints = rules_.is_ddp_worker || report.checkpoint_step >= 0;
     result.tells_checkpoints =
         result.tells_checkpoints || (report.ending.opened_page && tells_checkpoints);
     result.checkpoint_step = std::max(result.checkpoint_step, report.checkpoint_step);

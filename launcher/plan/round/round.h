@@ -59,7 +59,7 @@ class Round {
     bool keeps_survivors = false;  // workers that can wait for the next round are left alone
     bool has_restarts = false;     // one at least is left
     bool lost_nodes_are_free = false;
-    bool own_worker = false;  // the program is ddp-worker: its pages tell of checkpoints
+    bool is_ddp_worker = false;  // the program is ddp-worker: its pages tell of checkpoints
   };
 
   // --- How long a node's report may take, after the grace, and kSpyWait + kPrintWait (plan/
@@ -149,7 +149,7 @@ class Round {
   [[nodiscard]] bool is_over() const { return state_ == State::over; }
   [[nodiscard]] bool has_lost_node() const { return facts_.lost_node || later_loss_; }
   /// The newest loss of a node whose part in the round was over, and is known.
-  [[nodiscard]] const std::optional<NodeLost>& later_loss() const { return later_loss_; }
+  [[nodiscard]] const std::optional<NodeLost>& later_lost_node() const { return later_loss_; }
 
   /// To be called once. Precondition: is_over(). `can_go_on`: enough for another round are there,
   /// or are waited for.

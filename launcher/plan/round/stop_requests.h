@@ -13,7 +13,7 @@ class StopRequests {
   using Time = std::chrono::steady_clock::time_point;
 
   /// Wrappers and terminals deliver one signal twice: what comes so soon is the same request.
-  static constexpr std::chrono::milliseconds kSame{100};
+  static constexpr std::chrono::milliseconds kDuplicateWindow{100};
 
   /// Whether repeating it means something: a scheduler announces an end by SIGUSR1 as often as it
   /// likes.
@@ -21,7 +21,7 @@ class StopRequests {
 
   /// Returns which request it is, from 1; 0: the last one, delivered again.
   int note(Time at) {
-    if (last_ && at - *last_ <= kSame) return 0;
+    if (last_ && at - *last_ <= kDuplicateWindow) return 0;
     last_ = at;
     if (++count_ == 2) second_ = at;
     return count_;

@@ -53,8 +53,8 @@ void VerdictBuilder::note_no_nodes(const NotBegun& why) {
   verdict_.why_last_round = why.waited.count() == 0
                                 ? "too few nodes are left"
                                 : "no other node came within " + format_duration(why.waited);
-  if (why.later_loss) {
-    verdict_.outcome = *why.later_loss;
+  if (why.later_lost_node) {
+    verdict_.outcome = *why.later_lost_node;
     verdict_.exit_code = exit_code::kNodeLost;
     verdict_.hang.clear();
   } else if (!verdict_.earlier_rounds.empty()) {

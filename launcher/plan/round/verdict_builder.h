@@ -35,7 +35,7 @@ class VerdictBuilder {
     std::optional<Refusal> refusal;       // a node cannot execute the program, or is node 0, too
     std::string missing;                  // "1 of 2 nodes is here: node 0 (a); missing: node 1"
     std::chrono::milliseconds waited{0};
-    std::optional<NodeLost> later_loss;  // a node, when its part in the newest round was over
+    std::optional<NodeLost> later_lost_node;  // a node, when its part in the newest round was over
   };
   void note_not_begun(const NotBegun& why);
   /// The launcher itself could not go on; the failure of an earlier round is a line of its own.

@@ -56,11 +56,11 @@ class Maker {
     take_environment();
     take_nodes();
     spec_.nproc = count_workers();
-    if (spec_.max_nodes > 1 && spec_.nproc > kMostWorkersOfNode) {
+    if (spec_.max_nodes > 1 && spec_.nproc > kMaxWorkersOfNode) {
       complain("launch.nproc_per_node",
                std::to_string(spec_.nproc) +
                    " workers are too many for a node of several; at most " +
-                   std::to_string(kMostWorkersOfNode) + ".");
+                   std::to_string(kMaxWorkersOfNode) + ".");
     }
     take_endpoint();
     take_conf();
@@ -101,10 +101,10 @@ class Maker {
     const std::optional<int> least = parse_whole<int>(text.substr(0, colon));
     const std::optional<int> most =
         colon == std::string::npos ? least : parse_whole<int>(text.substr(colon + 1));
-    if (!least || !most || *least < 1 || *most < *least || *most > kMostNodes) {
+    if (!least || !most || *least < 1 || *most < *least || *most > kMaxNodes) {
       complain(key,
                text + " is not a number of nodes. Give N, or MIN:MAX with 1 <= MIN <= MAX <= " +
-                   std::to_string(kMostNodes) + ".");
+                   std::to_string(kMaxNodes) + ".");
       return;
     }
     spec_.min_nodes = *least;
@@ -187,7 +187,7 @@ class Maker {
     const std::size_t colon = endpoint.find(':', close);
     const std::string host = bracketed ? endpoint.substr(1, close - 1) : endpoint.substr(0, colon);
     const std::optional<int> port =
-        colon == std::string::npos ? 0 : read_port(endpoint.substr(colon + 1));
+        colon == std::string::npos ? 0 : parse_port(endpoint.substr(colon + 1));
     if (!port) {
       complain(key, endpoint + ": the port is not a number from 0 to 65535. Write HOST:PORT.");
       return;
@@ -326,7 +326,7 @@ class Maker {
     const std::string key = "launch.web";
     const std::optional<std::string> text = job().maybe_text(key);
     if (!text) return;
-    spec_.web = read_web_address(*text);
+    spec_.web = parse_web_address(*text);
     if (!spec_.web)
       complain(key, *text + ": not a port. Give PORT or ADDRESS:PORT, the address in numbers.");
   }
@@ -385,7 +385,7 @@ class Maker {
 
   /// How many GPUs the job cannot do without. Workers of ours share one where gloo adds gradients.
   [[nodiscard]] int wanted_gpus() const {
-    const bool by_device = spec_.own_worker && job().text("device").starts_with("cuda");
+    const bool by_device = spec_.takes_job_file && job().text("device").starts_with("cuda");
     if (spec_.virtual_local_rank && !spec_.facts.devices.empty()) return spec_.nproc;
     if (!by_device) return 0;
     return job().text("backend") == "gloo" ? 1 : spec_.nproc;
@@ -432,7 +432,8 @@ class Maker {
       problems_.push_back("-m: " + spec_.entry + " is not a Python module. Leave it out.");
     spec_.script = !is_module && !no_python && is_python_file(spec_.entry);
     spec_.by_python = is_module || spec_.script;
-    spec_.own_worker = is_its_name || (options_.job_file && !is_module && !is_script(spec_.entry));
+    spec_.takes_job_file =
+        is_its_name || (options_.job_file && !is_module && !is_script(spec_.entry));
     if (spec_.by_python) {
       spec_.arguments = {find_variable(base_, "PYTHON_EXEC").value_or("python3"), "-u"};
       if (is_module) spec_.arguments.emplace_back("-m");
@@ -497,7 +498,7 @@ std::string device_of(const JobSpec& spec, int local_rank) {
   const int gpus = spec.facts.gpus;
   // Ranks of ddp-worker beyond the GPUs share them where gloo adds gradients, and are refused by it
   // otherwise: none of them goes on as a CPU.
-  const bool shares = spec.own_worker && gpus > 0;
+  const bool shares = spec.takes_job_file && gpus > 0;
   if (local_rank < gpus || shares) return "cuda:" + std::to_string(local_rank % gpus);
   return device == "cuda" ? "cuda:" + std::to_string(local_rank) : "cpu";
 }

@@ -36,7 +36,7 @@ struct JobSpec {
   std::string problem;
   std::vector<std::string> arguments;  // argv of a worker, [0] included; templates
   // It is ddp-worker, or takes a job file in its place: a program of ours or of its library.
-  bool own_worker = false;
+  bool takes_job_file = false;
   bool script = false;     // a Python script
   bool by_python = false;  // a script or a module: arguments[0] is the interpreter
 

@@ -55,7 +55,7 @@ std::string rerun_command(const JobSpec& spec,
                           const Placement& placement,
                           const RerunFacts& facts) {
   Placement alone = placement;  // whose part it plays
-  if (!spec.own_worker) {
+  if (!spec.takes_job_file) {
     alone = Placement();
     alone.local_rank = placement.local_rank;
   }
@@ -74,7 +74,7 @@ std::string rerun_command(const JobSpec& spec,
   for (std::size_t i = 1; i < arguments.size(); ++i)
     text += " " + quote_for_bash(arguments[i]);
   if (placement.world_size == 1) return text;
-  if (!spec.own_worker) {
+  if (!spec.takes_job_file) {
     return text + "  # as rank 0 of 1: the data, seeds and rates of rank " + rank + " of " +
            world_size + " are not repeated";
   }

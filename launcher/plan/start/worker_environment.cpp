@@ -29,7 +29,7 @@ std::string visible_device(const JobSpec& spec, int local_rank) {
 
 void add_threads(const JobSpec& spec, const Placement& placement, Environment& added) {
   if (spec.environment.contains("OMP_NUM_THREADS")) return;  // the user's word
-  if (spec.own_worker) {
+  if (spec.takes_job_file) {
     added["OMP_NUM_THREADS"] =
         std::to_string(std::max(1, spec.facts.cpus / placement.local_world_size));
   } else if (placement.local_world_size > 1) {
@@ -102,7 +102,7 @@ Environment added_environment(const JobSpec& spec,
   Environment added = to_environment(identity);
 
   added["TORCHELASTIC_SIGNALS_TO_HANDLE"] = spec.stop_signal_names;
-  if (!spec.own_worker && !spec.environment.contains("TORCH_NCCL_ASYNC_ERROR_HANDLING")) {
+  if (!spec.takes_job_file && !spec.environment.contains("TORCH_NCCL_ASYNC_ERROR_HANDLING")) {
     added["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "1";
   }
   added["DDP_AGENT_ID"] = facts.agent_id;
@@ -116,7 +116,7 @@ Environment added_environment(const JobSpec& spec,
   for (const auto& [name, value] : spec.job.text_map("launch.env"))
     added.emplace(name, value);
   // At a hang Python is asked for its stacks (run/stack_collector); it then tells of crashes too.
-  if (!spec.own_worker && !spec.environment.contains("PYTHONFAULTHANDLER")) {
+  if (!spec.takes_job_file && !spec.environment.contains("PYTHONFAULTHANDLER")) {
     added.emplace("PYTHONFAULTHANDLER", "1");
   }
   add_flight_recorder(spec, facts, added);
@@ -143,7 +143,7 @@ Environment worker_environment(const JobSpec& spec, const Environment& added) {
 
 std::vector<std::string> worker_arguments(const JobSpec& spec, const Placement& placement) {
   std::vector<std::string> arguments = spec.arguments;
-  if (spec.own_worker) return arguments;  // a job file's path and overrides are not templates
+  if (spec.takes_job_file) return arguments;  // a job file's path and overrides are not templates
   if (!spec.local_rank_flag.empty()) {
     const auto entry = std::find(arguments.begin(), arguments.end(), spec.entry);
     const int shown = spec.virtual_local_rank ? 0 : placement.local_rank;

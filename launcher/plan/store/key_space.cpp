@@ -47,12 +47,12 @@ template <typename Act>
 bool each_from(std::size_t& next,
                std::size_t size,
                std::size_t stride,
-               const KeySpace::Enough& enough,
+               const KeySpace::ShouldYield& should_yield,
                const Act& act) {
   while (next < size) {
     act(next);
     next += stride;
-    if (next < size && enough()) return false;
+    if (next < size && should_yield()) return false;
   }
   return true;
 }
@@ -75,14 +75,14 @@ KeySpace::Work::Work(StoreClientId who, StoreRequest what, Time when)
     request_bytes += kEntryBytes + text.size();
 }
 
-KeySpace::Step KeySpace::step(Work& work, const Enough& enough) {
+KeySpace::Step KeySpace::step(Work& work, const ShouldYield& should_yield) {
   Step step;
   step.is_done = true;
   if (!work.has_begun) {
     // A client's next wait is paid for by tidying after its last: else they would pile up.
     if (work.request.command == StoreCommand::wait) {
       forget(work.client);
-      step.is_done = tidy(enough);
+      step.is_done = collect_garbage(should_yield);
     }
     if (!step.is_done || !begin(work)) return step;
     work.has_begun = true;
@@ -93,23 +93,23 @@ KeySpace::Step KeySpace::step(Work& work, const Enough& enough) {
       break;
     case StoreCommand::set:
     case StoreCommand::multi_set:
-      step.is_done = put_all(work, step, enough);
+      step.is_done = put_all(work, step, should_yield);
       break;
     case StoreCommand::compare_set:
       compare_set(work, step);
       break;
     case StoreCommand::get:
     case StoreCommand::multi_get:
-      step.is_done = get(work, enough);
+      step.is_done = get(work, should_yield);
       break;
     case StoreCommand::add:
       add(work, step);
       break;
     case StoreCommand::check:
-      step.is_done = check(work, enough);
+      step.is_done = check(work, should_yield);
       break;
     case StoreCommand::wait:
-      step.is_done = wait(work, enough);
+      step.is_done = wait(work, should_yield);
       break;
     case StoreCommand::count_keys:
       put_u64(work.reply, values_.size());
@@ -138,7 +138,7 @@ KeySpace::Step KeySpace::step(Work& work, const Enough& enough) {
       queue_length(work);
       break;
     case StoreCommand::list_keys:
-      step.is_done = list_keys(work, enough);
+      step.is_done = list_keys(work, should_yield);
       break;
   }
   return step;
@@ -169,9 +169,9 @@ void KeySpace::put(const std::string& key, std::string value, Step& step) {
   wake_all(key, step);
 }
 
-bool KeySpace::put_all(Work& work, Step& step, const Enough& enough) {
+bool KeySpace::put_all(Work& work, Step& step, const ShouldYield& should_yield) {
   std::vector<std::string>& texts = work.request.texts;
-  return each_from(work.next, texts.size(), 2, enough, [&](std::size_t i) {
+  return each_from(work.next, texts.size(), 2, should_yield, [&](std::size_t i) {
     work.request_bytes -= kEntryBytes + texts[i + 1].size();  // the store keeps it from now on
     put(texts[i], std::move(texts[i + 1]), step);
   });
@@ -195,7 +195,7 @@ void KeySpace::compare_set(Work& work, Step& step) {
 }
 
 /// First the size, then the reply: what is too large to be sent is not made.
-bool KeySpace::get(Work& work, const Enough& enough) const {
+bool KeySpace::get(Work& work, const ShouldYield& should_yield) const {
   const std::vector<std::string>& keys = work.request.texts;
   const auto value_of = [&](std::size_t i) {
     const auto found = values_.find(keys[i]);
@@ -206,7 +206,7 @@ bool KeySpace::get(Work& work, const Enough& enough) const {
     work.next = keys.size();
   };
   if (!work.is_sized) {
-    const bool is_done = each_from(work.next, keys.size(), 1, enough, [&](std::size_t i) {
+    const bool is_done = each_from(work.next, keys.size(), 1, should_yield, [&](std::size_t i) {
       work.reply_bytes += sizeof(std::uint64_t) + value_of(i).size();
       if (work.reply_bytes > max_reply_bytes_) refuse();
     });
@@ -216,7 +216,7 @@ bool KeySpace::get(Work& work, const Enough& enough) const {
     work.next = 0;
     work.reply.reserve(with_room_to_grow(work.reply_bytes));
   }
-  return each_from(work.next, keys.size(), 1, enough, [&](std::size_t i) {
+  return each_from(work.next, keys.size(), 1, should_yield, [&](std::size_t i) {
     const std::string_view value = value_of(i);  // it may have grown since
     if (work.reply.size() + sizeof(std::uint64_t) + value.size() > max_reply_bytes_) {
       refuse();
@@ -242,10 +242,10 @@ void KeySpace::add(Work& work, Step& step) {
   put(key, std::to_string(static_cast<std::int64_t>(sum)), step);
 }
 
-bool KeySpace::check(Work& work, const Enough& enough) const {
+bool KeySpace::check(Work& work, const ShouldYield& should_yield) const {
   const std::vector<std::string>& keys = work.request.texts;
   bool all = true;
-  const bool is_done = each_from(work.next, keys.size(), 1, enough, [&](std::size_t i) {
+  const bool is_done = each_from(work.next, keys.size(), 1, should_yield, [&](std::size_t i) {
     all = has(keys[i]);
     if (!all) work.next = keys.size();
   });
@@ -253,11 +253,11 @@ bool KeySpace::check(Work& work, const Enough& enough) const {
   return is_done;
 }
 
-bool KeySpace::wait(Work& work, const Enough& enough) {
+bool KeySpace::wait(Work& work, const ShouldYield& should_yield) {
   std::vector<std::string>& keys = work.request.texts;
   Waiter& waiter = waiters_[work.client];
   waiter.since = work.begin;
-  const bool is_done = each_from(work.next, keys.size(), 1, enough, [&](std::size_t i) {
+  const bool is_done = each_from(work.next, keys.size(), 1, should_yield, [&](std::size_t i) {
     // What is there already is not waited for: only a key that appears wakes anybody.
     if (!has(keys[i])) await(work.client, waiter, std::move(keys[i]));
   });
@@ -336,7 +336,7 @@ void KeySpace::queue_length(Work& work) const {
 }
 
 /// How many there are stands first, and is known last.
-bool KeySpace::list_keys(Work& work, const Enough& enough) const {
+bool KeySpace::list_keys(Work& work, const ShouldYield& should_yield) const {
   if (!work.is_sized) {
     if (sizeof(std::uint64_t) + listed_bytes_ > max_reply_bytes_) {
       work.refused = too_large();
@@ -354,7 +354,7 @@ bool KeySpace::list_keys(Work& work, const Enough& enough) const {
     }
     put_text(work.reply, entry->first);
     ++work.listed;
-    if (enough()) {
+    if (should_yield()) {
       work.last_key = entry->first;
       return false;
     }
@@ -401,7 +401,7 @@ bool KeySpace::count_down(StoreClientId client, Turn turn, const std::string& ke
 
 void KeySpace::forget(StoreClientId client) {
   auto waiter = waiters_.extract(client);
-  if (!waiter.empty()) gone_.push_back(std::move(waiter.mapped()));
+  if (!waiter.empty()) dead_waiters_.push_back(std::move(waiter.mapped()));
 }
 
 void KeySpace::stop_awaiting(Turn turn, const std::string& key) {
@@ -412,23 +412,23 @@ void KeySpace::stop_awaiting(Turn turn, const std::string& key) {
   if (list->second.empty()) awaited_.erase(list);
 }
 
-bool KeySpace::tidy(const Enough& enough) {
-  for (; !gone_.empty(); gone_.pop_back()) {
-    std::map<Turn, std::string>& missing = gone_.back().missing;
+bool KeySpace::collect_garbage(const ShouldYield& should_yield) {
+  for (; !dead_waiters_.empty(); dead_waiters_.pop_back()) {
+    std::map<Turn, std::string>& missing = dead_waiters_.back().missing;
     while (!missing.empty()) {
       const auto entry = missing.extract(missing.begin());
       stop_awaiting(entry.key(), entry.mapped());
-      if (enough()) return false;
+      if (should_yield()) return false;
     }
   }
   return true;
 }
 
-bool KeySpace::clear(const Enough& enough) {
+bool KeySpace::clear(const ShouldYield& should_yield) {
   const auto drop = [&](auto& entries, auto&& last) {
     while (!entries.empty()) {
       entries.erase(last());
-      if (enough()) return false;
+      if (should_yield()) return false;
     }
     return true;
   };
@@ -440,7 +440,7 @@ bool KeySpace::clear(const Enough& enough) {
     if (!drop(queue, [&queue] { return std::prev(queue.end()); })) return false;
     queues_.erase(first);
   }
-  return tidy(enough) && drop(values_, [this] { return values_.begin(); }) &&
+  return collect_garbage(should_yield) && drop(values_, [this] { return values_.begin(); }) &&
          drop(awaited_, [this] { return awaited_.begin(); });
 }
 

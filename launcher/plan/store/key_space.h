@@ -71,20 +71,20 @@ class KeySpace {
   };
   static constexpr std::uint8_t kReleased = 0;
   /// Whether a step has taken long enough. Asked after each key or value.
-  using Enough = std::function<bool()>;
+  using ShouldYield = std::function<bool()>;
 
   /// Carries `work` on, by one key or value at least. Precondition: it is not done.
-  [[nodiscard]] Step step(Work& work, const Enough& enough);
+  [[nodiscard]] Step step(Work& work, const ShouldYield& should_yield);
 
   /// The client is gone, and its wait with it.
   void forget(StoreClientId client);
 
   /// Whether nothing is left of waits that are over.
-  [[nodiscard]] bool is_tidy() const { return gone_.empty(); }
+  [[nodiscard]] bool has_no_garbage() const { return dead_waiters_.empty(); }
   /// Frees what is left of waits that are over. True: nothing is left.
-  bool tidy(const Enough& enough);
+  bool collect_garbage(const ShouldYield& should_yield);
   /// Lets go of everything, for good. True: it is done.
-  bool clear(const Enough& enough);
+  bool clear(const ShouldYield& should_yield);
 
   struct Wait {
     StoreClientId client = 0;
@@ -111,19 +111,19 @@ class KeySpace {
   [[nodiscard]] bool has(const std::string& key) const;
   bool begin(Work& work) const;
   void put(const std::string& key, std::string value, Step& step);
-  bool put_all(Work& work, Step& step, const Enough& enough);
+  bool put_all(Work& work, Step& step, const ShouldYield& should_yield);
   void compare_set(Work& work, Step& step);
-  bool get(Work& work, const Enough& enough) const;
+  bool get(Work& work, const ShouldYield& should_yield) const;
   void add(Work& work, Step& step);
-  bool check(Work& work, const Enough& enough) const;
-  bool wait(Work& work, const Enough& enough);
+  bool check(Work& work, const ShouldYield& should_yield) const;
+  bool wait(Work& work, const ShouldYield& should_yield);
   void await(StoreClientId client, Waiter& waiter, std::string key);
   void delete_key(Work& work);
   void append(Work& work, Step& step);
   void queue_push(Work& work, Step& step);
   void queue_pop(Work& work);
   void queue_length(Work& work) const;
-  bool list_keys(Work& work, const Enough& enough) const;
+  bool list_keys(Work& work, const ShouldYield& should_yield) const;
   void wake_all(const std::string& key, Step& step);
   void wake_one(const std::string& key, Step& step);
   bool count_down(StoreClientId client, Turn turn, const std::string& key, Step& step);
@@ -142,7 +142,7 @@ class KeySpace {
   std::map<std::string, std::map<Turn, StoreClientId>> awaited_;
   Turn next_turn_ = 0;
   std::map<StoreClientId, Waiter> waiters_;
-  std::vector<Waiter> gone_;  // waiters that are gone; awaited_ may still name them
+  std::vector<Waiter> dead_waiters_;  // waiters that are gone; awaited_ may still name them
 };
 
 }  // namespace ddp::launcher

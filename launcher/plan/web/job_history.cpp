@@ -48,7 +48,7 @@ void Series::add(double x, double y) {
     ++looks_;
     return;
   }
-  if (points_.size() >= kMostPoints) {
+  if (points_.size() >= kMaxPoints) {
     halve(points_);
     stride_ *= 2;
   }
@@ -128,7 +128,7 @@ void JobHistory::note_marks(const JobView& job, const JobView::Rank& first) {
                      ""});
   }
   checkpoint_step_ = saved;
-  if (marks.size() > kMostMarks) halve(marks);
+  if (marks.size() > kMaxMarks) halve(marks);
 }
 
 void JobHistory::note_curves(const JobView& job, const JobView::Rank& first) {

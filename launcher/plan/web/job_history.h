@@ -16,7 +16,7 @@ namespace ddp::launcher {
 /// y over x, as it comes. Where x goes back (a round begins again), what lay behind it is dropped.
 class Series {
  public:
-  static constexpr std::size_t kMostPoints = 400;
+  static constexpr std::size_t kMaxPoints = 400;
 
   void add(double x, double y);
   [[nodiscard]] const std::vector<ChartPoint>& points() const { return points_; }
@@ -30,7 +30,7 @@ class Series {
 class JobHistory {
  public:
   static constexpr std::chrono::seconds kWindow{10};  // that steps and samples are counted over
-  static constexpr std::size_t kMostMarks = 400;
+  static constexpr std::size_t kMaxMarks = 400;
 
   /// Takes one look in, about once a second, and adds to it what takes more than one: step times,
   /// waiting, throughput. Times are those that the pages tell: looks come when they come.

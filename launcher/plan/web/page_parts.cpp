@@ -201,7 +201,7 @@ std::string ranks_part(const JobView& job) {
   const std::size_t lines = job.ranks.size() <= kFewRanks ? kToldLines : 1;
   std::vector<std::vector<std::string>> rows;
   for (const JobView::Rank& rank : job.ranks) {
-    if (rows.size() == kMostRankRows) break;
+    if (rows.size() == kMaxRankRows) break;
     rows.push_back(rank_row(rank, first_step, lines));
   }
   std::string html = "<h2>Ranks</h2>\n";
@@ -231,7 +231,7 @@ std::string rounds_part(const JobView& job) {
   if (!job.nodes.empty()) {
     std::vector<std::vector<std::string>> rows;
     for (const JobView::Node& node : job.nodes) {
-      if (rows.size() == kMostNodeRows) break;
+      if (rows.size() == kMaxNodeRows) break;
       const auto last = node.first_rank + static_cast<int>(node.workers) - 1;
       rows.push_back({std::to_string(node.rank),
                       escape(one_line(node.host, kLongestCell)),

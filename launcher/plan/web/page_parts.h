@@ -15,8 +15,8 @@ namespace ddp::launcher {
 inline constexpr std::array<std::string_view, 4> kPagePartIds{"head", "charts", "ranks", "rounds"};
 using PageParts = std::array<std::string, kPagePartIds.size()>;
 
-inline constexpr std::size_t kMostRankRows = 256;
-inline constexpr std::size_t kMostNodeRows = 64;
+inline constexpr std::size_t kMaxRankRows = 256;
+inline constexpr std::size_t kMaxNodeRows = 64;
 
 PageParts page_parts(const JobView& job, const JobHistory& history);
 

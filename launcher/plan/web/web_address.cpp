@@ -10,10 +10,10 @@ bool WebAddress::is_loopback() const {
   return address.empty() || address == "::1" || address.starts_with("127.");
 }
 
-std::optional<WebAddress> read_web_address(std::string_view text) {
+std::optional<WebAddress> parse_web_address(std::string_view text) {
   const std::size_t colon = text.rfind(':');
   const bool has_address = colon != std::string_view::npos;
-  const std::optional<int> port = read_port(has_address ? text.substr(colon + 1) : text);
+  const std::optional<int> port = parse_port(has_address ? text.substr(colon + 1) : text);
   if (!port) return std::nullopt;
   if (!has_address) return WebAddress{"", *port};
   std::string address(text.substr(0, colon));

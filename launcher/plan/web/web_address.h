@@ -17,7 +17,7 @@ struct WebAddress {
 };
 
 /// "8080", "0.0.0.0:8080", "[::1]:8080", "localhost:8080". Nothing: it is not such a text.
-std::optional<WebAddress> read_web_address(std::string_view text);
+std::optional<WebAddress> parse_web_address(std::string_view text);
 
 /// "http://127.0.0.1:8080/", for people. An address that stands for all is named by `host`;
 /// `loopback` is that of this node.

@@ -48,7 +48,7 @@ std::string decode(std::string_view text) {
 
 /// ":8080"; the number may be left out (RFC 3986, 3.2.3).
 bool is_port(std::string_view text) {
-  return text == ":" || (text.starts_with(':') && read_port(text.substr(1)));
+  return text == ":" || (text.starts_with(':') && parse_port(text.substr(1)));
 }
 
 /// The name, or the address without its brackets; nothing where anything else is in it.

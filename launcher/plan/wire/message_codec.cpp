@@ -20,14 +20,14 @@ void fields(Io& io, A<Hello> auto& m) {
   if (m.protocol != kProtocolVersion) return;
   io.field("user_run_id", m.user_run_id);
   io.field("node_rank", m.node_rank, kNode);
-  io.field("min_nodes", m.min_nodes, Range{1, kMostNodes});
-  io.field("max_nodes", m.max_nodes, Range{1, kMostNodes});
-  io.field("nproc", m.nproc, Range{1, kMostWorkersOfNode});
+  io.field("min_nodes", m.min_nodes, Range{1, kMaxNodes});
+  io.field("max_nodes", m.max_nodes, Range{1, kMaxNodes});
+  io.field("nproc", m.nproc, Range{1, kMaxWorkersOfNode});
   io.field("role", m.role);
   io.field("host", m.host);
   io.field("pid", m.pid, kPid);
   io.field("entry", m.entry);
-  io.field("is_question", m.is_question);
+  io.field("is_question", m.is_probe);
   io.field("problem_code", m.problem_code, kCode);
   io.field("problem", m.problem);
   io.field("job_keys", m.job_keys);
@@ -50,7 +50,7 @@ template <typename Io>
 void fields(Io& io, A<StartRound> auto& m) {
   io.field("round", m.round);
   io.field("node_rank", m.node_rank, kNode);
-  io.field("workers_of_node", m.workers_of_node, Range{1, kMostWorkersOfNode});
+  io.field("workers_of_node", m.workers_of_node, Range{1, kMaxWorkersOfNode});
   io.field("role_of_node", m.role_of_node, kNode);
   io.field("master_port", m.master_port, kPort);
   io.field("run_dir", m.run_dir);
@@ -176,7 +176,7 @@ void fields(Io& io, A<GroupEnded> auto& m) {
   io.field("workers", m.workers);
   io.field("unkilled", m.unkilled);
   io.field("gpu_error", m.gpu_error);
-  io.field("survivors", m.survivors, Range{0, kMostWorkersOfNode});
+  io.field("survivors", m.survivors, Range{0, kMaxWorkersOfNode});
   io.field("survivor_step", m.survivor_step, kSigned);
 }
 
@@ -198,13 +198,13 @@ void fields(Io& io, A<Activity> auto& m) {
   io.field("in", m.waits_in);
   io.field("main", m.main_ticks, kNotNegative);
   io.field("cpu", m.ticks, kNotNegative);
-  io.field("naps", m.naps, kNotNegative);
-  io.field("faults", m.faults, kNotNegative);
+  io.field("naps", m.voluntary_switches, kNotNegative);
+  io.field("faults", m.minor_faults, kNotNegative);
   io.field("io", m.io_bytes, kNotNegative);
   io.field("rss", m.resident_bytes, kNotNegative);
 }
 
-// By short names: those of kMostWorkersOfNode are to fit into a frame.
+// By short names: those of kMaxWorkersOfNode are to fit into a frame.
 template <typename Io>
 void fields(Io& io, A<WorkerSample> auto& m) {
   io.field("rank", m.rank, kRank);
@@ -289,7 +289,7 @@ bool is_valid(const StartRound& m) {
   constexpr std::size_t kLongestPath = 4096;
   const auto& counts = m.workers_of_node;
   const auto nodes = static_cast<int>(counts.size());
-  const bool has_place = nodes <= kMostNodes && m.node_rank < nodes;
+  const bool has_place = nodes <= kMaxNodes && m.node_rank < nodes;
   const bool has_roles =
       m.role_of_node.size() == counts.size() &&
       std::all_of(
@@ -298,19 +298,19 @@ bool is_valid(const StartRound& m) {
   const bool is_path = m.run_dir.empty() ||
                        (m.run_dir.starts_with('/') && is_plain && m.run_dir.size() < kLongestPath);
   return has_place && has_roles && is_path &&
-         std::accumulate(counts.begin(), counts.end(), std::int64_t{0}) <= kMostWorkers;
+         std::accumulate(counts.begin(), counts.end(), std::int64_t{0}) <= kMaxWorkers;
 }
 template <>
 bool is_valid(const GroupStarted& m) {
-  return m.pids.size() <= kMostWorkersOfNode;
+  return m.pids.size() <= kMaxWorkersOfNode;
 }
 template <>
 bool is_valid(const HeartbeatReply& m) {
-  return m.samples.size() <= kMostWorkersOfNode;
+  return m.samples.size() <= kMaxWorkersOfNode;
 }
 template <>
 bool is_valid(const GroupEnded& m) {
-  return m.workers.size() <= kMostWorkersOfNode;
+  return m.workers.size() <= kMaxWorkersOfNode;
 }
 
 // --- What may be long, made to fit.

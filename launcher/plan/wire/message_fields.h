@@ -32,7 +32,7 @@ namespace ddp::launcher::wire {
 namespace json = boost::json;
 
 inline constexpr std::size_t kMaxDepth = 16;
-inline constexpr std::size_t kMostTexts = 1024;  // of one map
+inline constexpr std::size_t kMaxTexts = 1024;  // of one map
 inline constexpr std::int64_t kMany = 1'000'000'000;
 // 31 years in nanoseconds, an exabyte: a few of them, added up, do not overflow.
 inline constexpr std::int64_t kLarge = 1'000'000'000'000'000'000;
@@ -51,9 +51,9 @@ inline constexpr Range kWallClock{0, 9 * kLarge};  // nanoseconds since 1970, sh
 inline constexpr Range kGrace{0, 30LL * 24 * 3600 * 1'000'000'000};
 inline constexpr Range kPid{0, 1 << 22};  // proc(5), pid_max
 inline constexpr Range kPort{0, 65535};
-inline constexpr Range kRank{0, kMostWorkers - 1};
-inline constexpr Range kNode{0, kMostNodes - 1};
-inline constexpr Range kLocalRank{0, kMostWorkersOfNode - 1};
+inline constexpr Range kRank{0, kMaxWorkers - 1};
+inline constexpr Range kNode{0, kMaxNodes - 1};
+inline constexpr Range kLocalRank{0, kMaxWorkersOfNode - 1};
 
 template <typename M, typename T>
 concept A = std::same_as<std::remove_const_t<M>, T>;
@@ -250,7 +250,7 @@ class Reader {
   }
   static bool take(const json::value& from, std::map<std::string, std::string>& texts, Range) {
     const json::object* const object = from.if_object();
-    if (object == nullptr || object->size() > kMostTexts) return false;
+    if (object == nullptr || object->size() > kMaxTexts) return false;
     texts.clear();
     return std::all_of(object->begin(), object->end(), [&](const auto& entry) {
       return take(entry.value(), texts[std::string(entry.key())], Range{});

@@ -8,7 +8,7 @@
 #include "common/error.h"
 #include "launcher/net/peer_check.h"
 #include "launcher/os/inbox.h"
-#include "launcher/run/doctor/examination.h"
+#include "launcher/run/doctor/node_checks.h"
 
 namespace ddp::launcher {
 namespace {
@@ -28,7 +28,7 @@ asio::awaitable<DoctorEnd> run_doctor_agent(asio::io_context& io,
   Inbox<Event> inbox(io);
   PeerListener listener(io, link->own_address());
   listener.start();
-  NodeHealth health = look_at_own(spec);
+  NodeHealth health = check_node(spec);
   health.address = link->own_address();
   health.port = listener.port();
   link->start(
@@ -53,9 +53,9 @@ asio::awaitable<DoctorEnd> run_doctor_agent(asio::io_context& io,
       listener.close();
       co_return *end;
     }
-    const auto* const task = std::get_if<LookAtPeers>(message);
+    const auto* const task = std::get_if<CheckPeers>(message);
     if (task == nullptr) continue;
-    NodeChecks checks = co_await look_at_peers(io, *task);
+    NodeChecks checks = co_await check_peers(io, *task);
     link->send(encode(DoctorMessage(std::move(checks))));
   }
   link->close();

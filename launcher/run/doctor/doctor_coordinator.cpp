@@ -7,7 +7,7 @@
 #include "common/program/log.h"
 #include "launcher/plan/doctor/diagnosis.h"
 #include "launcher/plan/wire/message_codec.h"
-#include "launcher/run/doctor/examination.h"
+#include "launcher/run/doctor/node_checks.h"
 
 namespace ddp::launcher {
 namespace {
@@ -31,7 +31,7 @@ DoctorCoordinator::DoctorCoordinator(asio::io_context& io,
       table_(rendezvous.own, false),
       inbox_(io),
       store_(io, print_line),
-      own_(look_at_own(spec)) {
+      own_(check_node(spec)) {
   if (!rendezvous.listeners) return;
   endpoint_.emplace(
       io, store_, print_line, std::move(*rendezvous.listeners), Endpoint::Size{1, spec.max_nodes});
@@ -118,11 +118,11 @@ std::optional<Refusal> DoctorCoordinator::why_not(const Hello& hello) const {
 
 void DoctorCoordinator::admit(const HelloCame& came) {
   const std::optional<Refusal> refusal = why_not(came.hello);
-  if (refusal || came.hello.is_question || is_looking_) {
+  if (refusal || came.hello.is_probe || is_looking_) {
     const Refusal late{exit_code::kRefused, "node 0 has begun to look; start doctor again."};
     if (refusal) print_line("refused: " + refusal->text);
-    came.link->send(came.hello.is_question && !refusal ? encode(welcome_)
-                                                       : encode(refusal.value_or(late)));
+    came.link->send(came.hello.is_probe && !refusal ? encode(welcome_)
+                                                    : encode(refusal.value_or(late)));
     asio::co_spawn(io_, dismiss(came.link), rethrow);
     return;
   }
@@ -181,7 +181,7 @@ asio::awaitable<void> DoctorCoordinator::probe(std::int64_t bytes) {
   for (const auto& [id, node] : nodes_) {
     if (!node.health) continue;
     ++asked;
-    const LookAtPeers task{node.health->node_rank, places_, bytes};
+    const CheckPeers task{node.health->node_rank, places_, bytes};
     node.link->send(encode(DoctorMessage(task)));
   }
   asio::co_spawn(io_, look_ourselves(bytes), rethrow);
@@ -194,11 +194,11 @@ asio::awaitable<void> DoctorCoordinator::probe(std::int64_t bytes) {
 }
 
 asio::awaitable<void> DoctorCoordinator::look_ourselves(std::int64_t bytes) {
-  LookAtPeers task;
+  CheckPeers task;
   task.own_node_rank = own_.node_rank;
   task.nodes = places_;
   task.bytes = bytes;
-  NodeChecks checks = co_await look_at_peers(io_, task);
+  NodeChecks checks = co_await check_peers(io_, task);
   inbox_.push(std::move(checks));
 }
 

@@ -14,7 +14,7 @@
 namespace ddp::worker {
 namespace {
 
-constexpr int kMostBad = 10;  // samples one after the other
+constexpr int kMaxBad = 10;  // samples one after the other
 
 /// What mixup and cutmix have in common.
 struct Mixing {
@@ -138,7 +138,7 @@ void read_other(const Sample& sample,
                 const Source& source,
                 Sample& other) {
   const auto count = static_cast<std::uint64_t>(source.facts().count);
-  for (int bad = 0; bad < kMostBad; ++bad) {
+  for (int bad = 0; bad < kMaxBad; ++bad) {
     other.index = static_cast<std::int64_t>(random.below(count));
     try {
       return read_augmented(source, other.index, before, random, other);

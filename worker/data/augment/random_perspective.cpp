@@ -14,9 +14,9 @@ namespace ddp::worker {
 namespace {
 
 // What of a moved box is still an object, as in the YOLO family.
-constexpr float kLeastSide = 2;       // pixels
-constexpr float kMostRatio = 100;     // of its sides
-constexpr double kMostScale = 0.999;  // so that the smallest image is still one
+constexpr float kLeastSide = 2;      // pixels
+constexpr float kMaxRatio = 100;     // of its sides
+constexpr double kMaxScale = 0.999;  // so that the smallest image is still one
 
 double radians(double degrees) {
   return degrees * (std::numbers::pi / 180);
@@ -30,7 +30,7 @@ std::optional<Box> seen_of(const Box& moved, ImageSize image) {
   const float width = seen->right - seen->left;
   const float height = seen->bottom - seen->top;
   if (std::min(width, height) < kLeastSide) return {};
-  if (std::max(width, height) > kMostRatio * std::min(width, height)) return {};
+  if (std::max(width, height) > kMaxRatio * std::min(width, height)) return {};
   return seen;
 }
 
@@ -39,7 +39,7 @@ std::optional<Box> seen_of(const Box& moved, ImageSize image) {
 RandomPerspective::RandomPerspective(const AugmentRequest& request)
     : most_{.degrees = request.args.real("degrees", 0, 180, 0),
             .translate = request.args.real("translate", 0, 1, 0.1),
-            .scale = request.args.real("scale", 0, kMostScale, 0.5),
+            .scale = request.args.real("scale", 0, kMaxScale, 0.5),
             .shear = request.args.real("shear", 0, 80, 0),
             .perspective = request.args.real("perspective", 0, 0.01, 0),
             .size = side_of(request.args, request.data)},

@@ -55,7 +55,7 @@ std::string read_line(std::string_view line, AnnotatedBox& into) {
   const std::string_view word = take_word(line);
   // Some tools write 3.0.
   const std::optional<double> label = number_of(word);
-  if (!label || !(*label >= 0 && *label < kMostClasses) || *label != std::floor(*label))
+  if (!label || !(*label >= 0 && *label < kMaxClasses) || *label != std::floor(*label))
     return "\"" + one_line(word, 40) + "\" is not the number of a class";
   into.label = static_cast<int>(*label);
   std::vector<double> numbers;

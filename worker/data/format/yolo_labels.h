@@ -11,7 +11,7 @@
 namespace ddp::worker {
 
 /// A class is below it.
-inline constexpr int kMostClasses = 1 << 20;
+inline constexpr int kMaxClasses = 1 << 20;
 
 /// Lines of `class x_center y_center width height`, or `class x1 y1 x2 y2 x3 y3 ...` for an outline
 /// of three points or more, of which the box is taken; in shares of the image's size. `into` is

@@ -30,7 +30,7 @@ Loader::Loader(std::shared_ptr<const Source> source, LoaderRequest request)
 Loader::~Loader() {
   const std::lock_guard lock(mutex_);
   is_stopping_ = true;
-  work_there_.notify_all();
+  work_ready_.notify_all();
 }
 
 std::unique_ptr<Loader::Slot> Loader::make_slot() const {
@@ -77,19 +77,19 @@ bool Loader::read(std::int64_t index, std::int64_t epoch, Sample& sample, Bad& b
 
 void Loader::start(Plans plans) {
   std::unique_lock lock(mutex_);
-  is_planned_ = true;
+  plans_exhausted_ = true;
   for (const auto& slot : under_way_)
     slot->claimed = slot->plan.indices.size();
-  batch_there_.wait(lock, [this] { return working_ == 0 && !is_planning_; });
+  batch_ready_.wait(lock, [this] { return busy_threads_ == 0 && !is_planning_; });
   while (!under_way_.empty()) {
     free_.push_back(std::move(under_way_.front()));
     under_way_.pop_front();
   }
   plans_ = std::move(plans);
-  is_planned_ = false;
+  plans_exhausted_ = false;
   while (static_cast<int>(threads_.size()) < request_.threads)
     threads_.emplace_back([this] { work(); });
-  work_there_.notify_all();
+  work_ready_.notify_all();
 }
 
 // Outside the lock: the plan of an epoch's first batch puts all samples in their order.
@@ -119,7 +119,7 @@ void Loader::plan_one(std::unique_lock<std::mutex>& lock) {
   if (plan) {
     under_way_.push_back(std::move(slot));
   } else {
-    is_planned_ = true;
+    plans_exhausted_ = true;
     free_.push_back(std::move(slot));
   }
 }
@@ -133,7 +133,7 @@ void Loader::send_front(std::unique_lock<std::mutex>& lock) {
   const bool is_loaded = slot.done == slot.plan.indices.size();
   if (!is_loaded || slot.error || slot.is_being_sent || slot.arrival) return;
   slot.is_being_sent = true;
-  ++working_;
+  ++busy_threads_;
   lock.unlock();
   std::exception_ptr error;
   Arrival arrival;
@@ -143,11 +143,11 @@ void Loader::send_front(std::unique_lock<std::mutex>& lock) {
     error = std::current_exception();
   }
   lock.lock();
-  --working_;
+  --busy_threads_;
   slot.is_being_sent = false;
   slot.arrival = std::move(arrival);
   slot.error = error;
-  batch_there_.notify_all();
+  batch_ready_.notify_all();
 }
 
 std::optional<Loader::Claim> Loader::claim() {
@@ -167,16 +167,16 @@ void Loader::work() {
   while (!is_stopping_) {
     const std::optional<Claim> mine = claim();
     if (!mine) {
-      if (!is_planned_ && !is_planning_ && !free_.empty()) {
+      if (!plans_exhausted_ && !is_planning_ && !free_.empty()) {
         plan_one(lock);
-        work_there_.notify_all();
-        batch_there_.notify_all();
+        work_ready_.notify_all();
+        batch_ready_.notify_all();
       } else {
-        work_there_.wait(lock);
+        work_ready_.wait(lock);
       }
       continue;
     }
-    ++working_;
+    ++busy_threads_;
     lock.unlock();
     Bad bad;
     std::exception_ptr error;
@@ -186,12 +186,12 @@ void Loader::work() {
       error = std::current_exception();
     }
     lock.lock();
-    --working_;
+    --busy_threads_;
     mine->slot->bad.merge(bad);
     if (error && !mine->slot->error) mine->slot->error = error;
     mine->slot->done += mine->last - mine->first;
     send_front(lock);
-    batch_there_.notify_all();
+    batch_ready_.notify_all();
   }
 }
 
@@ -199,7 +199,7 @@ Batch Loader::next() {
   const Clock::time_point start = Clock::now();
   std::unique_lock lock(mutex_);
   if (request_.threads == 0) {
-    if (!is_planned_) plan_one(lock);
+    if (!plans_exhausted_) plan_one(lock);
     if (!under_way_.empty() && !under_way_.front()->error) {
       Slot& slot = *under_way_.front();
       try {
@@ -209,8 +209,8 @@ Batch Loader::next() {
       }
     }
   } else {
-    batch_there_.wait(lock, [this] {
-      if (under_way_.empty()) return is_planned_ && !is_planning_;
+    batch_ready_.wait(lock, [this] {
+      if (under_way_.empty()) return plans_exhausted_ && !is_planning_;
       const Slot& front = *under_way_.front();
       return front.done == front.plan.indices.size() && !front.is_being_sent;
     });
@@ -233,7 +233,7 @@ Batch Loader::next() {
   free_.push_back(std::move(slot));
   send_front(lock);
   lock.unlock();
-  work_there_.notify_all();
+  work_ready_.notify_all();
   waited_ += Clock::now() - start;
   if (error) std::rethrow_exception(error);
   return batch;

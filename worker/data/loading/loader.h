@@ -113,13 +113,13 @@ class Loader {
   Sample sample_;  // of who takes batches
 
   std::mutex mutex_;  // of what follows
-  std::condition_variable work_there_;
-  std::condition_variable batch_there_;
+  std::condition_variable work_ready_;
+  std::condition_variable batch_ready_;
   Plans plans_;
   bool is_stopping_ = false;
-  bool is_planned_ = true;  // to the last plan
+  bool plans_exhausted_ = true;  // the last plan was made
   bool is_planning_ = false;
-  int working_ = 0;                              // threads that hold a claim
+  int busy_threads_ = 0;                         // threads that hold a claim
   std::deque<std::unique_ptr<Slot>> under_way_;  // in the order of next()
   std::vector<std::unique_ptr<Slot>> free_;
   std::vector<std::jthread> threads_;

@@ -8,7 +8,7 @@
 namespace ddp::worker {
 namespace {
 
-constexpr double kMostArea = 1e30;  // larger than any image, and still a float
+constexpr double kMaxArea = 1e30;  // larger than any image, and still a float
 
 void append(const AnnotatedBox& one, bool is_crowd, ImageSize image, std::vector<float>& rows) {
   const Box& box = one.box;
@@ -22,7 +22,7 @@ void append(const AnnotatedBox& one, bool is_crowd, ImageSize image, std::vector
                                                box.top * down,
                                                box.right * across,
                                                box.bottom * down,
-                                               static_cast<float>(std::min(area, kMostArea)),
+                                               static_cast<float>(std::min(area, kMaxArea)),
                                                is_crowd ? 1.0F : 0.0F};
   rows.insert(rows.end(), row.begin(), row.end());
 }

@@ -88,7 +88,7 @@ bool take_boxes(Bytes& bytes, std::vector<AnnotatedBox>& into) {
   if (!bytes.take(count) || count > bytes.left() / sizeof(Row)) return false;
   into.reserve(count);
   for (Row row; count > 0; --count) {
-    if (!bytes.take(row) || !is_box(row.box) || row.label < 0 || row.label >= kMostClasses)
+    if (!bytes.take(row) || !is_box(row.box) || row.label < 0 || row.label >= kMaxClasses)
       return false;
     into.push_back({.label = row.label, .box = row.box});
   }

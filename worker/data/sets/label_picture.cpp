@@ -12,7 +12,7 @@
 namespace ddp::worker {
 namespace {
 
-constexpr std::size_t kMostClasses = 100;
+constexpr std::size_t kMaxClasses = 100;
 constexpr std::size_t kLongestName = 24;
 constexpr int kBarHeight = 16;
 constexpr int kBarsWidth = 480;
@@ -35,9 +35,9 @@ std::vector<std::int64_t> count_objects(std::span<const AnnotatedBox> boxes, std
 std::vector<std::size_t> shown_classes(const std::vector<std::int64_t>& counts) {
   std::vector<std::size_t> shown(counts.size());
   std::iota(shown.begin(), shown.end(), std::size_t{0});
-  if (shown.size() <= kMostClasses) return shown;
+  if (shown.size() <= kMaxClasses) return shown;
   std::ranges::stable_sort(shown, std::greater(), [&](std::size_t i) { return counts[i]; });
-  shown.resize(kMostClasses);
+  shown.resize(kMaxClasses);
   std::ranges::sort(shown);
   return shown;
 }

@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kFolder = "checkpoints";  // of a run
-constexpr std::size_t kMostOfName = 64;         // bytes of a file that holds a checkpoint's name
+constexpr std::size_t kMaxOfName = 64;          // bytes of a file that holds a checkpoint's name
 
 bool is_folder(const fs::path& path) {
   std::error_code ignored;
@@ -34,7 +34,7 @@ fs::path with_folder(const fs::path& path) {
 
 /// What a file `latest` or `best` says; nothing for any other file.
 std::optional<std::string> read_name(const fs::path& path) {
-  std::string text = read_file(path, kMostOfName).value_or("");
+  std::string text = read_file(path, kMaxOfName).value_or("");
   while (text.ends_with('\n'))
     text.pop_back();
   return step_of(text) ? std::optional(text) : std::nullopt;

@@ -19,8 +19,8 @@ namespace {
 using Kind = PickleValue::Kind;
 
 constexpr std::size_t kLongestRefusal = 800;
-constexpr std::size_t kMostNamed = 12;   // names of entries in a message
-constexpr std::size_t kMostStates = 64;  // kept for one parameter: Adam has four
+constexpr std::size_t kMaxNamed = 12;   // names of entries in a message
+constexpr std::size_t kMaxStates = 64;  // kept for one parameter: Adam has four
 constexpr std::size_t kLongestEntryName = 400;
 
 std::optional<double> to_number(const PickleValue& value) {
@@ -73,7 +73,7 @@ class CheckpointReader {
     if (const PickleValue* const value = find(entry)) return *value;
     std::vector<std::string> there;
     const PickleValue& root = archive_.root();
-    for (std::size_t i = 0; i + 1 < root.items.size() && i < 2 * kMostNamed; i += 2)
+    for (std::size_t i = 0; i + 1 < root.items.size() && i < 2 * kMaxNamed; i += 2)
       there.push_back(archive_.pickle().item(root, i).text);
     archive_.refuse("it has no entry " + join_words(names_of(entry), " or ") + "; it has " +
                     (there.empty() ? "none" : join_words(there)) +
@@ -170,7 +170,7 @@ class CheckpointReader {
   }
 
   void read_state(const PickleValue& saved, PythonParameter& parameter) const {
-    if (saved.kind != Kind::dict || saved.items.size() > 2 * kMostStates)
+    if (saved.kind != Kind::dict || saved.items.size() > 2 * kMaxStates)
       archive_.refuse("its optimizer's state is described in an unknown way");
     for (std::size_t i = 0; i + 1 < saved.items.size(); i += 2) {
       const std::string& name = name_of(item(saved, i));

@@ -17,7 +17,7 @@ using Kind = PickleValue::Kind;
 
 constexpr std::string_view kPickleList = "data.pkl";
 constexpr std::string_view kModule = "torch.";
-constexpr std::size_t kMostSizes = 64;
+constexpr std::size_t kMaxSizes = 64;
 constexpr int kMaxWrappings = 4;  // a parameter of a tensor of a type ...
 
 constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kStorages{{
@@ -157,9 +157,9 @@ const PickleValue& TorchArchive::argument(const PickleValue& call,
 std::vector<std::int64_t> TorchArchive::numbers(const PickleValue& list,
                                                 const std::string& tensor) const {
   // One list of them may be that of many tensors.
-  if (list.items.size() > kMostSizes)
+  if (list.items.size() > kMaxSizes)
     refuse("tensor " + tensor + " has " + std::to_string(list.items.size()) +
-           " sizes or strides, and torch's tensors have at most " + std::to_string(kMostSizes));
+           " sizes or strides, and torch's tensors have at most " + std::to_string(kMaxSizes));
   std::vector<std::int64_t> values;
   for (const std::size_t place : list.items) {
     if (pickle_[place].kind != Kind::integer || pickle_[place].integer < 0)

@@ -12,8 +12,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostPacked = 16 << 20;  // of packed-refs
-constexpr int kMostLinks = 5;                  // from one reference to the next
+constexpr std::size_t kMaxPacked = 16 << 20;  // of packed-refs
+constexpr int kMaxLinks = 5;                  // from one reference to the next
 
 bool is_hash(std::string_view text) {
   const bool is_long = text.size() == 40 || text.size() == 64;
@@ -43,7 +43,7 @@ std::optional<fs::path> find_git(fs::path directory) {
 }
 
 std::string find_packed(const fs::path& git, const std::string& name) {
-  const std::string text = read_file(git / "packed-refs", kMostPacked).value_or("");
+  const std::string text = read_file(git / "packed-refs", kMaxPacked).value_or("");
   std::string_view rest = text;
   while (!rest.empty()) {
     const std::size_t end = std::min(rest.find('\n'), rest.size());
@@ -71,7 +71,7 @@ std::string git_commit(const fs::path& directory) try {
   const fs::path shared = common.empty() ? *git : (*git / common).lexically_normal();
   std::string line = first_line(*git / "HEAD");
   constexpr std::string_view kReference = "ref: ";
-  for (int i = 0; i < kMostLinks && line.starts_with(kReference); ++i) {
+  for (int i = 0; i < kMaxLinks && line.starts_with(kReference); ++i) {
     const std::string name = line.substr(kReference.size());
     if (!is_reference(name)) return "";
     line = first_line(*git / name);

@@ -26,7 +26,7 @@ MetricsCommand::MetricsCommand(const std::vector<std::string>& command,
 
 void MetricsCommand::feed(std::string line) {
   if (is_over_) return;
-  if (queued_ + line.size() > kMostQueued) {
+  if (queued_ + line.size() > kMaxQueued) {
     if (left_out_++ == 0) log::warning(name_ + " is too slow: lines are left out");
     return;
   }

@@ -19,7 +19,7 @@ namespace ddp::worker {
 /// Used by rank 0 alone, from one thread.
 class MetricsCommand {
  public:
-  static constexpr std::size_t kMostQueued = 4 << 20;  // bytes of lines
+  static constexpr std::size_t kMaxQueued = 4 << 20;  // bytes of lines
   static constexpr std::chrono::seconds kPatience{10};
 
   /// Errors: none, here and below.

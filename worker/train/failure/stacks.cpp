@@ -29,7 +29,7 @@
 namespace ddp::worker {
 namespace {
 
-constexpr int kMostFrames = 100;
+constexpr int kMaxFrames = 100;
 constexpr int kThreads = 512;
 constexpr int kThreadWaitMs = 50;  // for one thread to print
 
@@ -76,8 +76,8 @@ void* interrupted_at(const void* context) {
 
 /// The launcher reads this (launcher/plan/hang/stack_reader).
 void print_own_stack(const void* context) {
-  std::array<void*, kMostFrames> frames;
-  const int count = ::backtrace(frames.data(), kMostFrames);
+  std::array<void*, kMaxFrames> frames;
+  const int count = ::backtrace(frames.data(), kMaxFrames);
   const void* const from = interrupted_at(context);
   int first = 0;  // without the handler's own calls
   while (first < count && frames[static_cast<std::size_t>(first)] != from)

@@ -55,7 +55,7 @@ SumNames Step::fix_bucket_layout(const std::vector<std::int64_t>& samples) try {
   // model's graph may differ there; running statistics are put back.
   const SavedBuffers buffers(parts_.forward.task().model());
   PassSums sums;
-  const int passes = std::max(1, parts_.replica.settling_steps());
+  const int passes = std::max(1, parts_.replica.bucket_warmup_steps());
   for (int i = 0; i < passes; ++i) {
     parts_.replica.prepare_to_reduce();
     const Pass pass = parts_.forward.run(parts_.loader.load(samples), Forward::Mode::training);
@@ -176,7 +176,7 @@ std::optional<std::string> Step::why_not_finite(const AgreedStep& agreed) {
          " steps in a row";
 }
 
-std::optional<std::string> Step::find_odd_replicas(Compare compare) {
+std::optional<std::string> Step::find_diverged_replicas(Compare compare) {
   if (parts_.group.world_size() == 1) return {};
   std::string what = "weights";
   std::vector<int> odd;
@@ -186,15 +186,15 @@ std::optional<std::string> Step::find_odd_replicas(Compare compare) {
   // the start or a resume has set them.
   if (odd.empty() && !has_compared_) {
     what = "optimizer state or averages";
-    odd = gather_odd_ranks(parts_.group, digest_of(parts_.optimizer.replicated_state()));
+    odd = gather_diverged_ranks(parts_.group, digest_of(parts_.optimizer.replicated_state()));
   }
   has_compared_ = true;
   if (odd.empty()) {
     what = "modes of modules (train or eval)";
-    odd = gather_odd_ranks(parts_.group, digest_of({modes_of(parts_.forward.task().model())}));
+    odd = gather_diverged_ranks(parts_.group, digest_of({modes_of(parts_.forward.task().model())}));
   }
   if (odd.empty()) return {};
-  return odd_text(what, odd);
+  return diverged_text(what, odd);
 }
 
 }  // namespace ddp::worker

@@ -73,7 +73,7 @@ class Step {
   enum class Compare { everything, others };
   /// What differs between the ranks and where, for people; nothing: all is bit-equal. All ranks
   /// call it. Errors: PeerError.
-  std::optional<std::string> find_odd_replicas(Compare what);
+  std::optional<std::string> find_diverged_replicas(Compare what);
 
  private:
   void set_phase(Phase phase) const { parts_.page.phase.store(phase, std::memory_order_relaxed); }

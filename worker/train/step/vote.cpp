@@ -34,8 +34,8 @@ void Votes::propose(const Meters::Closed& closed, const VoteRequest& mine) {
                              saves.count,
                              saves.step,
                              saves.given_up,
-                             saves.lost_step,
-                             saves.odd_step};
+                             saves.not_finite_step,
+                             saves.diverged_step};
   const std::vector<double> row = SumNames::to_row(closed.sums);
   values.insert(values.end(), row.begin(), row.end());
   pending_ = Pending{closed.step,

@@ -16,11 +16,11 @@ namespace ddp::worker {
 
 /// What came of the saves of rank 0 so far; all zero on the other ranks.
 struct SaveOutcome {
-  double count = 0;      // of checkpoints that are on the disk
-  double step = 0;       // of the newest of them
-  double given_up = 0;   // 1: too many of them failed
-  double lost_step = 0;  // after which a weight was not finite; 0: none
-  double odd_step = 0;   // after which the ranks held different weights; 0: none
+  double count = 0;            // of checkpoints that are on the disk
+  double step = 0;             // of the newest of them
+  double given_up = 0;         // 1: too many of them failed
+  double not_finite_step = 0;  // after which a weight was not finite; 0: none
+  double diverged_step = 0;    // after which the ranks held different weights; 0: none
 
   bool operator==(const SaveOutcome&) const = default;
 };

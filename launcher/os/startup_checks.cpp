@@ -1,4 +1,4 @@
-#include "launcher/os/surroundings.h"
+#include "launcher/os/startup_checks.h"
 
 #include <unistd.h>
 
@@ -8,7 +8,7 @@
 
 namespace ddp::launcher {
 
-void require_surroundings() {
+void run_startup_checks() {
   if (::access("/proc/self/stat", R_OK) != 0) {
     throw SystemError(
         "/proc is not mounted here, and without it workers cannot be watched. Mount it: mount -t "

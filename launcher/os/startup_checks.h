@@ -5,6 +5,6 @@
 namespace ddp::launcher {
 
 /// Errors: SystemError where /proc is not mounted, or the working directory has been removed.
-void require_surroundings();
+void run_startup_checks();
 
 }  // namespace ddp::launcher

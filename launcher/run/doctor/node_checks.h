@@ -10,9 +10,9 @@ namespace ddp::launcher {
 
 /// All but node rank, address and port, which are of the job. Errors: SystemError when the
 /// interfaces cannot be read.
-NodeHealth look_at_own(const JobSpec& spec);
+NodeHealth check_node(const JobSpec& spec);
 
 /// Tries the task's peers, 16 side by side. Suspends: as long as check_peer() does, for every 16.
-asio::awaitable<NodeChecks> look_at_peers(asio::io_context& io, LookAtPeers task);
+asio::awaitable<NodeChecks> check_peers(asio::io_context& io, CheckPeers task);
 
 }  // namespace ddp::launcher

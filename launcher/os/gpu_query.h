@@ -14,14 +14,14 @@
 
 namespace ddp::launcher {
 
-class GpuQuestion {
+class GpuQuery {
  public:
   /// Asks. Errors: SystemError.
-  explicit GpuQuestion(asio::io_context& io);
-  GpuQuestion(const GpuQuestion&) = delete;
-  GpuQuestion& operator=(const GpuQuestion&) = delete;
+  explicit GpuQuery(asio::io_context& io);
+  GpuQuery(const GpuQuery&) = delete;
+  GpuQuery& operator=(const GpuQuery&) = delete;
   /// As give_up().
-  ~GpuQuestion();
+  ~GpuQuery();
 
   /// Suspends: until the answer is there, or it is given up, at most for kLimit. Nothing: there is
   /// none, as without an NVIDIA driver.

@@ -1,4 +1,4 @@
-#include "worker/train/failure/last_words.h"
+#include "worker/train/failure/error_reporter.h"
 
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@ namespace {
     while (true)
       ::pause();
   }
-  const LastWords& words = last_words();
+  const ErrorReporter& words = error_reporter();
   const bool is_main = self == ::getpid();
   const Uncaught uncaught = as_terminating_error(is_main && words.may_leave_main);
   ::_exit(words.print(uncaught.error, uncaught.stack));
@@ -32,7 +32,7 @@ namespace {
 
 }  // namespace
 
-int LastWords::print(const Error& error, const std::vector<const void*>& stack) const {
+int ErrorReporter::print(const Error& error, const std::vector<const void*>& stack) const {
   const int code = print_error(program, error);
   record(error);
   std::string frames;
@@ -44,16 +44,16 @@ int LastWords::print(const Error& error, const std::vector<const void*>& stack) 
   return code;
 }
 
-void LastWords::record(const Error& error) const {
+void ErrorReporter::record(const Error& error) const {
   write_error_file(error_file, rank, error);
 }
 
-LastWords& last_words() {
-  static auto& words = *new LastWords();
+ErrorReporter& error_reporter() {
+  static auto& words = *new ErrorReporter();
   return words;
 }
 
-void speak_on_terminate() {
+void report_on_terminate() {
   std::set_terminate(on_terminate);
 }
 

@@ -1,4 +1,4 @@
-#include "launcher/run/doctor/examination.h"
+#include "launcher/run/doctor/node_checks.h"
 
 #include <algorithm>
 #include <memory>
@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kAtOnce = 16;  // peers that a node tries side by side
 
 /// The task's peers: all others in a ring, or the next one.
-std::vector<PeerPlace> peers_of(const LookAtPeers& task) {
+std::vector<PeerPlace> peers_of(const CheckPeers& task) {
   std::vector<PeerPlace> peers;
   const auto own = std::find_if(task.nodes.begin(), task.nodes.end(), [&](const auto& node) {
     return node.node_rank == task.own_node_rank;
@@ -27,7 +27,7 @@ std::vector<PeerPlace> peers_of(const LookAtPeers& task) {
   if (own == task.nodes.end()) return peers;
   peers.assign(own + 1, task.nodes.end());
   peers.insert(peers.end(), task.nodes.begin(), own);
-  peers.resize(std::min<std::size_t>(peers.size(), task.bytes > 0 ? 1 : kMostPeers));
+  peers.resize(std::min<std::size_t>(peers.size(), task.bytes > 0 ? 1 : kMaxPeers));
   return peers;
 }
 
@@ -43,8 +43,8 @@ asio::awaitable<void> check_one(asio::io_context& io,
 
 }  // namespace
 
-NodeHealth look_at_own(const JobSpec& spec) {
-  NodeHealth health = look_at_health();
+NodeHealth check_node(const JobSpec& spec) {
+  NodeHealth health = read_node_health();
   health.host = host_name();
   health.version = DDP_VERSION;
   health.cpus = spec.facts.cpus;
@@ -54,7 +54,7 @@ NodeHealth look_at_own(const JobSpec& spec) {
   return health;
 }
 
-asio::awaitable<NodeChecks> look_at_peers(asio::io_context& io, LookAtPeers task) {
+asio::awaitable<NodeChecks> check_peers(asio::io_context& io, CheckPeers task) {
   NodeChecks checks;
   checks.node_rank = task.own_node_rank;
   const std::vector<PeerPlace> peers = peers_of(task);

@@ -1,4 +1,4 @@
-#include "launcher/os/gpu_question.h"
+#include "launcher/os/gpu_query.h"
 
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -29,7 +29,7 @@ void ask(int fd) {
   ::sigemptyset(&alarm);
   ::sigaddset(&alarm, SIGALRM);
   ::pthread_sigmask(SIG_UNBLOCK, &alarm, nullptr);
-  ::alarm(static_cast<unsigned int>(GpuQuestion::kLimit.count()));
+  ::alarm(static_cast<unsigned int>(GpuQuery::kLimit.count()));
   const NvmlGpus found = ask_nvml();
   for (std::size_t i = 0; i < found.gpus.size(); ++i) {
     for (const int pid : found.uses[i].owners) {
@@ -42,7 +42,7 @@ void ask(int fd) {
 
 }  // namespace
 
-GpuQuestion::GpuQuestion(asio::io_context& io) : pipe_(io) {
+GpuQuery::GpuQuery(asio::io_context& io) : pipe_(io) {
   int ends[2];
   check(::pipe2(ends, O_CLOEXEC), "pipe2", "question about GPUs");
   const Descriptor write_end(ends[1]);
@@ -52,17 +52,17 @@ GpuQuestion::GpuQuestion(asio::io_context& io) : pipe_(io) {
   pid_ = fork_helper(ask, write_end.fd());
 }
 
-GpuQuestion::~GpuQuestion() {
+GpuQuery::~GpuQuery() {
   give_up();
 }
 
-void GpuQuestion::give_up() {
+void GpuQuery::give_up() {
   const pid_t pid = std::exchange(pid_, 0);
   signal_process(pid, SIGKILL);
   reap_within(pid, kEndWait);
 }
 
-asio::awaitable<std::vector<GpuHolder>> GpuQuestion::answer() {
+asio::awaitable<std::vector<GpuHolder>> GpuQuery::answer() {
   asio::steady_timer timer(pipe_.get_executor(), kLimit);
   timer.async_wait([this](const boost::system::error_code& error) {
     if (!error) pipe_.cancel();

@@ -10,7 +10,7 @@
 namespace ddp::worker {
 
 /// Known as soon as they are known. Never destroyed: threads of libraries live to the very end.
-struct LastWords {
+struct ErrorReporter {
   std::string program = "ddp-worker";
   std::string error_file;       // empty: none was asked for
   int rank = -1;                // none yet
@@ -23,10 +23,10 @@ struct LastWords {
   void record(const Error& error) const;
 };
 
-LastWords& last_words();
+ErrorReporter& error_reporter();
 
 /// An exception that leaves a thread of a library or of a user's, or a function that is noexcept,
-/// from now on ends the process by last_words(), without a core file.
-void speak_on_terminate();
+/// from now on ends the process by error_reporter(), without a core file.
+void report_on_terminate();
 
 }  // namespace ddp::worker
