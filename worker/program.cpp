@@ -16,6 +16,7 @@
 #include <optional>
 
 #include "common/error.h"
+#include "common/job/run_dir.h"
 #include "common/program/log.h"
 #include "common/program/streams.h"
 #include "common/report/report_file.h"
@@ -44,9 +45,7 @@ std::atomic<bool> stop_requested{false};
 std::atomic<ProgressPage*> page_of_handler{nullptr};
 
 bool has_begun(const ProgressPage& page) {
-  const Phase phase = page.phase.load(std::memory_order_relaxed);
-  return phase != Phase::none && phase != Phase::starting && phase != Phase::joining &&
-         phase != Phase::loading;
+  return has_begun(page.phase.load(std::memory_order_relaxed));
 }
 
 // The agent says on the page why it stops us. In a teardown a peer is gone and every collective
@@ -145,9 +144,8 @@ int refuse_early(const WorkerIdentity& self, const UsageError& error) {
 
 /// For metrics.command.
 std::string end_line(int code) {
-  const bool is_stop = code == exit_code::kStoppedAfterCheckpoint;
-  const char* const state = code == exit_code::kOk ? "finished" : is_stop ? "stopped" : "failed";
-  return fmt::format("{{\"kind\":\"end\",\"state\":\"{}\",\"exit_code\":{}}}\n", state, code);
+  return fmt::format(
+      "{{\"kind\":\"end\",\"state\":\"{}\",\"exit_code\":{}}}\n", to_text(state_of(code)), code);
 }
 
 void handle_stop_signals(ProgressPage& page) {

@@ -40,7 +40,6 @@ constexpr int kMaxRuns = 1000000;
 constexpr const char* kLockName = ".lock";
 constexpr const char* kJobName = "job.yaml";
 constexpr const char* kResultName = "result.json";
-constexpr const char* kBatchName = "batch.json";  // worker/train/run_training's
 constexpr const char* kResume = "checkpoint.resume";
 // What a continued run reads or adds to: every run, and one of ddp-worker.
 constexpr std::array<const char*, 4> kRecords{kLockName, kJobName, kResultName, "logs"};
@@ -161,15 +160,15 @@ bool has_checkpoint(const OwnedDir& directory) {
   });
 }
 
-// Of a program that was started without a job file nobody here knows what it is (launcher/plan's
-// layer_overrides says never for it), so each start of it gets a directory of its own.
+// A program without a job file cannot be compared with an earlier run, so each start gets a new
+// directory (layer_overrides in launcher/plan sets checkpoint.resume=never).
 bool may_continue(const JobValues& job) {
   return job.text(kResume) != "never" || job.setting(kResume).origin != "default";
 }
 
-// checkpoint.resume is about the start of a run: never and a path leave alone what another command
-// began, and go on with what this one did. What began from a path and has nothing of its own yet is
-// not to be had from the beginning.
+// checkpoint.resume says how a run starts. With `never` or a path, only a run that began with the
+// same value is continued. With `auto`, a run that began from a path is continued only once it has
+// a checkpoint of its own.
 std::string other_start(const OwnedDir& directory, const JobValues& before, const JobValues& job) {
   const std::string& began = before.text(kResume);
   const std::string& resume = job.text(kResume);

@@ -61,6 +61,9 @@ class RunDir {
 /// has them.
 std::string checkpoint_name(std::int64_t step);
 
+/// What the batch of the run's first round is kept in (worker/plan/run_batch).
+inline constexpr const char* kBatchName = "batch.json";
+
 /// What the code alone tells: 143 and 130 count as stopped.
 RunState state_of(int exit_code);
 

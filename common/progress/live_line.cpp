@@ -51,11 +51,6 @@ std::string count_ranks(std::span<const RankProgress> samples) {
   return std::to_string(count_alive(samples)) + " of " + std::to_string(samples.size()) + " ranks";
 }
 
-/// Not before the first step: a checkpoint's step is on the page while the data are still loaded.
-bool has_begun(Phase phase) {
-  return phase != Phase::starting && phase != Phase::joining && phase != Phase::loading;
-}
-
 bool is_behind(const RankProgress& left, const RankProgress& right) {
   return left.step < right.step;
 }

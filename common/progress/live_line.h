@@ -43,11 +43,12 @@ class GrowthRate {
 /// The live line of one round. It keeps the earlier samples, for rates.
 class LiveLine {
  public:
-  static constexpr std::chrono::seconds kWindow{10};  // that images per second are counted over
-  static constexpr std::chrono::seconds kLongWindow{300};  // that the time left is told from
+  static constexpr std::chrono::seconds kWindow{10};       // of images per second
+  static constexpr std::chrono::seconds kLongWindow{300};  // of the time left
   static constexpr std::chrono::seconds kQuiet{5};
   static constexpr std::chrono::seconds kPlainPause{30};  // where it is not rewritten in place
-  static constexpr double kWorthTelling = 0.1;  // of the time, that others wait more than a rank
+  // Share of the time by which others must wait longer before a rank is named the slowest.
+  static constexpr double kWorthTelling = 0.1;
 
   struct Rules {
     bool has_other_nodes = false;

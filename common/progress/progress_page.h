@@ -34,6 +34,11 @@ enum class Phase : std::uint32_t {
 inline constexpr Phase kLastPhase = Phase::backward;
 std::string_view to_text(Phase phase);
 
+/// The data are loaded. Before, a page may show the step of a checkpoint, but no step of this run.
+constexpr bool has_begun(Phase phase) {
+  return phase > Phase::loading;
+}
+
 /// A step is under way, or is to begin.
 constexpr bool is_step(Phase phase) {
   return phase == Phase::training || phase == Phase::data || phase == Phase::forward ||

@@ -1,4 +1,4 @@
-// Slips of the fingers.
+// Finds the word that a typo was meant to be.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Texts of parts.
+// Splits and trims text.
 #pragma once
 
 #include <string>

@@ -102,8 +102,8 @@ class Sessions {
       looks_.push_back({&session, !is_gone && proves(session, leader), false});
     }
   }
-  /// Whether that process is of one of them. Of a member that came late nobody knows until another
-  /// one has proved its session: then it is found by the next look.
+  /// Whether the process belongs to one of the sessions. A member that is seen before its session
+  /// is proven is found by the next scan.
   [[nodiscard]] bool has(const SessionMember& process) {
     for (Look& look : looks_) {
       if (look.session->number != process.session) continue;
@@ -150,7 +150,8 @@ bool for_each_descendant(const std::string& variable, std::span<Session> session
     const ProcessState stat = read_process_state(pid);
     const bool in_session = known.has({pid, stat.session, stat.started});
     const bool is_alive = stat.state != 'Z' && stat.state != 'X';
-    // Without a variable an empty entry would do, and who overwrites his environment has some.
+    // An empty `variable` must match nothing: a process that overwrites its environment leaves
+    // empty entries.
     const bool is_ours = in_session || (!variable.empty() && has_variable(pid, variable));
     if (is_alive && is_ours) use(pid, pidfd.fd());
   });

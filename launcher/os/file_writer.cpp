@@ -198,8 +198,8 @@ void FileWriter::Lane::push(Output* output, std::string bytes, bool closes) {
   wake(std::move(lock));
 }
 
-/// There is something to write: the first time, the thread begins. Where the system refuses one,
-/// who has something to say writes it, and waits as long as that takes: better than to say nothing.
+/// Starts the thread at the first write. If the system refuses a thread, the caller writes and
+/// blocks: better than to lose the text.
 void FileWriter::Lane::wake(std::unique_lock<std::mutex> lock) {
   try {
     begin();

@@ -94,8 +94,8 @@ EndJob Agent::run() {
     asio::co_spawn(io_, run_rounds(), rethrow);
     io_.run();
   } catch (const std::exception& error) {
-    // The system refused something. A verdict that all nodes have already stands; without one this
-    // is the outcome.
+    // The system refused something. If all nodes already have a verdict, it stands. Otherwise this
+    // failure is the outcome.
     const auto* const ours = dynamic_cast<const Error*>(&error);
     const int code = ours != nullptr ? ours->code() : exit_code::kInternal;
     if (commands_.end_job()) {
@@ -222,8 +222,8 @@ asio::awaitable<void> Agent::check_periodically() {
   }
 }
 
-/// What workers have started in sessions of its own, and without our id in its environment perhaps,
-/// is proven ours only while this process lives: the guard is told in time.
+/// A daemon may have made its own session and dropped our id from its environment. Only this
+/// process, as subreaper, can prove that it is ours, so it tells the guard while it lives.
 void Agent::find_daemons() {
   constexpr int kShareOfTime = 200;  // on a machine of many processes a look is dear
   if (commands_.state() == NodeCommands::State::waiting || Clock::now() < next_daemon_look_) return;
@@ -235,8 +235,8 @@ void Agent::find_daemons() {
       Clock::now() + std::chrono::duration_cast<Clock::duration>(kShareOfTime * cost);
 }
 
-/// From the loop, at any time: what it means is noted, and run_rounds() comes to it. False: anyone
-/// who says that is not a node 0.
+/// Called from the loop at any time. Records the command; run_rounds() acts on it later. False: no
+/// real node 0 would send this command.
 bool Agent::take_command(const NodeCommand& command) {
   if (const auto* const heartbeat = std::get_if<Heartbeat>(&command))
     reply_to_heartbeat(*heartbeat);
@@ -245,7 +245,8 @@ bool Agent::take_command(const NodeCommand& command) {
     workers_.group().set_stop_reason(StopReason::preempt);
     console_.info(std::get<AnnounceStop>(command).line);
   }
-  // Who ends the workers heeds the first, and who waits for any command wakes by the second.
+  // KillCame is for the code that is ending the workers. CommandCame wakes the code that waits for
+  // any command.
   if (meaning == NodeCommands::Meaning::kill) inbox_.push(KillCame());
   inbox_.push(CommandCame());
   return meaning != NodeCommands::Meaning::nonsense;

@@ -162,8 +162,8 @@ void Coordinator::note_stop_request(const JobNode& node, int signal) {
 
 /// A node is lost: for the job, and with it the round in which it had a place.
 void Coordinator::lose(int id, const std::string& how) {
-  // Its link may end, it may be silent and late with its report, all in one turn of the loop: the
-  // first reason counts, as the node is gone then.
+  // One turn of the loop may report the same node lost for several reasons. The first one counts,
+  // as it removes the node.
   const std::unique_ptr<JobNode> node = links_.remove(id);
   if (!node) return;
   if (!node->is_in_round() || !runner_) {

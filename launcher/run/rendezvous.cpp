@@ -115,8 +115,8 @@ Rendezvous hold_rendezvous(asio::io_context& io, const JobSpec& spec) {
       claim_node_zero({spec.max_nodes, spec.node_rank, spec.is_host, is_own});
   if (claim == NodeZeroClaim::alone) return as_node_zero(spec, hello);
   if (claim == NodeZeroClaim::none) return join_node_zero(io, spec);
-  // Somebody may be node 0 already: then this agent was started as a second one, or is to join. No
-  // harm is done by asking: nobody answers yet where this agent is to listen.
+  // Another agent may be node 0 already: then this one is a duplicate, or has to join. Asking is
+  // safe: if this agent is to be node 0, nobody answers there yet.
   Hello question = hello;
   question.problem_code = 0;  // who is there is to hear it when this node joins
   const auto answer = run(io, ask_once(io, plan_join(spec, question), kAskFor));

@@ -84,7 +84,7 @@ void RoundRunner::note(JobNode& node, NodeEvent event, Clock::time_point now) {
     // The first heartbeat had to wait until the node's agent was made, so the answer told little of
     // its clock.
     parts_.links.send_heartbeat(node);
-    round_.note_group_started(node.node_rank, *started, now);
+    round_.note_group_started(node.node_rank, *started);
   }
   if (auto* const ended = std::get_if<WorkerEnded>(&event)) {
     ended->worker.ending.at += node.begin_since(round_.began_at());

@@ -141,8 +141,8 @@ void WorkerGroup::start_one(const Placement& placement,
   worker->started_at = Clock::now();
   set_prefix(*worker, *worker->output, WorkerStream::output);
   set_prefix(*worker, *worker->errors, WorkerStream::errors);
-  // At once: whatever ends this agent from here on, the guard has to find that session. Of the
-  // moment before, the death signal takes care.
+  // At once: however this agent ends from here on, the guard must find this session. Until here the
+  // death signal covers the worker.
   guard_.cover(worker->session);
   const std::string place = worker->process->is_in_cgroup() ? ", in" : ", could not be born in";
   console_.debug(label + ": pid " + std::to_string(worker->pid) +
@@ -258,7 +258,8 @@ void WorkerGroup::give_up_survivors() {
 }
 
 asio::awaitable<void> WorkerGroup::settle() {
-  // What came before us is not told from what a dead worker has left behind, so all must go.
+  // With children from before ddp-launch, orphans of a dead worker cannot be told apart from
+  // theirs, so no worker may survive.
   if (!earlier_children_.empty()) co_return;
   const SurvivorWait wait(Clock::now());
   SurvivorWait::Step step = wait.advance(keep_survivors(), Clock::now());
@@ -365,8 +366,8 @@ asio::awaitable<void> WorkerGroup::drain() {
     close_stream(*worker, *worker->output, "stdout");
     close_stream(*worker, *worker->errors, "stderr");
   }
-  // Their coroutines end by that; the group may go away after them only. Without a deadline: a
-  // closed pipe ends its coroutine in the next turn of the loop.
+  // Closing the pipes ends the coroutines that read them, and the group must outlive those. No
+  // deadline is needed: a closed pipe ends its coroutine in the next turn of the loop.
   while (count(&LogStream::is_drained, false) > 0) {
     const std::optional<AgentEvent> event = co_await inbox_.next(kNoDeadline);
     if (event) note(*event);
@@ -451,8 +452,8 @@ std::vector<pid_t> WorkerGroup::adopted() const {
   return pids;
 }
 
-/// Only those that have ended. The kernel shows the oldest of them: where that is a worker, what is
-/// behind it comes into sight when the worker is reaped, so that nothing is read from /proc for it.
+/// Reaps adopted orphans that have ended. The kernel shows only the oldest ended child. If that is
+/// a worker, the children behind it show up once it is reaped, so /proc need not be read.
 void WorkerGroup::reap_adopted() {
   for (pid_t pid = ended_child(); pid != 0 && !is_worker(pid); pid = ended_child()) {
     if (is_adopted(pid) && reap_within(pid, std::chrono::milliseconds(0))) continue;

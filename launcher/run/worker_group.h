@@ -118,7 +118,8 @@ class WorkerGroup {
   /// for each worker that the kernel does not let go of.
   void end_now();
 
-  /// Tells every worker why it is to end; those that look at their page.
+  /// Writes on every worker's page why it is to end. Programs that do not read their page do not
+  /// notice.
   void set_stop_reason(StopReason reason);
 
   /// SIGCONT to every worker.

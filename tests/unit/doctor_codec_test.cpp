@@ -56,7 +56,7 @@ TEST(DoctorCodec, TheWordsOfAThousandNodesFitIntoAFrame) {
   check.error = "the connection broke off after 1.234567 s, while 64 MiB were sent";
   for (std::size_t i = 0; i < 10000; ++i)
     order.nodes.push_back({static_cast<int>(i), "fd00:1234:5678:9abc:def0:1234:5678:9abc", 65535});
-  checks.peers.assign(kMaxPeers, check);
+  checks.peers.assign(kMaxCheckedPeers, check);
   EXPECT_LT(encode(DoctorMessage(order)).size(), kLongestFrame);
   EXPECT_LT(encode(DoctorMessage(checks)).size(), kLongestFrame);
   const std::string text = encode(DoctorMessage(DoctorEnd{0, std::string(5 << 20, '\n')}));

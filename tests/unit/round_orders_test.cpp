@@ -180,7 +180,7 @@ class World {
         send(node, [this, node] {
           GroupStarted started;
           started.pids.assign(agent(node).workers, 1);
-          round_->note_group_started(node, started, kOrdersBegin + now_);
+          round_->note_group_started(node, started);
         });
       });
     }

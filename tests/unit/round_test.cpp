@@ -155,15 +155,15 @@ TEST(Round, TheStoreAnswersOnceEveryNodeHasStarted) {
   Rig rig;
   GroupStarted started;
   started.pids = {11, 12};
-  rig.round.note_group_started(0, started, kBegin);
+  rig.round.note_group_started(0, started);
   EXPECT_THAT(rig.round.take_actions(), IsEmpty());
   started.pids = {21, 22};
-  rig.round.note_group_started(1, started, kBegin);
+  rig.round.note_group_started(1, started);
   const std::vector<Round::Action> commands = rig.round.take_actions();
   ASSERT_THAT(commands, SizeIs(1));
   EXPECT_TRUE(std::holds_alternative<Round::ReleaseStore>(commands.front()));
   EXPECT_EQ(rig.round.ranks().at(3).pid, 22);
-  rig.round.note_group_started(1, started, kBegin);
+  rig.round.note_group_started(1, started);
   EXPECT_THAT(rig.round.take_actions(), IsEmpty());
 }
 

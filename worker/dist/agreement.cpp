@@ -30,8 +30,8 @@ std::string read_key(const ComparedText& compared, int rank) {
   return compared.key + "/read/" + std::to_string(rank);
 }
 
-/// Asks again and again: a wait of the store itself that ends without the key prints two lines of
-/// its own. Every 10 s, and once after the first, it looks around; `look` ends the waiting by true.
+/// Polls, because the store's own wait prints two lines when it times out. After 1 s, after 10 s
+/// and then every 10 s it calls `probe`, which ends the wait by returning true.
 template <typename Look>
 bool wait_for(c10d::Store& store,
               const std::vector<std::string>& keys,

@@ -79,12 +79,12 @@ class Ddp {
   /// mean over ranks of the sums that the micro-steps since zero_gradients() left. A parameter that
   /// no rank has used since then has none until the next zero_gradients(), as in Python, so that an
   /// optimizer leaves it alone: no decay, no momentum. (Over ranks, with `find_unused`, one that
-  /// the graph leads to but to which no gradient came has zeros.) The first `reduce` goes through
-  /// the graph of the later ones: a static graph is learned from it, and unused parameters are
-  /// named after it. On a device `find_unused` waits for it when this rank left one out. Blocks:
-  /// with `reduce`, until the last bucket is there. Errors: PeerError; UsageError, with their
-  /// names, when parameters got no gradient and neither `find_unused` nor `static_graph` is set;
-  /// std::logic_error for a static graph without `reduce`.
+  /// the graph leads to but to which no gradient came has zeros.) The first call with `reduce` must
+  /// run the same graph as the later ones: a static graph is recorded in it, and unused parameters
+  /// are logged after it. On a GPU, `find_unused` waits for the device if this rank left a
+  /// parameter unused. Blocks: with `reduce`, until the last bucket is there. Errors: PeerError;
+  /// UsageError, with their names, when parameters got no gradient and neither `find_unused` nor
+  /// `static_graph` is set; std::logic_error for a static graph without `reduce`.
   void backward(const at::Tensor& loss, bool reduce);
 
   /// Of every parameter, in order; undefined for those that backward() found unused.

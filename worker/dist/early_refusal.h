@@ -1,10 +1,10 @@
-// What every rank finds wrong before the ranks have met, as a model that the program does not have,
-// is said by rank 0 alone, no matter who has started them: a launcher that serves the store, or
-// srun, mpirun and the like, under which rank 0 would serve it. Promises: no message is lost. A
-// rank that finds something else, or does not hear of rank 0 in five seconds, says its own. Without
-// a launcher of ours, under which the first rank that leaves may be the end of the others, none
-// leaves before all have spoken, those that would join too; but a rank that starts six seconds
-// after rank 0 has spoken comes too late for that.
+// An error that every rank finds before the ranks have met (an unknown model, say) is printed by
+// rank 0 alone. This holds under our launcher, which serves the store, and under srun or mpirun,
+// where rank 0 would serve it. Promises: no message is lost. A rank that finds something else, or
+// does not hear of rank 0 in five seconds, says its own. Without a launcher of ours, under which
+// the first rank that leaves may be the end of the others, none leaves before all have spoken,
+// those that would join too; but a rank that starts six seconds after rank 0 has spoken comes too
+// late for that.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// How long to wait between two looks at what nobody tells of.
+// How long to wait between two polls of a state that sends no notification.
 #pragma once
 
 #include <algorithm>
@@ -6,8 +6,8 @@
 
 namespace ddp::worker {
 
-/// An eighth of what was `waited` so far: what is looked for is seen late by no more than that part
-/// of the time it took, and a long wait costs little.
+/// An eighth of the time `waited` so far: a change is noticed at most an eighth too late, and a
+/// long wait polls rarely.
 inline std::chrono::milliseconds pause_after(std::chrono::nanoseconds waited,
                                              std::chrono::milliseconds shortest,
                                              std::chrono::milliseconds longest) {

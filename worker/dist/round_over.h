@@ -1,5 +1,5 @@
-// Whether the round is over for its agent, for waits over the store: what they wait for does not
-// come any more, and no connection tells it.
+// Whether the agent has ended the round. Waits over the store check this, because no connection
+// tells them that the key will never come.
 #pragma once
 
 #include "common/progress/progress_page.h"

@@ -14,6 +14,7 @@
 #include "common/files/files.h"
 #include "common/job/job_rules.h"
 #include "common/job/print_job.h"
+#include "common/job/run_dir.h"
 #include "common/node/identity.h"
 #include "common/program/log.h"
 #include "common/text/units.h"
@@ -36,8 +37,6 @@
 
 namespace ddp::worker {
 namespace {
-
-constexpr const char* kBatchName = "batch.json";
 
 std::string describe_self(const Device& device) {
   const int threads = at::get_num_threads();

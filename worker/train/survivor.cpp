@@ -18,8 +18,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kShortPause{1};
 constexpr milliseconds kLongPause{100};
-// An agent sees a worker that waits within milliseconds of the end of another; this one ends first
-// where all have only lost sight of each other.
+// When another worker has ended, the agent sees this one wait within milliseconds. If the ranks
+// have only lost their connections, no agent reacts, and this rank leaves after this time.
 constexpr std::chrono::seconds kSeenWithin{3};
 
 }  // namespace

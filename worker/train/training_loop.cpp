@@ -17,7 +17,8 @@ int TrainingLoop::run() {
   position_ = parts_.checkpointer.restore(parts_.meters.names());
   applied_step_ = position_.step;
   parts_.run_log.open(position_, parts_.plan.steps);
-  // Another rank has heard of that step, and rank 0 perhaps not.
+  // The state may come from another rank's memory, so rank 0's files may lack the record of the
+  // newest step.
   if (position_.newest.samples > 0 && parts_.run_log.is_due(position_.step) &&
       !parts_.run_log.has_newest()) {
     const AgreedStep newest{position_.step, Clock::now(), {}, position_.newest, 0};
@@ -51,7 +52,7 @@ TrainingLoop::End TrainingLoop::train_epoch() {
   const EpochPartition partition(parts_.plan.partition, position_.epoch);
   const Clock::time_point start = Clock::now();
   const std::int64_t first_step = position_.step;
-  // Who may have to go on without a peer knows its share of the sums before the weights change.
+  // A rank that may outlive a lost peer needs the sums of all ranks before its weights change.
   const Step::Commit commit = parts_.can_survive ? [this] { vote(); } : Step::Commit();
   while (position_.step_in_epoch < parts_.plan.steps_per_epoch && !is_over()) {
     // The learning rate depends on the step, and with a plateau on the evaluations so far.

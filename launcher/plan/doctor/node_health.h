@@ -66,7 +66,7 @@ inline const NodeHealth* find_node(std::span<const NodeHealth> nodes, int node_r
 }
 
 /// A node tries so many others at most, the next ones: the words of the nodes have a longest size.
-inline constexpr std::size_t kMaxPeers = 1000;
+inline constexpr std::size_t kMaxCheckedPeers = 1000;
 
 /// How many bytes the bandwidth is measured by.
 inline constexpr std::int64_t kDoctorBytes = std::int64_t{64} << 20;

@@ -53,9 +53,8 @@ class ActivityWindow {
                                 const Activity& activity,
                                 std::chrono::nanoseconds limit);
 
-  /// Since when each look has found it running, with hardly a page of memory that was new to it,
-  /// nothing read and nothing written: so looks a wait in a loop, and little else. `now`: it has
-  /// not.
+  /// Since when every sample has found it running with almost no new memory and no I/O, as in a
+  /// busy wait. `now`: the newest sample did not.
   [[nodiscard]] std::chrono::nanoseconds spins_since() const { return spin_.at; }
 
   /// Since when its main thread has been in one and the same wait; one that looks again and again

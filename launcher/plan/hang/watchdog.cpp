@@ -145,9 +145,10 @@ bool Watchdog::spins(nanoseconds now, const Track& track) const {
   return now - std::max(track.told_at, track.activity.spins_since()) >= *limits_.hang_timeout;
 }
 
-/// Of a worker that hangs by its page: whether it may only wait for one that does not hang. Inside
-/// of a collective it waits for anybody who is outside; elsewhere for one that evaluates, saves or
-/// loads, as programs that mark no collectives have rank 0 do while the others stand in a barrier.
+/// Whether a worker that hangs by its page may only be waiting for a worker that does not hang.
+/// Inside a collective it may wait for any rank outside. Elsewhere it may wait for a rank that
+/// evaluates, saves or loads: programs that mark no collectives let rank 0 do that while the others
+/// stand in a barrier.
 bool Watchdog::waits_for_others(nanoseconds now, const Track& track) const {
   return std::any_of(tracks_.begin(), tracks_.end(), [&](const Track& other) {
     if (!lives(other.last) || hangs(now, other) || is_frozen(other.last)) return false;
@@ -166,9 +167,10 @@ void Watchdog::forget_a_gap(nanoseconds now) {
   }
 }
 
-/// A worker with a page hangs by itself. Another one shows only that it does nothing, as any that
-/// waits for another does: so all of them have to, or it is frozen. Some may wait in a loop, if
-/// one at least has slept all the time where nobody waits for peers.
+/// A worker with a page can be found to hang by itself. A worker without one only shows that it
+/// does nothing, like any rank that waits for another. So the job hangs only if all of them do, or
+/// if that worker is frozen. Some may spin, if at least one has slept all the time outside a wait
+/// for peers.
 bool Watchdog::is_job_hung(nanoseconds now) const {
   std::size_t living = 0;
   std::size_t hung = 0;
@@ -264,9 +266,9 @@ std::string Watchdog::describe_hang(nanoseconds now, const Track& track) const {
   return text + "; it " + state_text(worker);
 }
 
-/// An external rank has left with 0, and another waits for a key that nobody sets. One that was in
-/// the store could have been counted on; of one that never was, only this is sure: that nobody is
-/// left who could set the key.
+/// An external rank has left with 0, and another waits for a key that nobody sets. A leaver that
+/// had joined the store could be counted on. A leaver that never joined is blamed only if all
+/// remaining ranks wait, so that nobody is left to set the key.
 std::optional<Finding> Watchdog::find_early_exit(nanoseconds now) const {
   const Track* joined = nullptr;
   const Track* absent = nullptr;

@@ -34,7 +34,8 @@ struct WorkerSample : RankProgress {
   std::optional<std::chrono::nanoseconds> waits_since;  // in our store for a key nobody has set
 };
 
-/// Its page tells how it fares. Before it is under way, and after, it is like any other program.
+/// Whether its page is what it is judged by: only from loading to finished. Before and after, it is
+/// judged like a program without a page.
 inline bool is_judged_by_page(const WorkerSample& sample) {
   return sample.has_page && is_under_way(sample.phase);
 }

@@ -18,7 +18,7 @@ constexpr std::size_t kLongestName = 253;  // of a host, in the domain name syst
 constexpr std::size_t kLongestUser = 64;
 constexpr std::size_t kLongestZone = 32;
 constexpr std::size_t kLongestShown = 100;  // of what somebody typed
-constexpr int kMaxWorkers = 100000;
+constexpr int kMaxWorkersOfHost = 100000;
 
 bool is_word(std::string_view text, std::size_t longest) {
   if (text.empty() || text.size() > longest || text.front() == '-') return false;
@@ -88,9 +88,9 @@ class HostReader {
     }
     const std::string_view number = left.empty() ? slots : left.substr(1);
     if (!left.empty() || !slots.empty())
-      host.workers = parse_whole<int>(number, 1, kMaxWorkers).value_or(0);
+      host.workers = parse_whole<int>(number, 1, kMaxWorkersOfHost).value_or(0);
     if ((!left.empty() && left.front() != ':') || (host.workers && *host.workers == 0)) {
-      return complain(head + "the number of workers is 1 to " + std::to_string(kMaxWorkers) +
+      return complain(head + "the number of workers is 1 to " + std::to_string(kMaxWorkersOfHost) +
                       ", as in HOST:4.");
     }
     host.login = user + host.address;

@@ -36,9 +36,8 @@ bool has_saved(const Ending& ending);
 /// checkpoint. The others have agreed to that and follow.
 bool stopped_after_checkpoint(const Ending& ending);
 
-/// A worker failed by a bad status, or by leaving with 0 between its first phase and `finished`.
-/// One that stopped_after_checkpoint() has not failed, as far as it goes alone; nor one that only
-/// opened its page.
+/// True for a failing status, or an exit with 0 after it had begun and before `finished`. False if
+/// it stopped_after_checkpoint() or only opened its page.
 bool has_failed(const Ending& ending);
 
 /// It ended by what we had sent to it.

@@ -271,8 +271,9 @@ RunState state_of(const Verdict& verdict) {
 bool has_no_step(const Verdict& verdict, const JobSpec& spec) {
   // Other programs may count from 0, or count epochs, and have written into the directory what they
   // like. A worker that has not opened its page has made no step either: it was refused, or
-  // stopped, before. Of a program in place of ddp-worker a page has to show that it is of its
-  // library, which refuses jobs by that code; it may do work that its page does not tell.
+  // stopped, before. A program in place of ddp-worker counts only if an opened page shows that it
+  // uses our library and it left with the library's refusal code: it may do work that its page does
+  // not show.
   const std::vector<WorkerReport>& workers = verdict.workers;
   const bool is_refusal =
       verdict.exit_code == exit_code::kUsage &&
@@ -344,8 +345,8 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec) {
     for (const std::size_t victim : first_of(failed->victims)) {
       const WorkerReport& worker = verdict.workers[victim];
       text += describe_victim(worker, has_other_nodes);
-      // Where the root cause has no words of its own, those of what it led to are what is known.
-      // So are those of a rank that nobody saw.
+      // Show a victim's output if the root cause itself did not fail (it left early, hung or was
+      // frozen), or if the console did not show that victim's output.
       const bool is_known = has_failed(root.ending) && worker.hidden_lines.empty();
       if (!is_known && !was_ended_by_us(worker.ending)) add_words(text, worker);
     }

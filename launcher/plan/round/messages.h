@@ -176,9 +176,9 @@ struct StopRequested {
 /// Once a second.
 struct HeartbeatReply {
   int round = 0;
-  std::int64_t sent_ns = 0;  // the node's steady clock
-  std::int64_t echo_ns = 0;  // sent_ns of the newest Heartbeat; 0: none came yet
-  std::int64_t echo_age_ns = 0;
+  std::int64_t sent_ns = 0;      // the node's steady clock
+  std::int64_t echo_ns = 0;      // sent_ns of the newest Heartbeat; 0: node 0's own samples
+  std::int64_t echo_age_ns = 0;  // from that Heartbeat's arrival to this reply; 0: at once
   std::vector<WorkerSample> samples;
   std::vector<std::vector<std::string>> last_lines{};  // of each of them, where they are wanted
 };

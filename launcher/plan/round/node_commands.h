@@ -67,9 +67,9 @@ class NodeCommands {
   [[nodiscard]] const std::optional<EndRound>& end_command() const { return end_command_; }
   [[nodiscard]] const std::optional<EndJob>& end_job() const { return end_job_; }
 
-  /// How the workers are ended by it: a stop request that has led to it counts as the first, and
-  /// those that have come since count too, no matter who has taken their events out of the inbox.
-  /// To be read when nothing else is waited for. Precondition: end_command().
+  /// How end_command() ends the workers. The user's stop request that caused it counts as the
+  /// first, and all later requests count too. Call it directly before ending the workers, as a
+  /// later request changes it. Precondition: end_command().
   [[nodiscard]] Escalation escalation() const;
 
   // --- Stop requests of this node's user. Node 0 answers the first one by a command, in

@@ -21,8 +21,8 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// From the last look at a worker that waits in the store to its end, when it gives up: a look, and
-// a traceback's time.
+// A worker that gives up waiting in the store ends at most this long after it was last seen
+// waiting: one sample interval plus the time to print a traceback.
 constexpr std::chrono::seconds kGivingUp(5);
 constexpr std::chrono::seconds kLongWait(2);  // longer than ranks that all come wait for each other
 
@@ -75,7 +75,7 @@ void Round::note_store_joins(const std::vector<int>& ranks) {
     ranks_[static_cast<std::size_t>(rank)].joined_store = true;
 }
 
-void Round::note_group_started(int node_rank, const GroupStarted& started, Time) {
+void Round::note_group_started(int node_rank, const GroupStarted& started) {
   NodeState* const node = find(node_rank, started.round);
   if (node == nullptr) return;
   node->has_started = true;
@@ -249,7 +249,8 @@ void Round::note_time(Time now) {
       actions_.emplace_back(LoseNode{node_rank, "did not end its workers in time"});
       continue;
     }
-    // Its workers have ended well, or not, and that is what the round is to come to.
+    // Its workers are gone, and how they ended decides the round, so give the node more time to
+    // report.
     group_end_deadline_ = now + kLinesWait;
     actions_.emplace_back(Warn{name(node_rank) +
                                " has ended its workers, and is slow to write their " +
@@ -269,7 +270,8 @@ std::optional<Round::Time> Round::deadline() const {
 
 void Round::end_for_worker_failure(const Ending& ending, const std::string& who, Time now) {
   const int code = ending.status.exit_code();
-  // Who times out has waited for its peers for a while: one that is frozen now was so by then.
+  // A rank that times out has waited a while for its peers, so a rank that is frozen now was frozen
+  // then.
   if (code == exit_code::kTimeout) frozen_ = watchdog_.frozen(nanoseconds(0));
   EndRound command;
   command.keeps_survivors =
@@ -285,7 +287,8 @@ void Round::end_for_worker_failure(const Ending& ending, const std::string& who,
 void Round::begin_ending(EndRound command, Time now) {
   assert(state_ == State::running);
   state_ = State::ending;
-  // Now: the first signal comes with SIGCONT, and afterwards nobody is frozen.
+  // Read this before any signal is sent: the first one comes with SIGCONT, after which no worker is
+  // frozen.
   if (frozen_.empty()) frozen_ = watchdog_.frozen();
   command.round = rules_.number;
   if (command.signal == 0) command.signal = SIGTERM;

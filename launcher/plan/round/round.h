@@ -20,12 +20,12 @@
 //   7 no worker failed, and none left                      Succeeded        0
 //
 // Rows 1 to 3 go by what came first, so at most one of them applies: what comes later may follow
-// from it. A failure may follow from the user's signal, which the workers may have got, too; that a
-// node cannot start its workers may follow from the end. Our own agent's sleep is told before all
-// that has come meanwhile (note_own_node_slept), a stop request and a worker's failure among it.
-// Rows 4 to 7 go by facts alone, also by those that come while the round is being ended, so the
-// order in which nodes are heard changes nothing there. root_cause.h says who of several
-// failed workers is the root cause in row 6.
+// from it. A worker may fail because it got the user's signal, too. A node may fail to start its
+// workers because the round is already ending. Our own agent's sleep is told before all that has
+// come meanwhile (note_own_node_slept), a stop request and a worker's failure among it. Rows 4 to 7
+// go by facts alone, also by those that come while the round is being ended, so the order in which
+// nodes are heard changes nothing there. root_cause.h says who of several failed workers is the
+// root cause in row 6.
 #pragma once
 
 #include <chrono>
@@ -111,7 +111,7 @@ class Round {
   // does what it says of workers that are not its own. Times of workers count from `begin`.
 
   void note_store_joins(const std::vector<int>& ranks);  // the store, for the first time
-  void note_group_started(int node_rank, const GroupStarted& started, Time now);
+  void note_group_started(int node_rank, const GroupStarted& started);
   void note_worker_ended(int node_rank, const WorkerEnded& ended, Time now);
   void note_agent_failed(int node_rank, const AgentFailed& failed, Time now);
   void note_group_ended(int node_rank, const GroupEnded& ended, Time now);

@@ -79,7 +79,8 @@ KeySpace::Step KeySpace::step(Work& work, const ShouldYield& should_yield) {
   Step step;
   step.is_done = true;
   if (!work.has_begun) {
-    // A client's next wait is paid for by tidying after its last: else they would pile up.
+    // Free what the client's last wait left behind before its next one begins; otherwise leftovers
+    // pile up.
     if (work.request.command == StoreCommand::wait) {
       forget(work.client);
       step.is_done = collect_garbage(should_yield);
@@ -121,7 +122,7 @@ KeySpace::Step KeySpace::step(Work& work, const ShouldYield& should_yield) {
       append(work, step);
       break;
     case StoreCommand::cancel_wait:
-      // It may have crossed the release: the client reads until this 1 in any case.
+      // The release may already be on its way to the client, which reads until this 1 in any case.
       forget(work.client);
       put_byte(work.reply, 1);
       break;

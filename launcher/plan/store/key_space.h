@@ -136,9 +136,8 @@ class KeySpace {
   std::map<std::string, std::string> values_;
   std::size_t listed_bytes_ = 0;                           // of the reply to LIST_KEYS
   std::map<std::string, std::deque<std::string>> queues_;  // none is empty
-  // By key, oldest first. By turns, so that a wait is ended without a look at those of others: many
-  // ranks wait for one key, and anyone who asks for all of it again and again must keep nobody
-  // waiting.
+  // By key, oldest first. Keyed by turn, so that one wait can be removed without a scan of the
+  // others: many ranks wait for one key, and a client that repeats its wait must not slow the rest.
   std::map<std::string, std::map<Turn, StoreClientId>> awaited_;
   Turn next_turn_ = 0;
   std::map<StoreClientId, Waiter> waiters_;

@@ -27,7 +27,7 @@ std::vector<PeerPlace> peers_of(const CheckPeers& task) {
   if (own == task.nodes.end()) return peers;
   peers.assign(own + 1, task.nodes.end());
   peers.insert(peers.end(), task.nodes.begin(), own);
-  peers.resize(std::min<std::size_t>(peers.size(), task.bytes > 0 ? 1 : kMaxPeers));
+  peers.resize(std::min<std::size_t>(peers.size(), task.bytes > 0 ? 1 : kMaxCheckedPeers));
   return peers;
 }
 

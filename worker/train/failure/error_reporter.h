@@ -9,7 +9,8 @@
 
 namespace ddp::worker {
 
-/// Known as soon as they are known. Never destroyed: threads of libraries live to the very end.
+/// Each field is filled in as soon as its value is known. Never destroyed: threads of libraries
+/// live to the very end.
 struct ErrorReporter {
   std::string program = "ddp-worker";
   std::string error_file;       // empty: none was asked for

@@ -51,8 +51,8 @@ NamedTensor modes_of(const torch::nn::Module& model) {
 SumNames Step::fix_bucket_layout(const std::vector<std::int64_t>& samples) try {
   // The reducer starts with one bucket and orders them again after its first backward, a static
   // graph after its second. With three or more ranks a ring adds in an order that depends on the
-  // layout; so each run, new or resumed, has these before its first step. In training mode, as a
-  // model's graph may differ there; running statistics are put back.
+  // layout; so each run, new or resumed, makes these passes before its first step. They run in
+  // training mode, as a model's graph may differ there; running statistics are restored afterwards.
   const SavedBuffers buffers(parts_.forward.task().model());
   PassSums sums;
   const int passes = std::max(1, parts_.replica.bucket_warmup_steps());
