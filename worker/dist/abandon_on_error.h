@@ -1,4 +1,4 @@
-// A group that an error leaves is abandoned at once.
+// Abandons a group when an exception leaves the scope.
 #pragma once
 
 #include <exception>
@@ -7,7 +7,8 @@
 
 namespace ddp::worker {
 
-/// Whatever error leaves the block of it, the reducer that was made before ends without a wait.
+/// Declare it after the reducer: when an exception leaves the scope, the group is abandoned first,
+/// so the reducer's destructor does not wait for peers.
 class AbandonOnError {
  public:
   AbandonOnError(Group& group, bool is_on) : group_(group), is_on_(is_on) {}

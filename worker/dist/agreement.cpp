@@ -79,7 +79,7 @@ void name_missing(const Ranks& ranks, const ComparedText& compared, Clock::durat
   log::info("waiting for " + name_ranks(missing) + " of " + std::to_string(ranks.world_size));
 }
 
-// What rank 0 found, as it stands in the store: an exit code and a line. 0: all agree.
+// Rank 0's result, as the store holds it: an exit code (0: all agree) and a line of text.
 struct Finding {
   int code = exit_code::kOk;
   std::string text;
@@ -94,7 +94,7 @@ Finding absence(const Ranks& ranks, const ComparedText& compared) {
               "). Is it running, and does it reach the store?"};
 }
 
-/// Of those that have answered.
+/// Compares the texts of the ranks that have answered.
 Finding compare(const Ranks& ranks, const ComparedText& compared) {
   const std::vector<int> here = look_around(ranks, compared).here;
   std::vector<std::string> keys;
@@ -110,7 +110,8 @@ Finding compare(const Ranks& ranks, const ComparedText& compared) {
   return {exit_code::kRefused, problem + ". " + compared.advice};
 }
 
-/// Also in between, of those that are there: the missing ones may wait in another world.
+/// Waits for all answers. Compares those that have come while it waits, too: a missing rank may be
+/// waiting with another world size.
 Finding gather(const Ranks& ranks, const ComparedText& compared) {
   std::vector<std::string> keys;
   for (int rank = 0; rank < ranks.world_size; ++rank)
@@ -133,7 +134,7 @@ Finding lead(const Ranks& ranks, const ComparedText& compared) {
   for (const int rank : look_around(ranks, compared).here) {
     if (rank != 0) readers.push_back(read_key(compared, rank));
   }
-  // They may have given up on their own.
+  // The result does not matter: a reader may have ended without reading.
   (void)wait_for(*ranks.store, readers, kReadWait, [](Clock::duration) { return false; });
   return finding;
 }
@@ -153,7 +154,8 @@ Finding follow(const Ranks& ranks, const ComparedText& compared) {
   const Finding finding{std::stoi(found.substr(0, split)), found.substr(split + 1)};
   if (finding.code != exit_code::kOk) {
     ranks.store->set(read_key(compared, ranks.rank), std::string("1"));
-    // Trap: a set is not yet delivered when it returns; the answer to a question behind it is.
+    // Trap: set() returns before the store has the value. The answer to a later request proves that
+    // it does.
     (void)ranks.store->check({key});
   }
   return finding;

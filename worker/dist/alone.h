@@ -1,5 +1,5 @@
-// A world of one: every collective is its own result. It may play one rank of a larger world, for a
-// debugger: then its data, seeds and rates are that rank's.
+// A world of one rank: every collective returns its input. It may play one rank of a larger world,
+// for a debugger: then data, seeds and learning rates are those of that rank.
 #pragma once
 
 #include <memory>

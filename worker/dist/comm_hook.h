@@ -1,5 +1,5 @@
-// Gradients that travel in 16 bits: half the bytes on the wire, and 8 (fp16: 11) bits of each mean.
-// Worth it between nodes; on loopback it costs more than it saves.
+// Gradients that travel in 16 bits: half the bytes on the wire. Each mean keeps 8 significant bits
+// (bf16) or 11 (fp16). Worth it between nodes; on loopback it costs more than it saves.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,8 +15,8 @@ class ProcessGroup;
 
 namespace ddp::worker {
 
-/// For Reducer::register_comm_hook: the mean over ranks of each bucket, sent as `type`.
-/// Trap: with a hook the Reducer does not divide. This one does, before it rounds: a sum of fp16
+/// A hook for Reducer::register_comm_hook: averages each bucket over the ranks, sent as `type`.
+/// Trap: with a hook the Reducer does not divide. This hook divides before it rounds: a sum of fp16
 /// values could overflow, the mean of values that fit cannot.
 /// Source: torch/distributed/algorithms/ddp_comm_hooks/default_hooks.py of torch 2.11.
 std::unique_ptr<c10d::CommHookInterface> compress_gradients(

@@ -1,5 +1,5 @@
-// The sockets of this process, to end connections that belong to a library: Gloo's abort() leaves
-// them open, and a peer that waits for us would wait on.
+// The sockets of this process, to end connections that a library owns: Gloo's abort() leaves them
+// open, and a peer would go on waiting for this rank.
 #pragma once
 
 #include <sys/types.h>
@@ -9,20 +9,20 @@
 
 namespace ddp::worker {
 
-/// Descriptor and inode, which is another one where the descriptor has been used again.
+/// Descriptor and inode. The inode differs once the descriptor number has been reused.
 using Connection = std::pair<int, ino_t>;
 
-/// All that are open. Errors: SystemError.
+/// All open sockets of this process. Errors: SystemError.
 std::set<Connection> open_connections();
 
-/// Those of `connections` that have a peer at the other end of a network.
+/// Those of `connections` that are connected to a peer by IPv4 or IPv6.
 std::set<Connection> with_peer(const std::set<Connection>& connections);
 
-/// Whether this process still has all of them open. Says nothing of the other end.
+/// Whether this process still has all of them open. Says nothing about the other end.
 bool are_open(const std::set<Connection>& connections);
 
-/// Nothing comes or goes by them any more; who owns them sees their end, here as on the other side.
-/// What is closed by now is left out.
+/// Shuts both directions down, so that the owners on both sides see the end. Skips those that are
+/// closed by now.
 void shut_down(const std::set<Connection>& connections);
 
 }  // namespace ddp::worker

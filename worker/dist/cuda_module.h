@@ -39,35 +39,34 @@ class CudaModule {
   /// "2.28.9"
   [[nodiscard]] virtual std::string nccl_version() const = 0;
 
-  /// Of the runtime that it is built with: 13000 is 13.0.
+  /// CUDA runtime that the module is built with: 13000 is 13.0.
   [[nodiscard]] virtual int cuda_version() const = 0;
 
   /// ProcessGroupNCCL, with no communicator yet.
   [[nodiscard]] virtual c10::intrusive_ptr<c10d::Backend> make_nccl(
       const NcclRequest& request) const = 0;
 
-  /// From now on, in the whole process, a call of LibTorch that makes the host wait for a stream
-  /// throws c10::Error; or no longer. Waits for events and devices do not count. For tests.
+  /// From now on a call of LibTorch that makes the host wait for a stream throws c10::Error, in the
+  /// whole process; false allows it again. Waits for events and devices do not count. For tests.
   virtual void forbid_host_sync(bool is_forbidden) const = 0;
 };
 
-/// What program and module must have alike: both are compiled with this text. The number rises with
-/// every change of CudaModule.
+/// Program and module are both compiled with this text, and it must be equal in both. The number
+/// rises with every change of CudaModule.
 inline constexpr const char* kCudaModuleBuild =
     "ddp " DDP_VERSION ", LibTorch " TORCH_VERSION ", module 2";
 
-/// The one function that the module exports: the module, alive to the end of the process, or null
-/// when `*build` is not its own, which it then puts there.
+/// The module's one exported function. Returns the module, which lives to the end of the process.
+/// If `*build` is not the module's own text, it returns null and puts its own there.
 using CudaModuleEntry = const CudaModule*(std::string* build);
 inline constexpr const char* kCudaModuleEntry = "ddp_cuda_module";
 
-/// The file beside the program (a build directory), in ../lib (an installation), or where the
-/// program finds its libraries: one that is built with find_package(ddp) has the installation's lib
-/// there.
+/// Looks beside the program (a build directory), in ../lib (an installation), and where the program
+/// finds its libraries (a program built with find_package(ddp) has the installation's lib there).
 std::filesystem::path find_cuda_module();
 
-/// Loads it, for the rest of the process. Errors: UsageError: no such file, a library of the CUDA
-/// wheels that is missing, another build.
+/// Loads the module for the rest of the process. Errors: UsageError: there is no such file, a
+/// library of the CUDA wheels is missing, or the module is of another build.
 const CudaModule& load_cuda_module(const std::filesystem::path& path);
 
 }  // namespace ddp::worker

@@ -19,15 +19,15 @@ void copy_state(const ImageModel& from, ImageModel& to) {
   to.train(from.is_training());
 }
 
-// The graphs of one forward, a replica each, until its backward has gone through them.
+// The autograd graphs of one forward, one per replica, kept until its backward has used them.
 struct Graphs : torch::CustomClassHolder {
   std::shared_ptr<const std::vector<Model>> replicas;
   std::vector<at::Tensor> scores;  // of each part, on its replica's device
 };
 
-// To autograd, all replicas are one operation on the first one's parameters. Backward goes through
-// each replica's own graph, one after the other: kernels of different devices overlap all the same,
-// as nothing waits for them.
+// To autograd, the replicas together are one operation on the first replica's parameters. Backward
+// goes through the replicas' graphs one after the other. Kernels of different devices still
+// overlap, because the host does not wait for them.
 struct Replicated : torch::autograd::Function<Replicated> {
   static at::Tensor forward(AutogradContext* context,
                             const at::Tensor& x,
@@ -76,9 +76,9 @@ struct Replicated : torch::autograd::Function<Replicated> {
       }
     }
     graphs->scores.clear();
-    variable_list result{at::Tensor()};  // none for x
+    variable_list result{at::Tensor()};  // no gradient for x
     result.insert(result.end(), sums.begin(), sums.end());
-    result.resize(result.size() + 3);  // nor for the rest
+    result.resize(result.size() + 3);  // nor for the other arguments
     return result;
   }
 };
@@ -89,7 +89,7 @@ DataParallel::DataParallel(std::vector<Model> replicas, at::Device output)
     : replicas_(std::make_shared<const std::vector<Model>>(std::move(replicas))), output_(output) {}
 
 at::Tensor DataParallel::forward(const at::Tensor& x) const {
-  // As a TensorList: apply() does not look for parameters in a vector.
+  // A TensorList, because apply() does not look for parameters in a vector.
   const std::vector<at::Tensor> parameters = tensors_of(trainable_of(*replicas_->front()));
   return Replicated::apply(
       x, at::TensorList(parameters), replicas_, output_, at::GradMode::is_enabled());

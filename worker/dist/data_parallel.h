@@ -15,9 +15,9 @@ namespace ddp::worker {
 
 class DataParallel {
  public:
-  /// `replicas` are models of the same kind, each on the device on which it computes; the first is
-  /// the model that is trained and saved, the others are given its weights and buffers in each
-  /// forward(). Scores come to `output`. The objects are shared with every graph that is alive.
+  /// `replicas` are models of the same kind, each on the device on which it computes. The first is
+  /// trained and saved; each forward() copies its weights and buffers to the others. Scores come to
+  /// `output`. Every graph that is alive shares ownership of the replicas.
   DataParallel(std::vector<Model> replicas, at::Device output);
 
   /// Shapes: x [B, C, H, W], split by at::chunk, so the last part may be smaller and a replica may

@@ -31,7 +31,7 @@ namespace {
 
 constexpr std::size_t kBroadcastBytes = 250 << 20;  // as DistributedDataParallel of torch 2.11
 constexpr std::int64_t kFirstBucketBytes = 1 << 20;
-constexpr std::int64_t kFirstSamples = 10;  // of the Logger
+constexpr std::int64_t kFirstSamples = 10;  // see DdpTimings
 
 int sample_every(const DdpRequest& request) {
   constexpr int kOnCpu = 10;
@@ -40,7 +40,7 @@ int sample_every(const DdpRequest& request) {
   return is_cpu ? kOnCpu : kOnDevice;
 }
 
-/// `kind`: "avg_", or "" for those of the newest sample.
+/// `kind`: "avg_" for the means, "" for the newest sample.
 DdpTimings read_figures(const c10::DDPLoggingData& data, const std::string& kind) {
   const auto integer = [&data](const std::string& name) {
     const auto found = data.ints_map.find(name);
@@ -78,7 +78,7 @@ std::string not_reached_from(const at::Tensor& loss, const std::vector<NamedTens
   return join_words(names);
 }
 
-/// Where parameters got no gradient and should have.
+/// Advice for parameters that got no gradient but should have.
 std::string what_to_do(const DdpRequest& request) {
   if (request.static_graph) {
     return std::string(", as it did in the first step. Set ") +
@@ -91,9 +91,10 @@ std::string what_to_do(const DdpRequest& request) {
                                 "requires_grad_(false) on them before the ddp::Ddp is made.";
 }
 
-/// As long as it lives, `page` says from the moment on that this rank is in a collective at which
-/// the backward of `loss` has computed all. The reducer waits for its buckets in a callback at the
-/// end of backward; one that was queued when backward began runs before it. Null: no page.
+/// While this lives, `page` shows the rank as inside a collective from the moment on at which the
+/// backward of `loss` has computed all gradients. The reducer waits for its buckets in a callback
+/// at the end of backward; the callback queued here, when backward begins, runs before it. A null
+/// page: does nothing.
 class MarkedWait {
  public:
   MarkedWait(const at::Tensor& loss, ProgressPage* page) : loss_(loss) {
@@ -115,7 +116,7 @@ class MarkedWait {
   std::optional<InCollective> inside_;
 };
 
-/// Never destroyed, and no leak to anyone who looks for one.
+/// Keeps `object` to the end of the process, where a leak checker does not report it.
 void keep_for_ever(std::shared_ptr<void> object) {
   static std::mutex mutex;
   static auto& kept = *new std::vector<std::shared_ptr<void>>();
@@ -126,13 +127,13 @@ void keep_for_ever(std::shared_ptr<void> object) {
 }  // namespace
 
 Ddp::Ddp(DdpRequest request, Group& group) : request_(std::move(request)), group_(group) {
-  // The Reducer makes views of gradients that are there before it, and then needs no copies.
+  // Gradients that exist before the Reducer become views of its buckets, which saves copies.
   for (NamedTensor& parameter : request_.parameters) {
     if (request_.has_views)
       parameter.tensor.mutable_grad() = at::zeros_like(parameter.tensor.detach());
   }
   if (group_.process_group() != nullptr) build_reducer();
-  // Elsewhere an unused parameter is an error, or the same in every step.
+  // In all other cases an unused parameter is an error, or unused in every step alike.
   if (request_.has_views && (!reducer_ || searches_unused())) used_.emplace(request_.parameters);
 }
 
@@ -160,8 +161,8 @@ void Ddp::build_reducer() {
     c10d::broadcast_coalesced(process_group, state, kBroadcastBytes, 0);
   });
 
-  // One bucket for the first step; the reducer then rebuilds them in the order in which gradients
-  // became ready. It never does so when it looks for unused parameters each step.
+  // The first step has one bucket; then the reducer rebuilds them in the order in which gradients
+  // became ready. It never rebuilds when it looks for unused parameters each step.
   const std::int64_t first_bucket_bytes = std::min(kFirstBucketBytes, request_.bucket_bytes);
   std::vector<std::size_t> limits{std::numeric_limits<std::size_t>::max()};
   if (searches_unused()) {
@@ -209,8 +210,9 @@ void Ddp::build_reducer() {
   }
 }
 
-/// c10d's own means would be those of a short run's first steps: they never forget them. Called
-/// when the Logger has taken the times of the iteration before, if it samples that one.
+/// Adds the newest sample to our own sums. c10d's means always include the slow first steps, and in
+/// a short run consist of them. Called after the Logger has taken the times of the previous
+/// iteration, if it samples that one.
 void Ddp::note_sample() {
   const std::int64_t done = iterations_++;
   const bool is_late = done > kFirstSamples && done % sample_every(request_) == 0;
@@ -236,7 +238,7 @@ void Ddp::prepare_to_reduce() {
 }
 
 void Ddp::backward(const at::Tensor& loss, bool reduce) {
-  // Trap: the reducer would give wrong gradients, and say nothing.
+  // Trap: the reducer would give wrong gradients without an error.
   if (request_.static_graph && !reduce)
     throw std::logic_error("a static graph cannot accumulate gradients over micro-steps");
   if (!reducer_) {
@@ -245,11 +247,11 @@ void Ddp::backward(const at::Tensor& loss, bool reduce) {
     return;
   }
   with_peers(group_, "backward", [&] {
-    // Trap: a graph of the gradients themselves (create_graph), and gradients of another type than
-    // their parameters, are beyond the reducer. The one is not asked for here; autograd gives a
-    // gradient the type of its parameter, and buckets have it too.
-    // Trap: the search waits for every parameter behind the outputs it is given. The loss is the
-    // output, so none of them is unused.
+    // Trap: the reducer supports neither create_graph nor gradients of another dtype than their
+    // parameters. create_graph is off here, and autograd gives a gradient its parameter's dtype,
+    // which is that of the buckets too.
+    // Trap: the reducer waits for every parameter that the given outputs lead to. Given the loss
+    // itself, each of these gets a gradient.
     if (reduce)
       reducer_->prepare_for_backward(searches_unused() ? std::vector{loss}
                                                        : std::vector<at::Tensor>{});
@@ -260,12 +262,12 @@ void Ddp::backward(const at::Tensor& loss, bool reduce) {
 }
 
 void Ddp::finish_reduction(const at::Tensor& loss) {
-  // Trap: without it ranks keep the gradients of their first step to themselves, and nobody says
-  // so.
+  // Trap: without this call the ranks never reduce the first step of a static graph, and no error
+  // says so.
   if (request_.static_graph && !has_reduced_) reducer_->delay_all_reduce();
   try {
-    // Trap: the reducer itself would tell at the start of the next step, when this one has used
-    // gradients that were never reduced.
+    // Trap: the reducer would check this only at the start of the next step, after this one has
+    // used gradients that were never reduced.
     reducer_->check_finalized();
   } catch (const c10::Error& error) {
     const std::string names = not_reached_from(loss, request_.parameters);
@@ -284,7 +286,8 @@ std::vector<std::size_t> Ddp::find_unused() const {
   if (!reducer_) return used_->unused();
   // The reducer has the map of a static graph from its first step.
   if (request_.static_graph) return has_reduced_ ? unused_ : read_used_map();
-  // What one rank has used is used: most steps of most models do not ask the device.
+  // A parameter that one rank used counts as used. If this rank used all, as in most steps of most
+  // models, the device is not asked.
   if (!searches_unused() || used_->unused().empty()) return {};
   return read_used_map();
 }
@@ -360,8 +363,9 @@ int Ddp::bucket_warmup_steps() const {
 
 void Ddp::sync_buffers(const std::vector<NamedTensor>& more) {
   if (!reducer_ || request_.buffer_sync == BufferSync::never || request_.buffers.empty()) return;
-  // Trap: a buffer that a forward pass has seen may not be written before its backward. Batch
-  // norm's backward reads none, so these write without being counted: with variable_data().
+  // Trap: autograd forbids writing a buffer between a forward pass that used it and its backward.
+  // Batch norm's backward reads no buffer, so this writes by variable_data(), which autograd does
+  // not count.
   std::vector<at::Tensor> buffers;
   for (const NamedTensor& buffer : request_.buffers)
     buffers.push_back(buffer.tensor.variable_data());

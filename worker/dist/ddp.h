@@ -39,20 +39,21 @@ struct DdpRequest {
   std::string model_name;     // for c10d's own log
   bool find_unused = false;   // some parameters may get no gradient; a walk of the graph each step
   bool static_graph = false;  // the same parameters get gradients each step; no accumulation
-  // Gradients are views into buckets, and those of unused parameters are taken away (see
-  // backward()); else they are copies, and anyone who zeroes them decides, as in Python.
+  // True: gradients are views into buckets, and backward() takes away those of unused parameters.
+  // False: they are copies, and an unused parameter keeps what the caller's zero_grad left, as in
+  // Python.
   bool has_views = true;
-  bool has_job_file = true;  // whose keys errors name; else those of ddp::DdpOptions
+  bool has_job_file = true;  // errors name its keys; else fields of ddp::DdpOptions
   CommHook hook = CommHook::none;
   BufferSync buffer_sync = BufferSync::automatic;
   bool has_sync_batch_norm = false;  // for c10d's own log
 };
 
-/// What c10d's Logger measured, as means over the steps it samples: every tenth on the CPU, every
-/// hundredth on a GPU, where reading the times waits for the device. The first ten, in which memory
-/// and connections are new, count only where there is no later one. Units: milliseconds. `overlap`
-/// is the part of `communication` that ran while backward was still computing; forward, backward
-/// and the rest of communication come one after the other.
+/// Times of a step: means over the steps that c10d's Logger samples, every tenth on the CPU, every
+/// hundredth on a GPU, where reading the times waits for the device. The first ten steps, in which
+/// memory and connections are new, count only if no later step was sampled. Units: milliseconds.
+/// `overlap` is the part of `communication` that ran while backward was still computing; forward,
+/// backward and the rest of communication follow each other.
 struct DdpTimings {
   double forward = 0;
   double backward = 0;
@@ -75,43 +76,46 @@ class Ddp {
   /// optimizer step. With BufferSync::each_step it copies rank 0's buffers.
   void prepare_to_reduce();
 
-  /// Gradients of `loss`, added to what is there. With `reduce`, each gradient is afterwards the
-  /// mean over ranks of the sums that the micro-steps since zero_gradients() left. A parameter that
-  /// no rank has used since then has none until the next zero_gradients(), as in Python, so that an
-  /// optimizer leaves it alone: no decay, no momentum. (Over ranks, with `find_unused`, one that
-  /// the graph leads to but to which no gradient came has zeros.) The first call with `reduce` must
-  /// run the same graph as the later ones: a static graph is recorded in it, and unused parameters
-  /// are logged after it. On a GPU, `find_unused` waits for the device if this rank left a
-  /// parameter unused. Blocks: with `reduce`, until the last bucket is there. Errors: PeerError;
-  /// UsageError, with their names, when parameters got no gradient and neither `find_unused` nor
-  /// `static_graph` is set; std::logic_error for a static graph without `reduce`.
+  /// Adds the gradients of `loss` to those that are there. With `reduce`, each gradient is then the
+  /// mean over ranks of what the micro-steps since zero_gradients() have added. A parameter that no
+  /// rank used in them has no gradient until the next zero_gradients(), as in Python, so that an
+  /// optimizer leaves it alone: no decay, no momentum. (With several ranks and `find_unused`, a
+  /// parameter that the graph reaches but that got no gradient has zeros.) The first call with
+  /// `reduce` must run the same graph as the later ones: a static graph is recorded in it, and
+  /// unused parameters are logged after it. On a GPU, `find_unused` waits for the device if this
+  /// rank left a parameter unused.
+  /// Blocks: with `reduce`, until the last bucket is reduced. Errors: PeerError; UsageError, with
+  /// their names, when parameters got no gradient and neither `find_unused` nor `static_graph` is
+  /// set; std::logic_error for a static graph without `reduce`.
   void backward(const at::Tensor& loss, bool reduce);
 
-  /// Of every parameter, in order; undefined for those that backward() found unused.
+  /// Gradients of all parameters, in order; undefined for those that backward() found unused.
   [[nodiscard]] std::vector<at::Tensor> gradients() const;
 
-  /// In place. Every parameter has a gradient again.
+  /// Zeroes all gradients in place, and restores those that backward() took away.
   void zero_gradients();
 
-  /// Steps that reduce before the layout of the buckets is final. With three or more ranks sums
-  /// depend on it in their last bit, so runs that must be bit-equal start after so many.
+  /// How many reducing steps come before the bucket layout is final. With three or more ranks the
+  /// last bit of a sum depends on the layout, so runs that must be bit-equal do that many before
+  /// their first step.
   [[nodiscard]] int bucket_warmup_steps() const;
 
-  /// Copies rank 0's buffers (running statistics) to all, and `more`, which differs between ranks
-  /// as they do (their averages); call it before evaluation and before a checkpoint. Nothing with
-  /// BufferSync::never. All ranks call it. Errors: PeerError.
+  /// Copies rank 0's buffers (running statistics), and `more` (averages of buffers), to all ranks.
+  /// Call it before evaluation and before a checkpoint; all ranks call it. Does nothing with
+  /// BufferSync::never or without buffers. Errors: PeerError.
   void sync_buffers(const std::vector<NamedTensor>& more = {});
 
   [[nodiscard]] const std::vector<NamedTensor>& parameters() const { return request_.parameters; }
 
-  /// Nothing in a world of one.
+  /// No value in a world of one.
   [[nodiscard]] std::optional<DdpTimings> figures() const;
 
-  /// Of all parameters and `more`, equal on all ranks exactly when these are bit-equal.
+  /// Hash of the bytes of all parameters and `more`.
   [[nodiscard]] std::int64_t digest(const std::vector<NamedTensor>& more = {}) const;
 
-  /// Ranks whose digest is not the majority's (not rank 0's when there is none); empty when all are
-  /// bit-equal. `more` is other state that must be equal: the optimizer's, EMA weights.
+  /// Ranks whose digest is not the most frequent one (of a tie, the lowest rank's counts); empty
+  /// when all are bit-equal. `more` is other state that must be equal: the optimizer's, EMA
+  /// weights.
   /// All ranks call it. Errors: PeerError.
   [[nodiscard]] std::vector<int> diverged_ranks(const std::vector<NamedTensor>& more = {});
 
@@ -120,7 +124,7 @@ class Ddp {
   void note_sample();
   [[nodiscard]] bool searches_unused() const;
   void finish_reduction(const at::Tensor& loss);
-  [[nodiscard]] std::vector<std::size_t> find_unused() const;  // by every rank
+  [[nodiscard]] std::vector<std::size_t> find_unused() const;  // unused by every rank
   [[nodiscard]] std::vector<std::size_t> read_used_map() const;
   void detach_unused_gradients();
   void log_unused() const;
@@ -128,22 +132,23 @@ class Ddp {
   DdpRequest request_;
   Group& group_;
   bool has_reduced_ = false;
-  std::optional<UsedParameters> used_;  // by this rank; where it may differ from step to step
-  std::vector<std::size_t> unused_;     // parameters that no rank used, since the last reduction
+  std::optional<UsedParameters>
+      used_;                         // by this rank; only where they may differ from step to step
+  std::vector<std::size_t> unused_;  // that no rank used, found by the last reduction
   std::vector<at::Tensor> unused_gradients_;  // their gradients, until zero_gradients()
-  // Null in a world of one: there the gradients are the mean already. Shared with each other by
-  // c10d's design. Trap: they must go before the group, logger first; declared last, they do.
+  // Null in a world of one, where the gradients are the mean already. c10d makes each share the
+  // other. Trap: both must be destroyed before the group, the logger first, as declared.
   std::shared_ptr<c10d::Reducer> reducer_;
   std::shared_ptr<c10d::Logger> logger_;
   std::int64_t iterations_ = 0;  // of the reducer
   std::int64_t late_samples_ = 0;
-  DdpTimings sampled_sums_;  // their sums
+  DdpTimings sampled_sums_;  // sums over the late samples
 };
 
 /// Factor on the mean loss of a micro-step of `samples`, in an optimizer step of `whole` samples
-/// over all ranks and micro-steps. With it the gradients after the reduction are those of the mean
-/// over the whole step, however its samples were dealt out: unequal last batches, a short window.
-/// As Ddp divides by world_size:  samples * world_size / whole.
+/// over all ranks and micro-steps. With it the reduced gradients are those of the mean over the
+/// whole step, however its samples were dealt out: unequal last batches, a short window.
+/// Ddp divides by world_size, so the factor is  samples * world_size / whole.
 double loss_share(std::int64_t samples, std::int64_t whole, int world_size);
 
 }  // namespace ddp::worker

@@ -93,14 +93,16 @@ std::int64_t held_bytes(const at::Device& device) {
 
 void set_math(const MathJob& math) {
   at::Context& context = at::globalContext();
-  // Trap: LibTorch has an older and a newer way to say it, and refuses to hear both. The older.
+  // Trap: LibTorch has an older and a newer API for TF32, and throws if both are used. This is the
+  // older.
   context.setAllowTF32CuDNN(math.tf32);
   if (math.tf32) context.setAllowTF32CuBLAS(true);
   if (math.matmul_precision != "highest") context.setFloat32MatmulPrecision(math.matmul_precision);
   context.setBenchmarkCuDNN(math.cudnn_benchmark);
   if (!math.deterministic) return;
   context.setDeterministicAlgorithms(true, false);
-  // Without it cuBLAS is refused as not deterministic; a word of the user's stands.
+  // Without this variable LibTorch refuses cuBLAS as not deterministic. The user's own value
+  // stands.
   ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
 }
 

@@ -31,11 +31,12 @@ Device choose_device(const DeviceJob& job,
                      const WorkerIdentity& self,
                      const Environment& environment);
 
-/// What LibTorch's allocator has taken of a GPU for this process, in bytes; 0 on a CPU. Waits for
-/// nothing the device does.
+/// Bytes of a GPU's memory that LibTorch's allocator holds for this process; 0 on a CPU. Does not
+/// wait for the device.
 std::int64_t held_bytes(const at::Device& device);
 
-/// Precision of products, cuDNN's search, deterministic kernels: LibTorch's own switches.
+/// Sets LibTorch's own switches: precision of matrix products, cuDNN's search, deterministic
+/// kernels.
 void set_math(const MathJob& math);
 
 }  // namespace ddp::worker

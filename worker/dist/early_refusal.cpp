@@ -17,30 +17,30 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// With a store of the launcher.
+// Where the launcher serves the store:
 constexpr const char* kRefused = "refused";
-constexpr seconds kStorePatience{5};   // it is there before its ranks
+constexpr seconds kStorePatience{5};   // the store starts before its ranks
 constexpr seconds kAgentPatience{10};  // ranks of one launcher start together
-constexpr seconds kEnd{5};             // of this rank, by its launcher, once rank 0 has ended
+constexpr seconds kEnd{5};             // until the launcher ends this rank, once rank 0 has ended
 
-// Without: rank 0 stays until those who could not reach it have said their own.
-constexpr seconds kPatience{5};  // of the others, for a rank 0 that starts later
-constexpr seconds kServe{6};     // of rank 0, for others that start later
+// Elsewhere rank 0 stays until the ranks that could not reach it have printed their own error:
+constexpr seconds kPatience{5};  // the others wait for a rank 0 that starts later
+constexpr seconds kServe{6};     // rank 0 waits for others that start later
 static_assert(kPatience < kServe && kServe < kLeaveWithin);
 
-/// Of rank 0.
+/// Rank 0 puts its problem into the store.
 void tell_in_store(const WorkerIdentity& self, const std::string& problem) try {
   const OpenStore open = open_store(self, kStorePatience);
   const auto store = store_of_round(self, open);
   store->set(kRefused, problem);
-  (void)store->check({kRefused});  // it is delivered once the answer behind it is here
+  (void)store->check({kRefused});  // the answer proves that the value has arrived
 } catch (const PeerError&) {
   return;
 } catch (const c10::Error&) {
   return;
 }
 
-/// Of the others. Whether rank 0 has said it.
+/// On the other ranks: whether rank 0 has reported the same problem.
 bool hear_in_store(const WorkerIdentity& self, const std::string& problem) try {
   const OpenStore open = open_store(self, kStorePatience);
   const auto store = store_of_round(self, open);
@@ -54,7 +54,7 @@ bool hear_in_store(const WorkerIdentity& self, const std::string& problem) try {
   return false;
 }
 
-/// What rank 0 says where its store would be. A store that answers means that it joins.
+/// Asks at the store's address why rank 0 does not join. If a store answers, rank 0 joins.
 StoreProbe hear(const WorkerIdentity& self) try {
   const StoreAddresses addresses(self);
   const Clock::time_point deadline = Clock::now() + kPatience;
@@ -82,7 +82,7 @@ bool say_once_by_socket(const WorkerIdentity& self,
                         const std::string& problem,
                         const std::function<void()>& say) {
   if (self.rank == 0) {
-    say();  // first: who has heard of it may leave, and then mpirun ends this rank
+    say();  // first: a rank that has read it may leave, and then mpirun ends this rank
     serve_refusal(self, problem, kServe);
     return true;
   }

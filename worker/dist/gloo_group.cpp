@@ -79,7 +79,7 @@ class GlooGroup : public Group {
 
   c10::intrusive_ptr<c10d::Store> store_;
   c10::intrusive_ptr<WatchedGloo> gloo_;
-  c10::intrusive_ptr<c10d::Backend> nccl_;  // null without
+  c10::intrusive_ptr<c10d::Backend> nccl_;  // null without NCCL
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   at::Device device_;
   std::chrono::milliseconds join_timeout_;
@@ -113,7 +113,7 @@ GlooGroup::GlooGroup(const GlooRequest& request)
   gloo_->setSequenceNumberForGroup();
   gloo_->setTimeout(request.collective_timeout);
   group_ = c10::make_intrusive<c10d::ProcessGroup>(store_, request.rank, request.world_size);
-  // Trap: before the first backend is set; without it a barrier of NCCL guesses its device.
+  // Trap: must come before the first backend. Without it NCCL's barrier guesses its device.
   if (device_.is_cuda()) group_->setBoundDeviceId(device_);
   group_->setBackend(at::kCPU, c10d::ProcessGroup::BackendType::GLOO, gloo_);
   group_->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
@@ -126,7 +126,7 @@ GlooGroup::GlooGroup(const GlooRequest& request)
   }
 }
 
-// Trap: names go to the backends that are set by now; NCCL's flight recorder shows them.
+// Trap: names reach only the backends that are set by now. NCCL's flight recorder shows them.
 void GlooGroup::set_names() {
   group_->setGroupName("0");
   group_->setGroupDesc("default_pg");
@@ -155,7 +155,7 @@ GlooGroup::~GlooGroup() {
   gloo_->stop_watching();
   const bool waits_for_nobody = std::uncaught_exceptions() == 0 || is_abandoned_;
   if (waits_for_nobody && !gloo_->has_stuck_work()) return;
-  // The destructor of a group joins threads that may wait for a dead peer: let go.
+  // The destructor of a group joins threads that may wait for a dead peer, so leak it.
   (void)gloo_.release();
   (void)nccl_.release();
   (void)group_.release();
@@ -206,11 +206,11 @@ void GlooGroup::agree(const std::string& what, const std::string& text) {
 PeerError GlooGroup::explain_lost_peer(const std::string& during,
                                        Clock::time_point began,
                                        const std::string& cause) const {
-  // A sum that was started earlier may be what has failed: it takes all connections with it.
+  // A sum that was started earlier may be what has failed: its failure closes all connections.
   for (const StartedSum& sum : sums_) {
     if (!sum.has_ended_well()) began = std::min(began, sum.at);
   }
-  // gloo throws one type for a time-out and for a connection that has ended: the clock tells.
+  // gloo throws one type for a time-out and for a connection that has ended, so the clock decides.
   constexpr milliseconds kRounding{50};
   const Clock::duration waited = Clock::now() - began + kRounding;
   PeerLoss loss;
@@ -220,8 +220,9 @@ PeerError GlooGroup::explain_lost_peer(const std::string& during,
   loss.timeout_name = timeout_names_.collective;
   loss.is_on_rank_0 = rank_0_serves_store_;
   loss.cause = cause;
-  // Another rank that came first may have given up, and closed its connections. Where this one came
-  // shortly before, a peer has ended: a launcher knows that already, and nothing is waited for.
+  // A rank that came earlier may have timed out and closed its connections. If this rank has waited
+  // for less than half the time-out, a peer has ended instead: a launcher knows that already, so
+  // this does not wait for reports.
   const bool may_be_time_out = 2 * waited >= collective_timeout_;
   const bool serves_others = rank_0_serves_store_ && is_root();
   const milliseconds wait = kReportWait + (serves_others ? kServerWait : milliseconds(0));
@@ -239,7 +240,7 @@ void GlooGroup::close() {
   // What the GPU still does may need the peers; nobody leaves before it is done.
   if (device_.is_cuda()) c10::impl::VirtualGuardImpl(at::kCUDA).synchronizeDevice(device_.index());
   const InCollective waiting = enter();
-  gloo_->stop_watching();  // a rank whose sum has ended leaves, while others still wait in it
+  gloo_->stop_watching();  // a rank that has its sum leaves while others still wait for theirs
   with_peers(*this, "the end of the job", [this] {
     // Nobody leaves while another still works: a launcher takes the first that leaves as a sign.
     at::Tensor here = at::zeros({1});

@@ -15,7 +15,8 @@
 namespace ddp::worker {
 
 struct GlooRequest {
-  c10::intrusive_ptr<c10d::Store> store;  // its keys are this round's alone
+  c10::intrusive_ptr<c10d::Store>
+      store;  // without an interface: this side of the connection to the store
   int rank = 0;
   int world_size = 1;
   std::string interface;      // GLOO_SOCKET_IFNAME, or empty
@@ -24,7 +25,7 @@ struct GlooRequest {
   std::chrono::milliseconds join_timeout{0};
   std::chrono::milliseconds collective_timeout{0};
   TimeoutNames timeout_names;
-  bool rank_0_serves_store = false;  // else somebody outside of the ranks
+  bool rank_0_serves_store = false;  // else a process outside of the ranks does
 };
 
 /// Connects every rank with every other; with NCCL their GPUs too, so that a broken fabric is an

@@ -38,7 +38,7 @@ class Group {
 
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int world_size() const = 0;
-  /// Who prints, reads weights and saves.
+  /// Whether this rank prints, reads weights and saves.
   [[nodiscard]] virtual bool is_root() const { return rank() == 0; }
 
   /// All block until every rank has called them, in the same order. Errors: PeerError: 97 when a
@@ -59,16 +59,16 @@ class Group {
   /// Waits for all ranks and lets go of them in order. A program that ends well calls it last.
   virtual void close() = 0;
 
-  /// After a PeerError, by who goes on in another group: ends what is under way here, and by that
-  /// on the other ranks that are left. Nothing but its destructor may be called then, and that
-  /// waits for nobody.
+  /// For a rank that goes on in another group after a PeerError. Ends what is under way here, and
+  /// thereby on the other ranks that are left. Only the destructor may be called after it, and that
+  /// does not wait for peers.
   virtual void abandon() {}
   [[nodiscard]] virtual bool is_abandoned() const { return false; }
 
   /// From now on `page`, which outlives the group, says when this rank is inside a collective.
   void show_on(ProgressPage& page) { page_ = &page; }
 
-  /// To be kept for as long as this rank waits for others.
+  /// Keep the result alive for as long as this rank waits for others.
   [[nodiscard]] InCollective enter() const { return InCollective(page_); }
   [[nodiscard]] ProgressPage* page() const { return page_; }  // may be null
 
@@ -79,9 +79,9 @@ class Group {
                                                     std::chrono::steady_clock::time_point began,
                                                     const std::string& cause) const;
 
-  /// For what ranks tell each other outside of collectives, in this round alone; null when alone.
+  /// For messages between ranks outside of collectives, in this round alone; null when alone.
   [[nodiscard]] virtual c10d::Store* store() const = 0;
-  /// Whether rank 0 serves it, as without a launcher: then it has to leave last.
+  /// Whether rank 0 serves the store, as it does without a launcher: then it has to leave last.
   [[nodiscard]] virtual bool rank_0_serves_store() const { return false; }
 
   /// For c10d's Reducer; null when alone.
@@ -91,8 +91,8 @@ class Group {
   ProgressPage* page_ = nullptr;
 };
 
-/// The tensors of all ranks, by rank. They have one type, and the same shape but for the first
-/// dimension, which may be 0. All ranks call it. Errors: PeerError.
+/// The tensors of all ranks, by rank. They must have one type, and the same shape except for the
+/// first dimension, which may be 0. All ranks call it. Errors: PeerError.
 std::vector<at::Tensor> gather_rows(Group& group, const at::Tensor& rows);
 
 /// A text of every rank, by rank, of any length. All ranks call it. Errors: PeerError.

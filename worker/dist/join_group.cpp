@@ -18,7 +18,8 @@
 namespace ddp::worker {
 namespace {
 
-/// Two processes with one rank would take each other's answers. Errors: PeerError.
+/// Claims this rank: two processes with one rank would read each other's answers. Errors:
+/// PeerError.
 void take_rank(c10d::Store& store, const WorkerIdentity& self) {
   const std::string own = "pid " + std::to_string(::getpid()) + " on " + host_name();
   std::string owner;
@@ -58,7 +59,7 @@ std::unique_ptr<Group> join(const WorkerIdentity& self,
   const std::string world = "world size " + std::to_string(self.world_size) + "\n";
   agree(voters, {kJoin, "release or job", "did not join"}, world + releases(device) + digest);
   if (device.nccl) {
-    // NCCL would refuse it too, by a text without names, or hang.
+    // NCCL would refuse two ranks on one GPU too, but without their names, or hang.
     const std::string gpu = device.identity.empty() ? "" : device.identity + " of " + host_name();
     agree(voters,
           {"gpus",

@@ -17,7 +17,7 @@ using Bytes = std::vector<std::uint8_t>;
 
 constexpr const char* kKey = "lost-peers";
 
-// One key for all: of 1,000 ranks each reads 1,000 lines once, not 1,000 keys.
+// One key for all ranks: with 1,000 ranks, each reads one value of 1,000 lines, not 1,000 keys.
 Reports exchange(c10d::Store& store, const std::string& line, std::chrono::milliseconds wait) {
   try {
     store.append(kKey, Bytes(line.begin(), line.end()));
@@ -25,7 +25,7 @@ Reports exchange(c10d::Store& store, const std::string& line, std::chrono::milli
     const Bytes bytes = store.get(kKey);
     return read_reports(std::string(bytes.begin(), bytes.end()));
   } catch (const std::exception&) {
-    return {};  // it went with a rank
+    return {};  // the rank that served the store has ended
   }
 }
 
@@ -34,8 +34,8 @@ Reports exchange(c10d::Store& store, const std::string& line, std::chrono::milli
 Reports exchange_reports(const c10::intrusive_ptr<c10d::Store>& store,
                          const FailureReport& own,
                          std::chrono::milliseconds wait) {
-  // Trap: LibTorch's client waits for an answer of the store without an end. So a thread of its own
-  // asks; where no answer comes it is left behind: this is the way out of the process.
+  // Trap: LibTorch's client waits for an answer of the store without a limit, so a thread of its
+  // own asks. If no answer comes the thread is left behind: the process is about to end.
   auto task = std::make_shared<std::packaged_task<Reports()>>(
       [store, line = to_line(own), wait] { return exchange(*store, line, wait); });
   std::future<Reports> answer = task->get_future();
@@ -43,7 +43,7 @@ Reports exchange_reports(const c10::intrusive_ptr<c10d::Store>& store,
   try {
     thread = std::make_unique<std::thread>([task] { (*task)(); });
   } catch (const std::system_error&) {
-    return {};  // no thread to be had: what has failed is told without the others
+    return {};  // no thread is available: the failure is reported without the others
   }
   if (answer.wait_for(kLongest) != std::future_status::ready) {
     (void)thread.release();

@@ -1,6 +1,6 @@
-// Asks who is missing, once a collective has failed.
-// Promises: no collective; one line in the store per rank, and only then; over in kLongest, also
-// where the store does not answer because it is served by a rank that was stopped.
+// Finds out which ranks are missing after a collective has failed.
+// Promises: no collective; one line in the store per rank, only after a failure; done in kLongest,
+// even where the store does not answer because the rank that serves it was stopped.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -13,15 +13,15 @@
 
 namespace ddp::worker {
 
-/// After the first rank that gives up has closed its connections, all that wait for it fail within
-/// milliseconds; a busy machine takes longer.
+/// Once the first rank gives up and closes its connections, all ranks that wait for it fail within
+/// milliseconds. A busy machine takes longer.
 inline constexpr std::chrono::milliseconds kReportWait{400};
-/// More for rank 0 where it serves the store: the others read it until then.
+/// Added for a rank 0 that serves the store: the others read it until then.
 inline constexpr std::chrono::milliseconds kServerWait{200};
 inline constexpr std::chrono::milliseconds kLongest{900};
 
-/// Leaves `own` in the store, waits for `wait`, and reads what the others have left.
-/// Blocks: for `wait` and the store, at most kLongest. Errors: none; nothing when the store fails
+/// Writes `own` to the store, waits for `wait`, and reads what the other ranks have written.
+/// Blocks: for `wait` and the store, at most kLongest. Errors: none; no value when the store fails
 /// or does not answer.
 std::optional<std::vector<FailureReport>> exchange_reports(
     const c10::intrusive_ptr<c10d::Store>& store,

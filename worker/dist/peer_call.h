@@ -1,7 +1,7 @@
 // Where the exceptions of c10d and gloo become ours.
-// A lost peer is a PeerError (97: a victim whenever another failure is known; 124 after a
-// time-out). What is our own fault or a user's, a wrong shape, no memory, an exception that a model
-// or a hook throws in the middle of backward, must not look like one: so it passes through.
+// A lost peer becomes a PeerError (97: a victim whenever another failure is known; 124 after a
+// time-out). Errors of ours or of a user's (a wrong shape, no memory, an exception of a model or a
+// hook in the middle of backward) must not look like one, so they pass through.
 #pragma once
 
 #include <chrono>
@@ -15,8 +15,8 @@ namespace ddp::worker {
 /// The message without the C++ stack that c10 and gloo put behind it.
 std::string message_of(const std::exception& error);
 
-/// Whether c10d, gloo or NCCL says by `error` that a rank, or the way to it, is gone. It is told by
-/// the type, never by the text.
+/// Whether `error` means, from c10d, gloo or NCCL, that a rank or the way to it is gone. Decided by
+/// the exception's type, never by its text.
 bool is_peer_error(const std::exception& error);
 
 /// Runs a call that needs the other ranks of `group`. `during` says what was going on.

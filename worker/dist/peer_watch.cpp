@@ -11,7 +11,8 @@
 
 namespace ddp::worker {
 
-/// A work with a second way to end. Who waits for it or for its future waits for the first of both.
+/// A work with a second way to end. Its waiters, and those of its future, get whichever comes
+/// first.
 class WatchedWork : public c10d::Work {
  public:
   explicit WatchedWork(c10::intrusive_ptr<c10d::Work> work)
@@ -92,7 +93,8 @@ void PeerWatch::probe() {
   }
 }
 
-// Not under the lock: what waits for a future runs in here, and may begin the next work.
+// Ends the works outside the lock: the continuations of their futures run in here, and may begin
+// the next work.
 void PeerWatch::end_works(Clock::time_point begun_before) {
   std::vector<c10::intrusive_ptr<WatchedWork>> lost;
   {

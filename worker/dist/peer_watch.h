@@ -16,8 +16,8 @@ namespace ddp::worker {
 
 class WatchedWork;
 
-/// How often the connections are looked at, and how long a work may go on after one of them has
-/// ended: it may need that peer no more, and the library may be about to say so itself.
+/// How often the connections are checked, and how long a work may go on after one of them has
+/// ended. The work may not need that peer any more, or the library may be about to report the end.
 inline constexpr std::chrono::milliseconds kPollInterval{250};
 inline constexpr std::chrono::milliseconds kGrace{1000};
 
@@ -29,14 +29,14 @@ class PeerWatch {
   PeerWatch& operator=(const PeerWatch&) = delete;
   ~PeerWatch();
 
-  /// `work` as somebody shall wait for it, who then gets its result or its error; or
-  /// c10::DistNetworkError when a connection has been gone for kGrace.
+  /// Returns a work to wait for in place of `work`. It ends with the result or the error of `work`,
+  /// or with c10::DistNetworkError when a connection has been gone for kGrace.
   c10::intrusive_ptr<c10d::Work> watch(const c10::intrusive_ptr<c10d::Work>& work);
 
-  /// Connections may end from now on.
+  /// Connections may end from now on without an error.
   void stop();
 
-  /// Whether a work was ended here that goes on below.
+  /// Whether a work that this object has ended still waits inside the library.
   [[nodiscard]] bool has_stuck_work() const;
 
  private:
@@ -52,7 +52,7 @@ class PeerWatch {
   const std::set<Connection> connections_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Started> works_;  // that may not have ended
+  std::vector<Started> works_;  // some may have ended
   std::vector<c10::intrusive_ptr<c10d::Work>> stuck_;
   bool is_stopped_ = false;
   std::thread thread_;

@@ -1,4 +1,4 @@
-// A wait for what others do, of ranks that are about to leave.
+// A wait for a condition that other processes fulfil, for ranks that are about to leave.
 #pragma once
 
 #include <poll.h>
@@ -7,7 +7,8 @@
 
 namespace ddp::worker {
 
-/// Asks `is_there` every 10 ms, at least once. Blocks: until it says so (true), or `deadline`.
+/// Calls `is_there` every 10 ms, at least once. Blocks: until it returns true, or until `deadline`
+/// (returns false).
 /// Errors: those of `is_there`.
 template <typename IsThere>
 bool poll_until(std::chrono::steady_clock::time_point deadline, IsThere is_there) {

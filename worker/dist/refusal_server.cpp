@@ -24,7 +24,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kPause{10};
 
-/// None in it: there is none to be had.
+/// Returns an empty descriptor when it cannot listen there.
 Descriptor listen_at(const sockaddr* address, socklen_t size) {
   constexpr int kYes = 1;
   constexpr int kNo = 0;
@@ -35,7 +35,7 @@ Descriptor listen_at(const sockaddr* address, socklen_t size) {
   return socket;
 }
 
-/// Of both kinds of addresses, where the node has both.
+/// Listens on IPv6 and IPv4, or on IPv4 alone where the node has no IPv6.
 Descriptor listen_on(int port) {
   sockaddr_in6 any{};
   any.sin6_family = AF_INET6;
@@ -61,7 +61,7 @@ struct Caller {
   std::string said{};
 };
 
-/// Takes what a caller says, of which the last is its rank. Whether it is still there.
+/// Reads what a caller has sent. Returns whether it is still connected.
 bool read_more(Caller& caller) {
   std::array<char, 256> bytes{};
   const ssize_t got = ::recv(caller.socket.fd(), bytes.data(), bytes.size(), MSG_DONTWAIT);
@@ -70,7 +70,8 @@ bool read_more(Caller& caller) {
   return got > 0;
 }
 
-/// `before` is what a rank of this job says first. Nothing: it has not said all, or is not one.
+/// The rank that a caller has sent after `before`. No value: it has not sent all of it yet, or it
+/// is not a rank of this job.
 std::optional<std::uint32_t> rank_of(const Caller& caller, const std::string& before) {
   std::uint32_t rank = 0;
   if (!caller.said.starts_with(before) || caller.said.size() != before.size() + sizeof(rank))
@@ -84,13 +85,14 @@ std::optional<std::uint32_t> rank_of(const Caller& caller, const std::string& be
 void serve_refusal(const WorkerIdentity& self, const std::string& why, milliseconds limit) {
   const Clock::time_point deadline = Clock::now() + limit;
   std::vector<Caller> callers;
-  // Closed before them: who sees that this rank has left may want the port.
+  // Declared after `callers`, so closed first: a rank that sees this rank leave may want the port.
   const Descriptor listener = listen_on(self.master_port);
   if (listener.fd() < 0) return;
   const std::string frame = frame_of(job_line(self), why);  // less than a socket takes at once
   const std::string before_rank = std::string(kHello) + job_line(self);
   const auto world_size = static_cast<std::uint32_t>(self.world_size);
-  std::set<std::uint32_t> spoken;  // not callers: one that was not answered in time calls again
+  std::set<std::uint32_t>
+      spoken;  // ranks, not callers: a rank that was not answered in time calls again
   while (spoken.size() + 1 < world_size) {
     const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
     if (left.count() <= 0) break;
@@ -110,7 +112,7 @@ void serve_refusal(const WorkerIdentity& self, const std::string& why, milliseco
     std::erase_if(callers, [](const Caller& caller) { return caller.socket.fd() < 0; });
     if (watched[0].revents == 0) continue;
     Descriptor socket(::accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC));
-    // No descriptors left, perhaps. It stays to be taken.
+    // Perhaps no descriptor is left. The connection stays in the queue.
     if (socket.fd() < 0) (void)::poll(nullptr, 0, static_cast<int>(kPause.count()));
     if (socket.fd() < 0) continue;
     (void)::send(socket.fd(), frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT);

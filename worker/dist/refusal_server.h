@@ -1,8 +1,8 @@
-// A rank 0 that does not join listens on the port of its store, for as long as the others need to
-// hear why. A socket of its own, not LibTorch's store: that one looks up the name of anyone who
-// connects, in its only thread, so a slow name server keeps all waiting; and a client of it prints
-// a stack when it ends.
-// Promises: who is not a rank of this job, or says something else, changes nothing.
+// A rank 0 that does not join listens on the port of its store until the others have read why. It
+// has a socket of its own, not LibTorch's store: the store's only thread looks up the name of every
+// client, so a slow name server delays all; and a client of the store prints a stack when the store
+// ends.
+// Promises: a caller that is not a rank of this job, or sends something else, changes nothing.
 #pragma once
 
 #include <chrono>
@@ -12,10 +12,10 @@
 
 namespace ddp::worker {
 
-/// Tells `why` to all who connect, until each other rank of the job has said its own, then leaves
-/// them all at once. One rank 0 that comes is that of a new start: it gets the port, without a
-/// word. Blocks: until then, `limit` at most. Errors: none; where the port is another's, or where
-/// the process has no descriptors left, some are not told.
+/// Sends `why` to all who connect, until each other rank of the job has reported its own error,
+/// then tells all of them to leave. A caller with rank 0 comes from a new start of the job: this
+/// function returns at once, so that it gets the port. Blocks: until then, at most `limit`. Errors:
+/// none; if the port is taken, or the process has no descriptors left, some ranks are not told.
 void serve_refusal(const WorkerIdentity& self,
                    const std::string& why,
                    std::chrono::milliseconds limit);

@@ -1,4 +1,4 @@
-// Are the replicas still one? Texts and digests by which ranks compare what they hold.
+// Texts and digests by which ranks check that their replicas are still equal.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,18 @@
 namespace ddp::worker {
 
 /// What every rank's model must have in common, one line per tensor: name, dtype, shape, and the
-/// strides when they are not those of a plain tensor. Ranks compare it over the store before Ddp
-/// is built. Trap: c10d's own comparison throws on every rank but 0, and on Gloo a different number
-/// of dimensions ends the process. Neither can happen after this, which holds all that it compares.
+/// strides when the tensor is not contiguous. Ranks compare it over the store before Ddp is built.
+/// Trap: c10d's own comparison throws on every rank but 0, and on Gloo a different number of
+/// dimensions ends the process. This text has all that c10d compares, so neither can happen after
+/// it.
 std::string model_digest(const std::vector<NamedTensor>& parameters,
                          const std::vector<NamedTensor>& buffers);
 
-/// XXH3-64 of all tensors' bytes, in order: equal exactly when these are bit-equal. Copies what is
-/// on a device to the host, and so waits for it.
+/// XXH3-64 of all tensors' bytes, in order. Copies what is on a device to the host, and so waits
+/// for the device.
 std::int64_t digest_of(const std::vector<NamedTensor>& tensors);
 
-/// Ranks that do not hold the most frequent digest; of equally frequent ones the lowest rank's
-/// counts.
+/// Ranks whose digest is not the most frequent one; of a tie, the lowest rank's digest counts.
 std::vector<int> find_diverged_ranks(const std::vector<std::int64_t>& digests);
 
 /// The digests of all ranks, by rank. All ranks call it. Errors: PeerError.

@@ -8,7 +8,7 @@
 namespace ddp::worker {
 namespace {
 
-std::atomic<const ProgressPage*> watched{nullptr};  // null: under no agent of ours
+std::atomic<const ProgressPage*> watched{nullptr};  // null without an agent of ours
 
 }  // namespace
 

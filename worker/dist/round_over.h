@@ -1,15 +1,15 @@
 // Whether the agent has ended the round. Waits over the store check this, because no connection
-// tells them that the key will never come.
+// reports that a key will never come.
 #pragma once
 
 #include "common/progress/progress_page.h"
 
 namespace ddp::worker {
 
-/// From now on require_round() looks at `page`, which lives to the end of the process.
+/// From now on require_round() reads `page`, which lives to the end of the process.
 void watch_round(const ProgressPage& page);
 
-/// Errors: PeerError when the agent has ended the round, and this rank may wait for the next one.
+/// Throws PeerError when the agent has ended the round and this rank may wait for the next one.
 void require_round();
 
 }  // namespace ddp::worker

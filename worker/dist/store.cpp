@@ -52,7 +52,8 @@ std::string wait_until_up(const WorkerIdentity& self, std::chrono::milliseconds 
   }
 }
 
-/// A rank 0 of an earlier start of this job may still tell the others why it has not joined.
+/// Makes a rank 0 of an earlier start, which may still report why it has not joined, give up the
+/// port.
 void end_refusal(const WorkerIdentity& self, std::chrono::milliseconds timeout) {
   const StoreProbe found = StoreAddresses(self).probe(Clock::now() + timeout);
   if (found.refusal) (void)leave_with_rank_0(found.caller, self);

@@ -1,4 +1,4 @@
-// The job's TCP store, served by rank 0 or by the launcher, and reached with patience.
+// The job's TCP store, served by rank 0 or by the launcher. Ranks retry until it answers.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -15,14 +15,14 @@ struct OpenStore {
   std::string local_address;  // this node's, as the store's node sees it
 };
 
-/// Rank 0 serves it when the launcher does not, and takes the port from a rank 0 of an earlier
-/// start that still tells why it has not joined. The others try until it answers. Blocks: at most
-/// `timeout`, with a line every 10 s. Errors: PeerError, 202; 97 with the reason of a rank 0 that
-/// does not join, when that has left; of an earlier start's, too, for who comes before rank 0.
+/// Rank 0 serves the store when the launcher does not. It takes the port from a rank 0 of an
+/// earlier start that still reports why it has not joined. The others try until the store answers.
+/// Blocks: at most `timeout`, with a line every 10 s.
+/// Errors: PeerError: 202; 97 with the reason of a rank 0 that does not join, once that has left. A
+/// rank that comes before its rank 0 may get the reason of an earlier start's.
 OpenStore open_store(const WorkerIdentity& self, std::chrono::milliseconds timeout);
 
-/// In it, the keys of this round: those of an earlier one are harmless, no matter who serves the
-/// store.
+/// The keys of this round in the store. Keys of an earlier round are harmless, whoever serves it.
 c10::intrusive_ptr<c10d::Store> store_of_round(const WorkerIdentity& self, const OpenStore& open);
 
 inline constexpr const char* kJoin =

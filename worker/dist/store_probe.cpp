@@ -19,24 +19,23 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Where packets get lost, connect(2) itself would take minutes. It keeps to the limit of sending
-// (socket(7)).
+// Where packets get lost, connect(2) would take minutes. The send time-out limits it (socket(7)).
 constexpr seconds kConnectWithin{2};
 constexpr seconds kAnswerWithin{1};
 
-/// For one call that sends (SO_SNDTIMEO) or receives (SO_RCVTIMEO).
+/// Limits each call that sends (SO_SNDTIMEO) or receives (SO_RCVTIMEO).
 void limit_calls(int fd, int option, microseconds limit) {
   const timeval value{limit / seconds(1), (limit % seconds(1)).count()};
   (void)::setsockopt(fd, SOL_SOCKET, option, &value, sizeof(value));
 }
 
-/// Never 0, which would be no limit.
+/// Time left until `deadline`, at most `most`. Never 0, which would mean no limit.
 microseconds until(Clock::time_point deadline, microseconds most) {
   const auto left = std::chrono::duration_cast<microseconds>(deadline - Clock::now());
   return std::clamp<microseconds>(left, milliseconds(1), most);
 }
 
-// Numeric text of this side of a connected socket.
+// This side's address of a connected socket, as numeric text.
 std::string local_address_of(int fd) {
   sockaddr_storage address{};
   socklen_t size = sizeof(address);
@@ -48,7 +47,7 @@ std::string local_address_of(int fd) {
   return known ? text.data() : "127.0.0.1";
 }
 
-/// That many bytes; fewer: the other side has ended, or takes too long.
+/// Receives `size` bytes; fewer if the other side ends or takes too long.
 std::string receive(int fd, std::size_t size) {
   std::string bytes(size, '\0');
   const ssize_t got = ::recv(fd, bytes.data(), size, MSG_WAITALL);
@@ -56,7 +55,7 @@ std::string receive(int fd, std::size_t size) {
   return bytes;
 }
 
-/// Of rank 0 of that job alone.
+/// The reason that rank 0 sends. No value if it is of another job.
 std::optional<std::string> receive_refusal(int fd, const std::string& job) {
   std::uint32_t length = 0;
   if (::recv(fd, &length, sizeof(length), MSG_WAITALL) != ssize_t{sizeof(length)}) return {};
@@ -116,8 +115,8 @@ StoreProbe StoreAddresses::probe(Clock::time_point deadline) const {
     Descriptor socket(
         ::socket(address->ai_family, address->ai_socktype | SOCK_CLOEXEC, address->ai_protocol));
     if (socket.fd() < 0) continue;
-    // Trap: to a port from which the kernel takes those of clients, one try in ten thousands is
-    // connected with itself, and then keeps that port from the store for a minute, but for this.
+    // Trap: if the port is in the kernel's range for clients, one try in ten thousand connects to
+    // itself. Without SO_REUSEADDR that would keep the port from the store for a minute.
     (void)::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &kYes, sizeof(kYes));
     limit_calls(socket.fd(), SO_SNDTIMEO, until(deadline, kConnectWithin));
     if (::connect(socket.fd(), address->ai_addr, address->ai_addrlen) != 0) continue;

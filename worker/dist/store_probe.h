@@ -14,33 +14,34 @@
 
 namespace ddp::worker {
 
-/// A try says VALIDATE and PING, as LibTorch's client does; the store answers with the last four
-/// bytes. Trap: that client waits for the echo without an end.
+/// A probe sends VALIDATE and PING, as LibTorch's client does. The store answers with the last four
+/// bytes. Trap: LibTorch's client waits for that echo without a limit.
 inline constexpr std::string_view kHello(
     "\x00\xCE\xF7\x85\x3C\x0D"
     "ddp?",
     10);
 /// A rank 0 that refuses sends this mark, the length of the rest in four bytes (big endian), its
-/// job_line() and the text. Who needs it no longer answers with its own job_line() and its rank, in
-/// four bytes. When rank 0 leaves it sends one byte more, but none when it is ended or makes room.
+/// job_line() and the text. A rank that is ready to leave answers with its own job_line() and its
+/// rank in four bytes. When rank 0 leaves it sends one byte more, but none when it is ended or
+/// makes room.
 inline constexpr std::string_view kRefusalMark = "ddp!";
 inline constexpr std::size_t kLongestRefusal = 16384;
 inline constexpr std::chrono::seconds kLeaveWithin{7};  // longer than a rank 0 stays
 
-/// By which ranks of one job know each other: run id, round and world size, as all of them know
-/// these. Two jobs without a run id may have the same.
+/// The text by which ranks of one job recognise each other: run id, round and world size. Two jobs
+/// without a run id may have the same.
 std::string job_line(const WorkerIdentity& self);
 
 struct StoreProbe {
   bool is_listening = false;                 // somebody takes connections there
   std::optional<std::string> local_address;  // this side's, when a store answers
-  std::optional<std::string> refusal;        // why rank 0 of this job serves none
-  Descriptor caller;                         // to that rank 0
+  std::optional<std::string> refusal;        // why rank 0 of this job does not serve a store
+  Descriptor caller;                         // connection to that rank 0
 };
 
-/// To a rank 0 that refuses: this rank has said what it had to say. Blocks: until rank 0 leaves,
-/// kLeaveWithin at most. Returns whether it has left; false: it was ended, or has made room for a
-/// rank 0 that joins, so that it is worth looking again.
+/// Tells a rank 0 that refuses that this rank is ready to leave. Blocks: until rank 0 leaves, at
+/// most kLeaveWithin. Returns whether it has left. False: it was ended, did not leave in time, or
+/// made room for a rank 0 that joins, so probe again.
 bool leave_with_rank_0(const Descriptor& caller, const WorkerIdentity& self);
 
 class StoreAddresses {
@@ -52,8 +53,8 @@ class StoreAddresses {
   ~StoreAddresses();
 
   /// One try on all addresses of the host. LibTorch's own client backs off for 0.3 to 0.7 s when
-  /// the store is not up yet; this tells it in microseconds. Blocks: until `deadline` or a little
-  /// longer, and some seconds for each address at most.
+  /// the store is not up yet; this finds out in microseconds. Blocks: until `deadline` or a little
+  /// longer, and at most some seconds for each address.
   [[nodiscard]] StoreProbe probe(std::chrono::steady_clock::time_point deadline) const;
 
  private:

@@ -17,10 +17,11 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Of the batch of all ranks.
+// Statistics over the batches of all ranks.
 struct Statistics {
-  at::Tensor mean;     // [C]
-  at::Tensor spread;   // [C], as the kernels take it. CPU: variance; CUDA: 1 / sqrt(it + epsilon)
+  at::Tensor mean;  // [C]
+  at::Tensor
+      spread;  // [C], as the kernels take it. CPU: variance; CUDA: 1 / sqrt(variance + epsilon)
   at::Tensor count;    // samples per channel. CPU: []; CUDA: [world_size], of each rank
   double epsilon = 0;  // of the norm
 };
@@ -42,7 +43,7 @@ std::int64_t samples_per_channel(const at::Tensor& x) {
   return x.size(1) == 0 ? 0 : x.numel() / x.size(1);
 }
 
-// LibTorch's kernels for one process, given the statistics of all. They sum in double.
+// LibTorch's kernels for one process, given the statistics of all ranks. They sum in double.
 namespace cpu {
 
 // (x - mean) / sqrt(variance + epsilon) * weight + bias, per channel.
@@ -110,7 +111,7 @@ Gradients differentiate(const at::Tensor& dy,
   at::Tensor weight_gradient = at::zeros_like(weight);
   at::Tensor bias_gradient = at::zeros_like(weight);
   if (x.numel() > 0) {
-    // In evaluation mode these are sum(dy * xhat) and sum(dy), over this rank.
+    // In evaluation mode the kernel gives sum(dy * xhat) and sum(dy), over this rank.
     std::tie(std::ignore, weight_gradient, bias_gradient) =
         at::native_batch_norm_backward(wide_dy,
                                        x.to(type),
@@ -141,7 +142,7 @@ namespace cuda {
 Statistics gather(const at::Tensor& x, Norm& norm, Group& group) {
   const std::int64_t channels = x.size(1);
   const std::int64_t count = samples_per_channel(x);
-  // Python leaves empty ranks out, for which it must ask the device how many there are.
+  // Python leaves empty ranks out, and has to wait for the device to count them.
   if (count == 0) throw std::logic_error("synchronised batch norm on CUDA: an empty batch");
   const auto [mean, inverse_std] = at::batch_norm_stats(x, norm.epsilon);
   std::vector<at::Tensor> mine{
@@ -209,8 +210,8 @@ class Normalise : public torch::autograd::Function<Normalise> {
                             const Statistics& all,
                             Group* group) {
     context->save_for_backward({x, weight, all.mean, all.spread, all.count});
-    // Trap: a graph may outlive what it was made in. It holds the address alone, as the group is
-    // not its to keep alive.
+    // Trap: a graph may outlive the scope in which it was made. It holds the group's address only,
+    // and does not keep the group alive.
     context->saved_data["group"] = reinterpret_cast<std::int64_t>(group);
     context->saved_data["epsilon"] = all.epsilon;
     return x.is_cuda() ? cuda::normalise(x, weight, bias, all)
@@ -243,7 +244,7 @@ class SyncBatchNorm final : public Norm {
   }
 
  private:
-  // Its part of the gradient is in Normalise.
+  // Runs without autograd: the gradient through the statistics is part of Normalise::backward.
   Statistics gather(const at::Tensor& x) {
     const at::NoGradGuard no_grad;
     num_batches_tracked.add_(1);

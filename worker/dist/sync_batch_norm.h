@@ -1,6 +1,6 @@
 // Batch norm whose statistics are those of the batch of all ranks.
-// For small batches per rank. One gather in forward and one sum in backward per layer, and forward
-// waits for the slowest rank.
+// For small batches per rank. Each layer costs one gather in forward and one sum in backward, and
+// forward waits for the slowest rank.
 #pragma once
 
 #include "worker/dist/group.h"

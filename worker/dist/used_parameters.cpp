@@ -38,7 +38,7 @@ UsedParameters::UsedParameters(const std::vector<NamedTensor>& parameters)
   }
 }
 
-// A graph may outlive this object, and holds the nodes.
+// Removes the hooks, because a graph may outlive this object and keeps the nodes alive.
 UsedParameters::~UsedParameters() {
   for (const Leaf& leaf : leaves_)
     leaf.node->del_post_hook(leaf.hook);

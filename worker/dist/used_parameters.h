@@ -1,5 +1,5 @@
-// Which parameters backward has reached, seen by hooks on the graph's leaves. A gradient that was
-// zeroed in place cannot tell: it is zero as well where nothing was added to it.
+// Which parameters backward has reached, seen by hooks on the graph's leaves. The gradients cannot
+// show it: they are zeroed in place, so one that got nothing is zero too.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,15 +19,15 @@ namespace ddp::worker {
 
 class UsedParameters {
  public:
-  /// Of `parameters`, which all require a gradient. Costs one call on the host for each of them in
-  /// every backward, and nothing on the device.
+  /// Watches `parameters`, which must all require a gradient. Costs one call on the host for each
+  /// of them in every backward, and nothing on the device.
   explicit UsedParameters(const std::vector<NamedTensor>& parameters);
   UsedParameters(const UsedParameters&) = delete;
   UsedParameters& operator=(const UsedParameters&) = delete;
   ~UsedParameters();
 
-  /// Places of the parameters that have got no gradient since the last reset(), ascending. One that
-  /// the graph leads to but to which no gradient came is one of them, as in Python.
+  /// Indices of the parameters that have got no gradient since the last reset(), ascending. A
+  /// parameter that the graph leads to but that got no gradient is among them, as in Python.
   [[nodiscard]] std::vector<std::size_t> unused() const;
 
   void reset();
@@ -38,7 +38,7 @@ class UsedParameters {
     std::uintptr_t hook;
   };
 
-  // Bytes: on a device the hooks run in autograd's own threads.
+  // Bytes, not bits: on a device the hooks run in autograd's own threads.
   std::vector<unsigned char> is_used_;
   std::vector<Leaf> leaves_;
 };

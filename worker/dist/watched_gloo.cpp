@@ -30,8 +30,9 @@ WatchedGloo::WatchedGloo(const std::set<Connection>& others,
                          const c10::intrusive_ptr<Options>& options)
     : ProcessGroupGloo(store, rank, size, options), connections_(opened_since(others)) {
   std::set<Connection> peers = with_peer(connections_);
-  // One for each peer and device. Where another thread has connected to something meanwhile, or
-  // connects only when it must (TORCH_GLOO_LAZY_INIT), nobody can tell which are Gloo's.
+  // Gloo opens one connection for each peer and device. If another thread has connected to
+  // something meanwhile, or Gloo connects lazily (TORCH_GLOO_LAZY_INIT), its connections are not
+  // known.
   const std::size_t expected = options->devices.size() * static_cast<std::size_t>(size - 1);
   if (peers.size() == expected) watch_ = std::make_unique<PeerWatch>(std::move(peers));
 }

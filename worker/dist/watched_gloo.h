@@ -1,7 +1,7 @@
 // Gloo, whose collectives also end when a peer dies in the middle of a transfer.
-// Gloo tells the end of a connection to the transfers that wait on it, but not to the one that it
-// has read or written in part (its transport/tcp/pair.cc, signalException): a rank whose peer was
-// killed there would wait until the time-out, with a connection that is closed already.
+// Gloo reports the end of a connection to the transfers that wait on it, but not to the one that it
+// has partly read or written (its transport/tcp/pair.cc, signalException). A rank whose peer was
+// killed there would wait until the time-out on a connection that is already closed.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
@@ -15,8 +15,8 @@ namespace ddp::worker {
 
 class PeerWatch;
 
-/// The collectives that this project and c10d's Reducer use are watched: once a connection to a
-/// peer is gone, what is under way ends within two seconds by c10::DistNetworkError.
+/// Watches the collectives that this project and c10d's Reducer use: once a connection to a peer is
+/// gone, what is under way ends within two seconds with c10::DistNetworkError.
 class WatchedGloo : public c10d::ProcessGroupGloo {
  public:
   /// Blocks: until all ranks are connected. Errors: those of Gloo.
@@ -26,13 +26,14 @@ class WatchedGloo : public c10d::ProcessGroupGloo {
               const c10::intrusive_ptr<Options>& options);
   ~WatchedGloo() override;
 
-  /// From now on peers may leave, since they have ended well.
+  /// From now on peers may leave without an error.
   void stop_watching();
 
   /// Ends the connections, for us and for our peers.
   void disconnect();
 
-  /// Whether a thread of Gloo still waits for a dead peer: a destructor would wait for it.
+  /// Whether a thread of Gloo still waits for a dead peer: the destructor would wait for that
+  /// thread.
   [[nodiscard]] bool has_stuck_work() const;
 
   using Tensors = std::vector<at::Tensor>;
@@ -52,7 +53,7 @@ class WatchedGloo : public c10d::ProcessGroupGloo {
               const c10::intrusive_ptr<Options>& options);
 
   std::set<Connection> connections_;
-  std::unique_ptr<PeerWatch> watch_;  // null where the connections of the peers are not known
+  std::unique_ptr<PeerWatch> watch_;  // null where Gloo's connections are not known
 };
 
 }  // namespace ddp::worker
