@@ -132,9 +132,8 @@ class Ddp {
   DdpRequest request_;
   Group& group_;
   bool has_reduced_ = false;
-  std::optional<UsedParameters>
-      used_;                         // by this rank; only where they may differ from step to step
-  std::vector<std::size_t> unused_;  // that no rank used, found by the last reduction
+  std::optional<UsedParameters> used_;        // by this rank; only where it may vary by step
+  std::vector<std::size_t> unused_;           // that no rank used, found by the last reduction
   std::vector<at::Tensor> unused_gradients_;  // their gradients, until zero_gradients()
   // Null in a world of one, where the gradients are the mean already. c10d makes each share the
   // other. Trap: both must be destroyed before the group, the logger first, as declared.

@@ -18,11 +18,11 @@ class BadData {
   /// it.
   BadData(Group& group, double share) : group_(group), share_(share) {}
 
-  /// `bad` of all ranks in an epoch so far.
+  /// Whether `bad` samples, of all ranks in an epoch so far, are too many.
   [[nodiscard]] bool is_too_many(double bad, const DataFacts& data) const;
 
-  /// At the end of an epoch or an evaluation, and once there are too many: rank 0 lists the bad
-  /// samples that it has not listed yet, and those of the loader are forgotten. All ranks call it.
+  /// Call it at the end of an epoch or an evaluation, and once there are too many: rank 0 lists the
+  /// bad samples that it has not listed yet, and the loader forgets its own. All ranks call it.
   /// Returns the exit code, the same on every rank, when there were too many. Errors: PeerError.
   std::optional<int> report(Loader& loader);
 

@@ -29,8 +29,8 @@ namespace {
 
 constexpr const char* kWeightsAlone = "or start a new run from its weights alone: model.weights=";
 
-// In which keys the checkpoint's job differs from this one; all are allowed. Errors: UsageError
-// with every one that is not, and when the steps of both are not the same.
+// The keys in which the checkpoint's job differs from this one; all are allowed. Errors: UsageError
+// with every difference that is not, and when the whole batch or the steps of an epoch differ.
 std::vector<JobDifference> allowed_differences(const LoadedCheckpoint& checkpoint,
                                                const Job& job,
                                                std::int64_t steps_per_epoch) {
@@ -62,7 +62,7 @@ std::vector<JobDifference> allowed_differences(const LoadedCheckpoint& checkpoin
   return differences;
 }
 
-/// One line each, and what the optimizer does not find in the checkpoint.
+/// Prints a line for each difference, and how many of the optimizer's tensors the checkpoint lacks.
 void print_differences(const std::vector<JobDifference>& differences,
                        const LoadedCheckpoint& checkpoint,
                        const std::vector<NamedTensor>& optimizer) {
@@ -127,7 +127,7 @@ Position Checkpointer::restore_from_disk(const SumNames& names) {
   std::vector<JobDifference> differences;
   const std::string problem = problem_of([&] {
     if (!parts_.group.is_root()) return;
-    // Whatever the job says of its start: what this run has saved since comes first.
+    // This run's own checkpoints come first, whatever the job says about its start.
     const bool has_path = job.resume != "auto" && job.resume != "never";
     if (checkpoints_) {
       checkpoint = load_newest(
@@ -137,8 +137,7 @@ Position Checkpointer::restore_from_disk(const SumNames& names) {
         newest_step_ = checkpoint->head.step;
         outcome_.step = static_cast<double>(newest_step_);
       }
-      mark_best();  // anyone who saved last may have been killed before, or the best be damaged by
-                    // now
+      mark_best();  // the last save may have been killed before, or the best be damaged by now
     }
     if (!checkpoint && has_path) checkpoint = load_named();
     if (checkpoint)
@@ -185,13 +184,14 @@ void Checkpointer::save(const Position& position, Which which) {
 }
 
 void Checkpointer::begin(const Position& position, Which which, Last last) {
-  if (parts_.group.is_root() && !checkpoints_) return;  // a rank that is played, alone
+  if (parts_.group.is_root() && !checkpoints_)
+    return;  // alone in the place of one rank: writes nothing
   const Phase before = parts_.page.phase.exchange(Phase::saving, std::memory_order_relaxed);
   parts_.replica.sync_buffers();
   const Snapshot* snapshot = nullptr;
   CheckpointHead head;
   if (checkpoints_) {
-    background_.wait();  // the arena is its until then
+    background_.wait();  // until then its thread reads the arena
     head = head_of(position);
     const bool is_there = newest_step_ == position.step && which == Which::missing;
     if (!is_there || !put_head(head)) {
@@ -234,8 +234,8 @@ std::vector<NamedTensor> Checkpointer::weights_in(const std::vector<NamedTensor>
   return weights;
 }
 
-// False, and there is no such checkpoint from now on, when it is gone or cannot be changed: the
-// last save of a run then makes it again.
+// False when the checkpoint is gone or cannot be changed. It then counts as missing, so that the
+// last save of a run writes it again.
 bool Checkpointer::put_head(const CheckpointHead& head) {
   bool is_there = false;
   try {
@@ -296,7 +296,7 @@ int Checkpointer::save_failed() const {
   return fail_as_save_failed(parts_.group, why);
 }
 
-// On the thread. What it finds ends the run once the votes have told it.
+// Runs on the thread. What it finds ends the run once the votes have carried it to all ranks.
 bool Checkpointer::verify_copy(const Copy& copy) {
   const auto step = static_cast<double>(copy.content.head.step);
   if (!copy.digests.empty()) {
@@ -318,7 +318,7 @@ bool Checkpointer::verify_copy(const Copy& copy) {
   return false;
 }
 
-// On the thread.
+// Runs on the thread.
 void Checkpointer::write(Copy& copy) {
   CheckpointContent& content = copy.content;
   const std::int64_t step = content.head.step;
@@ -345,7 +345,8 @@ void Checkpointer::write(Copy& copy) {
 
 void Checkpointer::note_failure(std::int64_t number, const std::string& reason, Last last) {
   const std::string step = std::to_string(number);
-  const std::lock_guard lock(mutex_);  // to the end: a vote sees the count and the reason, or none
+  const std::lock_guard lock(
+      mutex_);  // to the end: a vote sees both the count and the reason, or neither
   const bool is_too_many = missed_.add(std::chrono::steady_clock::now());
   const bool is_removed = is_run_removed();
   const std::string why = ": " + reason + ".";
@@ -363,7 +364,7 @@ void Checkpointer::note_failure(std::int64_t number, const std::string& reason, 
   log::error(failure_);
 }
 
-// Where its name leads somewhere else it was moved, and is written to all the same.
+// A directory that was only moved is still written to, so it does not count as removed.
 bool Checkpointer::is_run_removed() const {
   struct stat status {};
   return ::fstat(parts_.run_dir->fd(), &status) == 0 && status.st_nlink == 0;

@@ -1,8 +1,8 @@
-// What a run keeps on disk: it saves, finds the newest checkpoint again, and knows when a save is
-// due. Rank 0 copies the state and goes on; its thread writes. What came of it travels with the
-// votes after the steps. Only the last save of a run is waited for.
-// Promise: what is saved are weights that all ranks held, bit for bit (ddp.check_replicas_every).
-// The others digest theirs while rank 0 copies, and its thread digests the copy.
+// What a run keeps on disk: saves its state, finds the newest checkpoint again, and knows when a
+// save is due. Rank 0 copies the state and goes on; its thread writes the copy, and the result
+// travels with the votes after the steps. Only the last save of a run is waited for.
+// Promises: what is saved are weights that all ranks held, bit for bit (ddp.check_replicas_every).
+// The other ranks digest theirs while rank 0 copies, and its thread digests the copy.
 #pragma once
 
 #include <chrono>
@@ -26,8 +26,8 @@ namespace ddp::worker {
 
 inline constexpr const char* kBeginning = "the beginning";
 
-/// The newest checkpoint that verifies; nothing: there is none. Each that does not verify is
-/// logged. If all fail, a warning says that training starts from `otherwise`.
+/// The newest checkpoint that verifies, if there is one. Logs each that does not verify. If none
+/// does, a warning says that training starts from `otherwise`.
 std::optional<LoadedCheckpoint> load_newest(Checkpoints& checkpoints,
                                             const std::string& otherwise = kBeginning);
 
@@ -46,54 +46,56 @@ class Checkpointer {
     std::int64_t steps_per_epoch = 0;
     std::vector<std::string> parameters{};  // of the model, by name, the frozen ones too
     const DataFacts* data =
-        nullptr;  // what is trained on, for who uses a checkpoint; null: not reported
-    // Of an earlier round, and gone once it is restored. Null: this is the first one, on all ranks.
+        nullptr;  // of the training set, for the users of a checkpoint; null: left out
+    // State from an earlier round, gone once it is restored. Null in the first round, on all ranks.
     std::optional<HeldState>* held = nullptr;
   };
 
   explicit Checkpointer(Parts parts);
 
-  /// The position that a rank holds from an earlier round; else that of the newest checkpoint of
-  /// this run, or of the one that the job names, or the start. Model and optimizer are then those
-  /// of it, on every rank. All ranks call it. Errors: UsageError (a checkpoint that does not fit,
-  /// or of another job); PeerError.
+  /// Brings model and optimizer of every rank to the newest state, and returns its position: what a
+  /// rank holds from an earlier round; else this run's newest checkpoint, the one that the job
+  /// names, or the start. All ranks call it. Errors: UsageError (a checkpoint that does not fit, or
+  /// of another job); PeerError.
   Position restore(const SumNames& names);
 
-  /// Whether restore() has found it in the memory of a rank; the same on every rank.
+  /// Whether restore() took the state from a rank's memory; the same on every rank.
   [[nodiscard]] bool is_from_memory() const { return is_from_memory_; }
 
-  /// The planned steps of the whole run, as the checkpoint says that restore() has taken; 0: there
-  /// was none, or it does not tell. Rank 0 alone knows.
+  /// The planned steps of the whole run, from the checkpoint that restore() took; 0: there was
+  /// none, or it does not say. Known on rank 0 alone.
   [[nodiscard]] std::int64_t planned_steps() const { return planned_steps_; }
 
-  /// Whether the longest time between two checkpoints is over. One clock decides for all: rank 0's.
+  /// Whether the longest time between two checkpoints is over. Rank 0's clock decides; false
+  /// elsewhere.
   [[nodiscard]] bool is_time() const;
 
   enum class Which { missing, again };
-  /// Begins to save what is trained. `missing`: where the newest checkpoint is of that step, it is
-  /// amended instead; `again`: the weights are others than those that it holds. All ranks call it.
+  /// Begins to save the trained state. `missing`: if the newest checkpoint is of that step, it is
+  /// amended instead; `again`: saves in any case, because the weights have changed since. All ranks
+  /// call it.
   /// Blocks: for a copy of the state, which other ranks digest meanwhile, and before that while an
-  /// earlier one is still written. Errors: PeerError.
+  /// earlier checkpoint is still being written. Errors: PeerError.
   void save(const Position& position, Which which = Which::missing);
 
-  /// The same weights have been evaluated, or the epoch is over: `position` takes the place of the
-  /// one that their checkpoint has, if there is one. `best` is marked by it.
+  /// Call it when saved weights have been evaluated, or their epoch is over: puts `position` into
+  /// their checkpoint, if there is one, and marks the best anew.
   void amend(const Position& position);
 
-  /// What came of all that was begun, on every rank; what was not saved is tried once more. All
-  /// ranks call it: nobody leaves before rank 0 has written, or the launcher would end the others.
+  /// Ends the saving: tries once more to save `position` if that has failed, and returns the
+  /// outcome of all saves, on every rank. All ranks call it: none leaves before rank 0 has written,
+  /// or the launcher would end the others.
   /// Blocks: until the disk has it. Errors: PeerError.
   SaveOutcome finish(const Position& position);
 
-  /// Of this rank, so far.
+  /// The outcome on this rank, so far.
   [[nodiscard]] SaveOutcome outcome() const;
 
-  /// The exit code when a run with such an outcome ends, the same on every rank: 96 for weights
-  /// that are not finite or differ between ranks, 125 for too many saves that failed (MissedSaves),
-  /// or a run directory that was removed. All ranks call it with the same outcome. Errors:
-  /// PeerError.
+  /// The exit code if this outcome ends the run, the same on every rank: 96 for weights that are
+  /// not finite or differ between ranks, 125 for too many saves that failed (MissedSaves), or a run
+  /// directory that was removed. All ranks call it with the same outcome. Errors: PeerError.
   [[nodiscard]] std::optional<int> why_end(const SaveOutcome& outcome) const;
-  /// The exit code when the run ends as it cannot be saved. As for why_end().
+  /// The exit code of a run that ends because it cannot be saved. As for why_end().
   [[nodiscard]] int save_failed() const;
 
  private:
@@ -102,16 +104,16 @@ class Checkpointer {
   void begin(const Position& position, Which which, Last last);
   bool put_head(const CheckpointHead& head);
   Position restore_from_disk(const SumNames& names);
-  /// The digests of the ranks; rank 0's is still to come. Nothing: they are not compared. All ranks
+  /// The digests of all ranks, with rank 0's still missing; empty: they are not compared. All ranks
   /// call it. Errors: PeerError.
   [[nodiscard]] std::vector<std::int64_t> digests_of_others();
-  /// Of the model's tensors, those that must be equal on all ranks.
+  /// The tensors of `model` that must be equal on all ranks: its parameters.
   [[nodiscard]] std::vector<NamedTensor> weights_in(const std::vector<NamedTensor>& model) const;
-  /// What is copied.
+  /// What the thread saves.
   struct Copy {
     CheckpointContent content;
     const Snapshot& snapshot;
-    std::vector<std::int64_t> digests;  // of the ranks, but for rank 0's
+    std::vector<std::int64_t> digests;  // by rank; the thread fills in rank 0's
     Last last;
   };
   void write(Copy& copy);
@@ -120,23 +122,24 @@ class Checkpointer {
   [[nodiscard]] std::string advice(bool is_removed) const;
   void note_failure(std::int64_t step, const std::string& reason, Last last);
   [[nodiscard]] CheckpointHead head_of(const Position& position) const;
-  /// The one that checkpoint.resume names. Errors: UsageError.
+  /// The checkpoint that checkpoint.resume names. Errors: UsageError.
   [[nodiscard]] LoadedCheckpoint load_named() const;
   void mark_best();
 
   Parts parts_;
-  std::optional<Checkpoints> checkpoints_;  // rank 0 only; once training has begun, the thread's
+  std::optional<Checkpoints> checkpoints_;  // rank 0 only; the thread's while it is busy
   std::optional<SnapshotArena> arena_;      // likewise
   std::chrono::steady_clock::time_point last_save_;
   bool is_from_memory_ = false;
   std::int64_t planned_steps_ = 0;
-  // In this run's directory; -1: none. The thread's, and read when it has nothing to do.
+  // Step of the newest checkpoint in this run's directory; -1: none. Written by the thread, read
+  // while the thread is idle.
   std::int64_t newest_step_ = -1;
-  mutable std::mutex mutex_;  // of what follows: the thread writes it
+  mutable std::mutex mutex_;  // guards what follows: the thread writes it
   SaveOutcome outcome_;
-  std::vector<int> diverged_ranks_;  // of outcome_.diverged_step
+  std::vector<int> diverged_ranks_;  // those that differed at outcome_.diverged_step
   MissedSaves missed_;
-  std::string failure_;                               // of the newest save that ended the run
+  std::string failure_;  // why the newest save that ended the run failed
   Background background_{"that writes checkpoints"};  // ends first
 };
 

@@ -17,13 +17,13 @@ namespace ddp::worker {
 /// One row per rank, from the texts that the ranks gave: "host device pid ...".
 std::string rank_table(const std::vector<std::string>& ranks);
 
-/// "batch: 64 per rank x 2 ranks x 1 accumulate = 128"; and with how many ranks the run began when
-/// there are others now.
+/// "batch: 64 per rank x 2 ranks x 1 accumulate = 128"; and how many ranks the run began with, if
+/// it has another number now.
 std::string batch_line(const BatchPlan& batch, int world_size, int first_world_size);
 
 /// "epoch 1/2 | train loss 0.2104 accuracy 93.61 % | test loss ... | 10234 images/s | 5.9 s, data
-/// wait 0.1 %". Of the rate, the time and the wait those are left out that would make the line
-/// longer than `width` columns: a line that wraps is hard to compare with the one above it.
+/// wait 0.1 %". Leaves out the rate, the time or the wait if the line would be longer than `width`
+/// columns: a line that wraps is hard to compare with the one above it.
 std::string epoch_line(const EpochRecord& record,
                        std::int64_t epochs,
                        std::optional<std::size_t> width = {});
@@ -31,17 +31,17 @@ std::string epoch_line(const EpochRecord& record,
 /// "step 500 | test loss 0.1234 accuracy 97.50 %"
 std::string evaluation_line(const EvaluationRecord& record);
 
-/// What becomes of a run that was planned for another number of steps, and of its learning rate
-/// after `step` steps. Both schedules are of the same job but for their steps.
+/// What happens to a run that was planned for another number of steps, and to its learning rate
+/// after `step` steps. The two schedules are of the same job and differ in their steps alone.
 std::string other_length_line(const Schedule& before, const Schedule& now, std::int64_t step);
 
-/// Of a run whose last epoch is done already; `epochs` are.
+/// For a run whose last epoch is done; `epochs` is how many are done.
 std::string nothing_left_line(const Job& job, std::int64_t epochs);
 
 /// "per step: forward 1.2 ms, backward 3.4 ms, communication 0.9 ms (0.7 ms of it during backward)"
 std::string figures_line(const DdpTimings& figures);
 
-/// Header and one row per epoch: epoch, what was trained and tested, images/s. The one that ends
+/// Header and one row per epoch: its number, training and test values, images/s. The row that ends
 /// with `best_step` is marked as the best.
 std::string final_table(const std::vector<EpochRecord>& records,
                         std::optional<std::int64_t> best_step = {});

@@ -33,15 +33,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// For data that take their time to be prepared; a rank that is lost ends the job long before.
+// Enough for data that take long to prepare; a lost rank ends the job long before.
 constexpr std::chrono::hours kLoadLimit{6};
 constexpr std::chrono::milliseconds kShortLook{2};
 constexpr std::chrono::milliseconds kLongLook{200};
 
 constexpr const char* kFailed = "data/failed";
-constexpr const char* kOwn = "own";  // in place of a path: each rank reads for itself
+constexpr const char* kOwn = "own";  // in place of a path: each rank reads its own copy
 
-/// What ranks have in common that can open each other's files in /proc and want the same data.
+/// Equal on ranks that can open each other's files in /proc and want the same data.
 std::string turn_id(const DataJob& job) {
   std::error_code ignored;
   const auto processes = std::filesystem::read_symlink("/proc/self/ns/pid", ignored);
@@ -49,12 +49,12 @@ std::string turn_id(const DataJob& job) {
                    job.name + " " + std::to_string(job.seed);
   for (const auto& size : {job.train_size, job.test_size})
     id += " " + std::to_string(size.value_or(0));
-  // Another root may hold other data: each is read, and compared.
+  // Another root may hold other data: one rank reads each root, and the data are compared.
   return id + " " + std::filesystem::absolute(job.root, ignored).string();
 }
 
-/// Waits over the store, and shows that it lives. Errors: PeerError when `patience` is over, or
-/// whatever `is_there` throws.
+/// Waits over the store, and keeps the progress page alive. Errors: PeerError after kLoadLimit, or
+/// when the round is over; whatever `is_there` throws.
 void wait_until(const std::function<bool()>& is_there,
                 const std::string& what,
                 ProgressPage& page) {
@@ -71,7 +71,7 @@ void wait_until(const std::function<bool()>& is_there,
   }
 }
 
-/// Not so a zombie, which nobody has waited for: its parent may have other things to do (proc(5)).
+/// False for a zombie, whose parent has not waited for it yet: the parent may be busy (proc(5)).
 bool is_running(const std::string& pid) try {
   const std::string stat = read_file("/proc/" + pid + "/stat").value_or("");
   const std::size_t name_end = stat.rfind(") ");
@@ -84,7 +84,7 @@ std::string line_of(int rank) {
   return std::to_string(rank) + " " + std::to_string(::getpid()) + "\n";
 }
 
-/// Whether it is this rank's: the first to ask gets it.
+/// Whether this rank loads for its node: the first rank to ask does.
 bool take_turn(c10d::Store& store, const std::string& node, int rank) {
   const std::string mine = line_of(rank);
   return store.compareSet("data/maker/" + node, std::string(), mine) == mine;
@@ -102,7 +102,8 @@ class NodeTurn {
 
   [[nodiscard]] bool is_mine() const { return is_mine_; }
   void notify(const std::string& where) { store_.set("data/where/" + node_, where); }
-  /// What the one whose turn it is told. Errors: PeerError when a rank of this node is gone.
+  /// Where the rank that loads has put the data: a path, or kOwn. Errors: PeerError when a rank of
+  /// this node is gone.
   std::string hear() {
     const std::string key = "data/where/" + node_;
     wait_until(
@@ -115,8 +116,8 @@ class NodeTurn {
         page_);
     return store_.get_to_str(key);
   }
-  /// Those of this node that have begun to load. Where no launcher watches them nobody else would
-  /// tell. Errors: PeerError.
+  /// Checks the ranks of this node that have begun to load: without a launcher nobody else would
+  /// report that one has ended. Errors: PeerError.
   void require_all_run() {
     std::istringstream lines(store_.get_to_str("data/ranks/" + node_));
     for (std::string rank, pid; lines >> rank >> pid;) {
@@ -137,8 +138,8 @@ class NodeTurn {
 struct Loading {
   const Registry& registry;
   const DataJob& job;
-  bool speaks = false;   // rank 0, for all
-  bool is_first = true;  // of its node
+  bool speaks = false;   // rank 0 logs for all
+  bool is_first = true;  // loads first on its node
 };
 
 DataRequest request_for(const Loading& loading) {
@@ -159,7 +160,8 @@ DataRequest request_for(const Loading& loading) {
   return request;
 }
 
-/// Of built-in sets the job file's reference says which keys they read.
+/// Warns about keys that a program's own data set ignores. For a built-in set, the job file's
+/// reference says which keys it reads.
 void say_ignored(const Loading& loading, const DataRequest& request, bool is_in_memory) {
   if (!loading.speaks || is_built_in("data.name", loading.job.name)) return;
   const std::string set = " is without effect: the data set " + loading.job.name;
@@ -196,20 +198,20 @@ Sources open_sources(const Loading& loading) try {
   throw_as_own(error);
 }
 
-/// For this rank alone. Errors: UsageError.
+/// Reads the data for this rank alone. Errors: UsageError.
 Sources read_here(const Loading& loading) {
   return loading.registry.data_sets.contains(loading.job.name) ? make_sources(read_set(loading))
                                                                : open_sources(loading);
 }
 
-/// Sets that this program itself reads. One of another program may be another one on each rank.
+/// True for the sets that this program reads. A set of a program's own may differ between ranks.
 bool is_shareable(const Registry& registry, const DataJob& job) {
   const auto* const read =
       registry.data_sets.at(job.name).target<DataSet (*)(const DataRequest&)>();
   return read != nullptr && *read == load_data_set;
 }
 
-/// Into memory that the node shares; nothing when there is not enough of it.
+/// Copies the set into memory that the node shares; null when there is not enough of it.
 std::unique_ptr<SharedSet> share(const DataSet& set) {
   try {
     return std::make_unique<SharedSet>(set);
@@ -219,7 +221,7 @@ std::unique_ptr<SharedSet> share(const DataSet& set) {
   }
 }
 
-/// What another rank of the node has; null when it cannot be opened, as across containers.
+/// Opens what another rank of the node shares; null when it cannot be opened, as across containers.
 std::unique_ptr<SharedSet> open_shared(const std::string& path) {
   try {
     return std::make_unique<SharedSet>(std::filesystem::path(path));
@@ -228,7 +230,7 @@ std::unique_ptr<SharedSet> open_shared(const std::string& path) {
   }
 }
 
-/// Takes what the node shares; null: nothing. False when that cannot be mapped.
+/// Moves the shared set into `data`. False when there is none, or it cannot be mapped.
 bool take(std::unique_ptr<SharedSet> shared, LoadedData& data) {
   if (!shared) return false;
   try {
@@ -240,7 +242,8 @@ bool take(std::unique_ptr<SharedSet> shared, LoadedData& data) {
   return true;
 }
 
-/// For this rank, and for the others of its node where they can share it. Errors: UsageError.
+/// Loads the data for this rank, and for the others of its node if they can share. Errors:
+/// UsageError.
 void load_for_node(const Loading& loading, LoadedData& data) {
   if (!loading.registry.data_sets.contains(loading.job.name)) {
     data.sources = open_sources(loading);
@@ -252,11 +255,11 @@ void load_for_node(const Loading& loading, LoadedData& data) {
   if (!take(std::move(shared), data)) data.sources = make_sources(std::move(set));
 }
 
-/// On one rank of several. Errors: UsageError; PeerError.
+/// Loads the data on one rank of several. Errors: UsageError; PeerError.
 void load_in_turn(const Loading& loading, NodeTurn& turn, LoadedData& data) {
   const bool is_there = data.sources.train != nullptr;
   if (turn.is_mine()) {
-    // Whatever becomes of it, the others are told.
+    // The other ranks are notified whatever happens.
     try {
       if (!is_there) load_for_node(loading, data);
     } catch (...) {
@@ -287,7 +290,7 @@ std::string load(const Registry& registry,
   try {
     problem = problem_of([&] { load_in_turn(loading, turn, data); });
   } catch (const std::exception& error) {
-    // It leaves by another error than those that all ranks hear of: nobody needs to wait for it.
+    // fail_together() does not report this error, so tell the others not to wait for this rank.
     store->set(
         kFailed,
         "rank " + std::to_string(group.rank()) + " cannot load its data: " + message_of(error));

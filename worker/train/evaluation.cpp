@@ -27,11 +27,11 @@ std::optional<NamedValues> Evaluation::run() try {
   });
   const Metrics metrics = parts_.make_metrics();
   PassSums passes;
-  RunPictures* pictures = parts_.pictures;  // null once they have the first batch
+  RunPictures* pictures = parts_.pictures;  // null once the first batch is drawn
   for (std::size_t i = 0; i < parts_.batches.size(); ++i) {
     if (parts_.stop_requested) break;
     const Batch batch = parts_.loader.next();
-    if (batch.size() == 0) continue;  // none of its samples can be read
+    if (batch.size() == 0) continue;  // none of the batch's samples can be read
     const Pass pass = parts_.forward.run(batch, Forward::Mode::evaluation);
     passes.add(task, pass);
     for (const auto& metric : metrics)

@@ -1,4 +1,5 @@
-// The test set through the model, shared among the ranks: every sample once, whatever their number.
+// Runs the test set through the model, divided among the ranks: every sample once, whatever their
+// number.
 #pragma once
 
 #include <atomic>
@@ -22,7 +23,7 @@ namespace ddp::worker {
 
 class RunPictures;
 
-/// Those of one evaluation: the task's own, if it has one, and those that the job names.
+/// The metrics of one evaluation: the task's own, if it has one, and those that the job names.
 using Metrics = std::vector<std::unique_ptr<Metric>>;
 
 class Evaluation {
@@ -36,17 +37,18 @@ class Evaluation {
     const Ema* ema = nullptr;  // evaluated in place of the weights; null: none
     Loader& loader;            // of the test set
     std::function<Metrics()> make_metrics;
-    bool has_own_metric = false;  // the task
+    bool has_own_metric = false;  // the task has one
     ProgressPage& page;
     const std::atomic<bool>& stop_requested;
-    RunPictures* pictures = nullptr;  // rank 0's of a training; null: none are made
+    RunPictures* pictures = nullptr;  // on rank 0 of a training; null: none are made
   };
 
   explicit Evaluation(Parts parts) : parts_(std::move(parts)) {}
 
-  /// "loss", the task's counts or its metric's values, those of further metrics, and the loss'
-  /// parts as "loss/NAME"; the same on every rank. Nothing when a rank was asked to stop meanwhile:
-  /// it leaves out what it has not begun. Errors: PeerError, and those of the loader and the task.
+  /// Returns "loss", the task's counts or its metric's values, the values of further metrics, and
+  /// the parts of the loss as "loss/NAME"; the same on every rank. No value when a rank was asked
+  /// to stop meanwhile: that rank skips the batches that it has not begun. Errors: PeerError, and
+  /// those of the loader and the task.
   std::optional<NamedValues> run();
 
  private:

@@ -14,8 +14,8 @@
 namespace ddp::worker {
 namespace {
 
-/// Of all samples: each rank looks at its part of the files, and all know what all have seen. All
-/// ranks call it. Errors: PeerError.
+/// The sizes of all samples, on every rank: each rank reads its share of the files. All ranks call
+/// it. Errors: PeerError.
 std::vector<std::optional<ImageSize>> gather_sizes(const Source& source,
                                                    Group& group,
                                                    ProgressPage& page) {

@@ -1,5 +1,5 @@
-// How the test set is brought to the model: which samples each rank evaluates, in which batches,
-// and what is done to an image before.
+// How the test set reaches the model: which samples each rank evaluates, in which batches, and what
+// is done to each image before.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -20,21 +20,21 @@ class EvaluationPolicy {
   /// of them.
   EvaluationPolicy(const Job& job, const Watched& usual, const std::vector<std::string>& names);
 
-  /// What an evaluation gave in the number that is watched; nothing when it is not finite.
+  /// The watched value of an evaluation; none when it is not finite.
   [[nodiscard]] std::optional<double> result_of(const NamedValues& test) const;
 
   /// Returns whether it was the best so far. The same on every rank.
   bool note(const NamedValues& test, BestResultState& state);
 
-  /// Why the run ends here, for people; nothing: it goes on.
+  /// Why the run ends here, as text; no value: it goes on.
   [[nodiscard]] std::optional<std::string> why_stop(const BestResultState& state) const;
 
   /// Which number is watched, and which of two is better.
   [[nodiscard]] const BestResultRule& rule() const { return watch_; }
 
-  /// On the learning rate.
+  /// Factor on the learning rate.
   [[nodiscard]] double rate_factor() const { return plateau_ ? plateau_->factor() : 1; }
-  /// What a checkpoint holds of it, beside the watch's state.
+  /// The policy's part of a checkpoint, beside the state of the watch.
   [[nodiscard]] std::vector<NamedTensor> state() const;
 
  private:

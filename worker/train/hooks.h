@@ -1,5 +1,5 @@
-// What a program of its own is called for while its job trains: after steps, evaluations, epochs
-// and saves, on every rank.
+// The hooks of a program of its own: functions called while its job trains, after steps,
+// evaluations, epochs and saves, on every rank.
 #pragma once
 
 #include <ATen/ops/full.h>
@@ -41,8 +41,8 @@ struct EvaluationEvent : HookContext {
   NamedValues& values;  // the same on every rank; so must be what is added
 };
 
-/// After each epoch. A checkpoint from before it is there; what a hook makes of the model is saved,
-/// too.
+/// After each epoch, and after its checkpoint if one is due. If a hook changes the model, that
+/// checkpoint is saved again.
 struct EpochEvent : HookContext {
   EpochRecord& record;  // the same on every rank; rank 0's `more` is written
 };
@@ -54,8 +54,8 @@ struct SaveEvent : HookContext {
 template <typename Event>
 using HookList = std::vector<std::function<void(const Event&)>>;
 
-/// What a hook changes in the model must be the same on every rank. Errors: an exception ends the
-/// rank, and so the job.
+/// A hook must change the model alike on every rank. Errors: an exception ends the rank, and so the
+/// job.
 struct Hooks {
   HookList<StepEvent> on_step{};
   HookList<EvaluationEvent> on_evaluation{};
@@ -63,10 +63,9 @@ struct Hooks {
   HookList<SaveEvent> on_save{};
 };
 
-/// Calls them.
 class HookCaller {
  public:
-  /// All outlive it.
+  /// All arguments outlive it.
   HookCaller(const Hooks& hooks, torch::nn::Module& model, Group& group)
       : hooks_(hooks), model_(model), group_(group) {}
 
@@ -85,14 +84,14 @@ class HookCaller {
     return !hooks_.on_step.empty() || !hooks_.on_evaluation.empty() || !hooks_.on_epoch.empty() ||
            !hooks_.on_save.empty();
   }
-  /// Whether those of an evaluation or an epoch may have changed the model.
+  /// Whether a hook of an evaluation or an epoch may have changed the model.
   [[nodiscard]] bool may_change_model() const {
     return !hooks_.on_evaluation.empty() || !hooks_.on_epoch.empty();
   }
   [[nodiscard]] bool wants_end() const { return wants_end_; }
-  /// Whether a hook of any rank does. All ranks call it. Errors: PeerError.
+  /// Whether a hook on any rank wants the end. All ranks call it. Errors: PeerError.
   [[nodiscard]] bool agree_on_end();
-  /// What hooks have added to this step; those of earlier ones are dropped.
+  /// Values that hooks have added to this step; those of earlier steps are dropped.
   NamedValues take_step_values(std::int64_t step) {
     NamedValues values;
     for (; !step_values_.empty() && step_values_.front().first <= step; step_values_.pop_front())
@@ -114,7 +113,7 @@ class HookCaller {
   torch::nn::Module& model_;
   Group& group_;
   bool wants_end_ = false;
-  std::deque<std::pair<std::int64_t, NamedValues>> step_values_;  // of steps not heard of yet
+  std::deque<std::pair<std::int64_t, NamedValues>> step_values_;  // of steps not agreed on yet
 };
 
 inline bool HookCaller::agree_on_end() {

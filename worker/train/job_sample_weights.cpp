@@ -23,7 +23,7 @@ std::vector<std::int64_t> labels_of(const Source& data, std::int64_t size) {
   return labels;
 }
 
-/// By name, or by number.
+/// Finds a class by its name or its number.
 std::size_t find_class(const std::string& text, const DataFacts& data) {
   const auto named = std::ranges::find(data.class_names, text);
   if (named != data.class_names.end())

@@ -10,8 +10,8 @@
 
 namespace ddp::worker {
 
-/// For the first `size` samples of `data`. Null: each once. Errors: UsageError for data without
-/// classes, and a class that there is not.
+/// Weights for the first `size` samples of `data`. Null: each sample once. Errors: UsageError for
+/// data without classes, and for a class that does not exist.
 std::shared_ptr<const SampleWeights> make_sample_weights(const DataJob& job,
                                                          const Source& data,
                                                          std::int64_t size);

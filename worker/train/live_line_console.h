@@ -1,8 +1,8 @@
 // The live line of a run that no launcher of ours shows: the last line of a terminal, rewritten in
-// place, with all that is printed above it; elsewhere a line of its own each 30 s.
-// Promises: what is written to std::cout and std::cerr comes out whole and in order, at once; where
-// there is no line to show, nothing stands in its way. Trap: what others write to the terminal by
-// themselves (printf, a child) begins at the line's start and may leave its end behind it.
+// place below all other output; elsewhere a line of its own every 30 s.
+// Promises: what is written to std::cout and std::cerr comes out whole, in order and at once; where
+// no live line is shown, both streams are left alone. Trap: output that bypasses these streams
+// (printf, a child) overwrites the line from its start, and the end of the line may stay behind it.
 #pragma once
 
 #include <chrono>
@@ -24,12 +24,12 @@
 
 namespace ddp::worker {
 
-/// The last line of a terminal, and what is printed above it. For several threads.
+/// The last line of a terminal, and what is printed above it. Thread-safe.
 class LastLine {
  public:
-  /// "": it is taken away. It must fit into a line of the terminal.
+  /// "" removes the line. It must fit into a line of the terminal.
   void show(std::string_view line);
-  /// Writes `text` above it, by `below`.
+  /// Writes `text` above the line, through `below`.
   void write(std::streambuf& below, std::string_view text);
 
  private:
@@ -38,10 +38,10 @@ class LastLine {
   std::mutex mutex_;
   std::string line_;
   bool is_drawn_ = false;
-  bool is_at_start_ = true;  // no line of somebody else's is unfinished
+  bool is_at_start_ = true;  // the text above it does not end inside a line
 };
 
-/// As long as it lives, what is written to `stream` stands above the line.
+/// While it lives, what is written to `stream` appears above the line.
 class AboveLine : public std::streambuf {
  public:
   AboveLine(std::ostream& stream, LastLine& line)
@@ -61,8 +61,8 @@ class AboveLine : public std::streambuf {
   std::streambuf* below_;
 };
 
-/// What std::cerr and std::cout go through once there is a line. It lives as long as any thread may
-/// print: to the end of the process.
+/// The buffers of std::cerr and std::cout once there is a live line. Must live as long as any
+/// thread may print: to the end of the process.
 struct Screen {
   LastLine line;
   std::vector<std::unique_ptr<AboveLine>> streams;  // those that are terminals
@@ -71,9 +71,9 @@ struct Screen {
 /// Shows the line until it is destroyed.
 class LiveLineConsole {
  public:
-  /// `page` and `screen` outlive it. `epochs` are those of the job. In place where stderr is a
-  /// terminal that no other rank prints to. Errors: none; where there can be no thread, a line
-  /// says so, and nothing is shown.
+  /// `page` and `screen` outlive it. `epochs` is the job's number of epochs. Rewrites in place if
+  /// stderr is a terminal that no other rank prints to. Errors: none; if no thread can be started,
+  /// it logs that and shows nothing.
   LiveLineConsole(const ProgressPage& page,
                   std::int64_t epochs,
                   Progress progress,

@@ -62,7 +62,8 @@ void PictureWriter::write_one(const std::string& file, const MakeBytes& make) {
     warn("cannot write " + file + ": a name has no /");
     return;
   }
-  // What draws may be a program's own, and nobody could catch it above a thread.
+  // The drawing code may be a program's own, and nothing above this thread could catch its
+  // exceptions.
   try {
     replace_file(directory_, file, make());
   } catch (const std::exception& error) {

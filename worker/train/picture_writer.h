@@ -1,7 +1,7 @@
-// Draws pictures and writes them into the run directory as PNG files, and results for people as
-// text, on a thread of its own, so that neither training nor checkpoints wait.
-// Promises: a file is whole or not there; of a name the newest picture alone waits, so what waits
-// is bounded; what cannot be drawn or written is one warning, and the run goes on.
+// Draws pictures and writes them into the run directory as PNG files, and results as text files, on
+// a thread of its own, so that neither training nor checkpoints wait.
+// Promises: a file is whole or not there; for each name only the newest picture waits, so the queue
+// is bounded; a picture that cannot be drawn or written causes one warning, and the run goes on.
 #pragma once
 
 #include <functional>
@@ -15,15 +15,15 @@
 
 namespace ddp::worker {
 
-/// Its end waits until all is written.
+/// Its destructor waits until all is written.
 class PictureWriter {
  public:
   /// `directory` outlives it.
   explicit PictureWriter(const OwnedDir& directory) : directory_(directory) {}
 
-  /// Each becomes NAME.png, in place of what stood there. Errors: none.
+  /// Each picture becomes NAME.png, and replaces an older file. Errors: none.
   void write(Pictures pictures);
-  /// The same of a file of text; `text` holds all that it needs, as a picture's draw() does.
+  /// The same for a text file; `text` owns all that it needs, as a picture's draw() does.
   void write_text(const std::string& file, std::function<std::string()> text);
 
   /// Blocks: until all is written.
@@ -38,7 +38,7 @@ class PictureWriter {
   void warn(const std::string& what);
 
   const OwnedDir& directory_;
-  std::mutex mutex_;                          // of what follows
+  std::mutex mutex_;                          // guards what follows
   std::map<std::string, MakeBytes> waiting_;  // by the file's name
   bool has_warned_ = false;
   Background background_{"that draws pictures"};  // ends first

@@ -17,10 +17,10 @@ class Plateau {
   /// After each evaluation, with the same result on every rank.
   void note(double result);
 
-  /// On the base rate; 1 at first.
+  /// Factor on the base learning rate; 1 at first.
   [[nodiscard]] double factor() const;
 
-  /// Shares memory with this object, so what is loaded into it counts.
+  /// The tensor shares memory with this object, so loading into it changes the object.
   [[nodiscard]] NamedTensor state() const { return {"schedule.plateau", memory_}; }
 
  private:
@@ -29,7 +29,7 @@ class Plateau {
   at::Tensor memory_;  // [4] float64: whether there is a best, the best, bad results, factor
 };
 
-/// Nothing when the job has another schedule.
+/// No value when the job has another schedule.
 std::optional<Plateau> make_plateau(const Job& job, bool is_higher_better);
 
 }  // namespace ddp::worker

@@ -45,7 +45,7 @@ TensorFile pack(const std::vector<NamedTensor>& tensors) {
   return {std::move(bytes), std::move(views)};
 }
 
-/// A parameter's name, and what the file's optimizer keeps of it.
+/// A parameter's name, and the state that the file's optimizer keeps for it.
 using States = std::map<std::string, const PythonParameter*>;
 
 class Import {
@@ -102,7 +102,7 @@ class Import {
     return order;
   }
 
-  /// Which of the optimizer's parameters is which of the model's. Errors: UsageError.
+  /// Matches the optimizer's parameters to the model's. Errors: UsageError.
   [[nodiscard]] States assign() const {
     const std::vector<PythonParameter>& saved = file_.optimizer.parameters;
     const std::set<std::string> all(request_.parameters.begin(), request_.parameters.end());
@@ -129,7 +129,8 @@ class Import {
     return states;
   }
 
-  // In another order shapes would not fit: a decay for weights alone puts them before all biases.
+  // Finds a wrong order by its shapes: a weight decay for weights alone puts them before all
+  // biases.
   void require_shape(const std::string& name, const TensorView& saved) const {
     const at::Tensor& tensor = model_tensor(name);
     if (saved.shape.empty() || tensor.sizes() == saved.shape) return;
@@ -143,7 +144,8 @@ class Import {
                      describe(dtype_name(tensor.scalar_type()), tensor.sizes()) + why);
   }
 
-  /// Puts the file's value into a tensor of this job's optimizer. True when the file's had kept it.
+  /// Copies the file's value into a tensor of this job's optimizer. Returns whether the file had
+  /// it.
   [[nodiscard]] bool fill(const NamedTensor& ours, const States& states) const {
     // SGD's momentum stands under the parameter's own name.
     if (const auto found = states.find(ours.name); found != states.end())
@@ -185,7 +187,8 @@ class Import {
     return join_words(kinds);
   }
 
-  /// Errors: UsageError when the file's optimizer keeps what this job's does not know.
+  /// Errors: UsageError when the file's optimizer keeps state that this job's optimizer does not
+  /// have.
   void require_all(std::size_t taken) const {
     std::size_t kept = 0;
     for (const PythonParameter& one : file_.optimizer.parameters)
@@ -222,7 +225,7 @@ class Import {
   void warn_of_settings() const {
     const OptimizerJob& job = request_.job.optimizer;
     if (job.name == OptimizerJob::Name::own) return;
-    // A rate that a scheduler has moved is not a setting; the one that it began with is.
+    // Compare the initial learning rate: one that a scheduler has moved is not a setting.
     NamedValues ours{{"initial_lr", job.lr},
                      {"weight_decay", job.weight_decay},
                      {"amsgrad", 0},

@@ -13,18 +13,18 @@
 namespace ddp::worker {
 namespace {
 
-constexpr const char* kSaid = "refused/said";          // what rank 0 says
-constexpr const char* kSpoken = "refused/spoken";      // how many have nothing to say any more
+constexpr const char* kSaid = "refused/said";          // what rank 0 reports
+constexpr const char* kSpoken = "refused/spoken";      // how many ranks have nothing more to report
 constexpr std::chrono::seconds kSameFindings{2};       // for ranks that find the same
-constexpr std::chrono::milliseconds kOthersGone{200};  // for others to be gone
+constexpr std::chrono::milliseconds kOthersGone{200};  // for the others to leave
 
 template <typename IsThere>
 bool wait_for(IsThere is_there) {
   return poll_until(std::chrono::steady_clock::now() + kSameFindings, is_there);
 }
 
-/// mpirun ends all with the first that fails: nobody leaves before all have spoken. Rank 0 serves
-/// the store: it leaves last, as a client whose server is gone prints its stack.
+/// mpirun ends all ranks with the first that fails, so none leaves before all have reported. Rank 0
+/// serves the store and leaves last, because a client prints its stack when its server is gone.
 void leave_together(Group& group) try {
   c10d::Store& store = *group.store();
   store.add(kSpoken, 1);
@@ -34,7 +34,7 @@ void leave_together(Group& group) try {
   return;  // rank 0 has left
 }
 
-/// Once it is known who speaks.
+/// Leaves, once it is decided who reports.
 [[noreturn]] void leave(Group& group, const std::string& problem, bool speaks) {
   if (speaks) (void)error_reporter().print(UsageError(problem));
   if (group.rank_0_serves_store()) leave_together(group);
@@ -50,7 +50,7 @@ void leave_as_victim(Group& group) {
   try {
     (void)gather_texts(group, "");
   } catch (const PeerError&) {
-    // As expected: that rank has left.
+    // As expected: the rank that has failed is gone.
   }
   throw Refused(exit_code::kLostPeer);
 }
@@ -75,7 +75,7 @@ void refuse_here(Group& group, const std::string& problem) {
     is_said = !group.is_root() && wait_for([&] { return store->check({kSaid}); }) &&
               problem.starts_with(store->get_to_str(kSaid));
   } catch (const c10::Error&) {
-    // Anyone who serves it is gone: this rank has to say it.
+    // The rank that serves the store is gone, so this rank reports.
   }
   leave(group, problem, !is_said);
 }

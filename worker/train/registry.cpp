@@ -46,7 +46,7 @@ void require_names(const UpdateRule& rule, const OptimizerJob& job) {
   std::set<std::string> names;
   for (const UpdateRule::State& state : rule.state()) {
     const std::string& name = state.name;
-    // The built-in ones may keep one under the parameter's own name.
+    // The built-in rules may keep one state under the parameter's own name.
     const bool is_taken = name == "master" || name == "ema" || !names.insert(name).second;
     if (!is_taken && !(name.empty() && job.name == OptimizerJob::Name::own)) continue;
     throw UsageError("optimizer.name: " + job.name_in_job + " keeps a state called \"" + name +
@@ -73,7 +73,7 @@ Model make_model(const TaskRequest& request) {
 std::unique_ptr<Task> make_classification(const TaskRequest& request) {
   const LossFactory& make_loss = request.registry.losses.at(request.job.loss.name);
   LossJob plain = request.job.loss;
-  plain.label_smoothing = 0;  // a help in training, and no part of how good a model is
+  plain.label_smoothing = 0;  // it helps training, but says nothing about how good a model is
   return std::make_unique<Classification>(
       make_image_model(request), make_loss(request.job.loss), make_loss(plain));
 }
@@ -126,7 +126,8 @@ std::unique_ptr<Task> make_detection(const TaskRequest& request) {
                                            multi_scale);
 }
 
-/// Each image of a mosaic would be a mosaic, or two images. Errors: UsageError.
+/// Refuses a mosaic behind a mosaic or a mixup: each of its images would be a mosaic, or two
+/// images. Errors: UsageError.
 void require_plain_mosaic(const std::vector<AugmentJob>& list) {
   std::string before;  // what a mosaic must not come behind
   for (const AugmentJob& augment : list) {
@@ -138,7 +139,7 @@ void require_plain_mosaic(const std::vector<AugmentJob>& list) {
   }
 }
 
-/// A loss of boxes is a part of the task that it belongs to.
+/// The loss of boxes needs its own task, so it is refused in any other.
 Criterion refuse_detection_loss(const LossJob& job) {
   throw UsageError("loss.name: " + job.name +
                    " needs boxes. Take task.name=detection, or loss.name=cross-entropy.");

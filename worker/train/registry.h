@@ -22,20 +22,20 @@ namespace ddp::worker {
 
 struct Registry;
 
-/// Reads or draws an image set into memory, the same on every rank. Errors: UsageError; rank 0 says
-/// it.
+/// Reads or draws an image set into memory, the same on every rank. Errors: UsageError, which is
+/// reported once.
 using DataSetFactory = std::function<DataSet(const DataRequest&)>;
 /// The same for data of any kind.
 using SourceFactory = std::function<Sources(const DataRequest&)>;
 using LossFactory = std::function<Criterion(const LossJob&)>;
-/// For data as these, at the start of each evaluation. Errors: UsageError.
+/// Makes a metric for such data, at the start of each evaluation. Errors: UsageError.
 using MetricFactory = std::function<std::unique_ptr<Metric>(const DataFacts&)>;
 using OptimizerFactory = std::function<std::unique_ptr<UpdateRule>(const OptimizerJob&)>;
 
 struct TaskRequest {
   const Job& job;
   const DataFacts& data;  // of the training set
-  MakeNorm norm;          // of the models that have norms
+  MakeNorm norm;          // for models with norm layers
   const Registry& registry;
 };
 /// Called on every rank with the same seed, so that weights are drawn alike. Errors: UsageError.
@@ -52,17 +52,17 @@ struct Registry : Hooks {
   std::map<std::string, AugmentFactory> augments;      // by the names in data.augment
 };
 
-/// What the job file's reference lists.
+/// All that the job file's reference lists.
 Registry built_in();
 
-/// The model of the job for images as `data` has them. Errors: UsageError, also for data that are
+/// The job's model, for images as `data` describes them. Errors: UsageError, also for data that are
 /// not images in classes.
 Model make_image_model(const TaskRequest& request);
 
-/// The update rule of the job. Errors: UsageError, also for states without a name of their own.
+/// The update rule of the job. Errors: UsageError, also when its states have no names of their own.
 std::unique_ptr<UpdateRule> make_rule(const Registry& registry, const Job& job);
 
-/// Those of data.augment, for the training set of a run of so many `epochs`. Errors: UsageError.
+/// The augmentations in data.augment, for a training of `epochs` epochs. Errors: UsageError.
 std::vector<Augment> make_augments(const Registry& registry,
                                    const DataJob& job,
                                    const DataFacts& data,

@@ -28,7 +28,7 @@ namespace {
 
 constexpr const char* kMemory = "memory_mib";
 
-/// The most that this rank has had so far: of the device, or resident on the host. Units: MiB.
+/// Peak memory of this rank so far: reserved on the device, or resident on the host. Units: MiB.
 double memory_mib(const at::Device& device) {
   constexpr double kMiB = 1 << 20;
   if (device.is_cpu()) {
@@ -41,11 +41,12 @@ double memory_mib(const at::Device& device) {
   return static_cast<double>(stats.reserved_bytes[0].peak) / kMiB;  // [0]: in all
 }
 
-/// By rank: its own work in a step, as far as it is known. Else the step, in which the fast ones
-/// wait for the slow ones.
+/// By rank: its own work in a step (data wait, forward, backward), if it is known. Else the whole
+/// step, in which fast ranks wait for slow ones.
 std::vector<double> work_of(const std::map<std::string, std::vector<double>>& numbers) {
   if (!numbers.contains("forward_ms") || !numbers.contains("backward_ms")) {
-    const auto step = numbers.find("step_ms");  // none: the run went on behind an epoch's last step
+    const auto step =
+        numbers.find("step_ms");  // none if the run resumed after an epoch's last step
     return step == numbers.end() ? std::vector<double>() : step->second;
   }
   std::vector<double> work(numbers.at("forward_ms").size());
@@ -57,7 +58,7 @@ std::vector<double> work_of(const std::map<std::string, std::vector<double>>& nu
   return work;
 }
 
-/// For TensorBoard, by tag.
+/// Values for TensorBoard, by tag.
 NamedValues compare_ranks(const RankNumbers& by_name) {
   const std::map<std::string, std::vector<double>> numbers(by_name.begin(), by_name.end());
   NamedValues values{{"memory/most_mib", std::ranges::max(numbers.at(kMemory))}};
@@ -69,7 +70,7 @@ NamedValues compare_ranks(const RankNumbers& by_name) {
   return values;
 }
 
-/// As it was written; of its numbers, those that a table of epochs shows.
+/// The epoch as it was written, with those of its numbers that a table of epochs shows.
 EpochRecord to_record(const RecordedEpoch& recorded) {
   EpochRecord record;
   record.epoch = recorded.epoch - 1;
@@ -114,7 +115,7 @@ void RunLog::open(const Position& position, std::int64_t steps) {
 
 void RunLog::read_earlier(const Position& position) {
   for (const RecordedEpoch& recorded : read_run(*parts_.run_dir).epochs) {
-    // A file that is no longer written also tells what is going to be done again.
+    // A file that is no longer written may also hold steps that are going to be done again.
     const bool is_open = recorded.is_whole ? position.step_in_epoch > 0 : !position.result;
     if (recorded.step > position.step || (recorded.step == position.step && is_open)) continue;
     const EpochRecord record = to_record(recorded);

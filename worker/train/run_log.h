@@ -1,4 +1,5 @@
-// What a run tells while it trains: records in its files, lines on the console, the progress page.
+// What a run reports while it trains: records in its files, lines on the console, the progress
+// page.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -35,58 +36,59 @@ class RunLog {
     ProgressPage& page;
     const OwnedDir* run_dir = nullptr;  // rank 0's; null: nothing is written
     std::int64_t steps_per_epoch = 1;
-    std::vector<std::string> train_names{};  // of what epochs' records hold
+    std::vector<std::string> train_names{};  // names of the values in epoch records
     std::vector<std::string> test_names{};
     RoundRecord round{};
     std::string job_text{};
-    MetricsCommand* command = nullptr;  // likewise
-    std::string keys{};                 // for it: the job's, as a JSON object
+    MetricsCommand* command = nullptr;  // rank 0's; null: none
+    std::string keys{};                 // for `command`: the job's keys, as a JSON object
     at::Device device = at::kCPU;
   };
 
   explicit RunLog(Parts parts) : parts_(std::move(parts)) {}
 
-  /// The run begins, or goes on, at `position`; it has `steps` in all. Records of later steps are
-  /// dropped from the files. Blocks: while rank 0 reads them.
+  /// The run begins, or goes on, at `position`; it has `steps` in all. Drops the records of later
+  /// steps from the files. Blocks: while rank 0 reads them.
   void open(const Position& position, std::int64_t steps);
 
-  /// After open(): whether the record of its step is in the files, or none are written.
+  /// After open(): whether the files have the record of its step, or no files are written.
   [[nodiscard]] bool has_newest() const { return !metrics_ || metrics_->has_resumed_step(); }
 
   void set_phase(Phase phase) const { parts_.page.phase.store(phase, std::memory_order_relaxed); }
-  /// One more step is done.
+  /// Shows one more step on the progress page.
   void note_step(const Position& position, double lr) const;
   void note_loss(double loss) const { parts_.page.loss.store(loss, std::memory_order_relaxed); }
-  /// An evaluation is done.
+  /// Shows an evaluation on the progress page.
   void note_test(const NamedValues& test) const;
 
-  /// Whether a step is written: each train.log_every steps.
+  /// Whether a step gets a record: every train.log_every steps.
   [[nodiscard]] bool is_due(std::int64_t step) const { return step % parts_.job.log_every == 0; }
-  /// A step that all ranks have voted on. `more` is of hooks.
+  /// Writes a step that all ranks have voted on. `more` comes from hooks.
   void write(const AgreedStep& agreed, const SumNames& names, double lr, NamedValues more);
   void write(const EpochRecord& record);
   void write(const EvaluationRecord& record);
-  /// What each rank measured in that epoch, of `steps` steps. All ranks call it. Errors: PeerError.
+  /// Writes what each rank measured in that epoch, of `steps` steps. All ranks call it. Errors:
+  /// PeerError.
   void write_ranks(const EpochRecord& record, std::int64_t steps);
-  /// A checkpoint of that step is on disk.
+  /// Notes that a checkpoint of that step is on disk.
   void write_save(std::int64_t step);
-  /// What is known of an epoch at its end, before it is tested. Blocks: until the device has done
-  /// its steps.
+  /// What is known of an epoch at its end, before the evaluation. Blocks: until the device has done
+  /// the epoch's steps.
   [[nodiscard]] EpochRecord start_record(const Position& position, const SumNames& names) const;
-  /// What came between two steps is not counted as their time.
+  /// Restarts the clock of images/s: what ran since the last step does not count.
   void restart_clock(const Position& position);
 
-  /// On the console, by rank 0.
+  /// Prints on the console, on rank 0.
   void print(const std::string& text) const;
-  /// What the collectives took, the table of all epochs, and where the run's files are.
+  /// Prints what the collectives took, the table of all epochs, and where the run's files are.
   void close() const;
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// For metrics.command: what begins, or goes on.
+  /// The line with which metrics.command is told that the run begins or goes on.
   [[nodiscard]] std::string job_line(const Position& position, std::int64_t steps) const;
-  /// The epochs before `position`, as far as the files tell them.
+  /// Reads the epochs before `position`, as far as the files have them.
   void read_earlier(const Position& position);
   /// Remembers which evaluation is the best.
   void note_result(std::int64_t step, const NamedValues& test);
@@ -94,10 +96,10 @@ class RunLog {
   Parts parts_;
   std::optional<MetricsWriter> metrics_;   // rank 0 only
   std::optional<RoundFile> rounds_;        // likewise
-  std::vector<EpochRecord> epochs_;        // done; those of earlier rounds first
-  std::size_t earlier_epochs_ = 0;         // how many those are
-  std::optional<double> best_;             // result of an evaluation, in what is watched
-  std::optional<std::int64_t> best_step_;  // of that one
+  std::vector<EpochRecord> epochs_;        // that are done; those of earlier rounds first
+  std::size_t earlier_epochs_ = 0;         // how many of them are of earlier rounds
+  std::optional<double> best_;             // best result so far of the watched value
+  std::optional<std::int64_t> best_step_;  // step of that result
   Clock::time_point window_start_;         // of the images/s in step records
   std::int64_t window_step_ = 0;
 };

@@ -1,6 +1,6 @@
-// The pictures that a run leaves for people, of what rank 0 has anyway: labels, the first training
-// batches, the first batch of an evaluation, and what the metrics draw. A task that has nothing to
-// show leaves none.
+// The pictures that a run leaves for people, made from what rank 0 has anyway: labels, the first
+// training batches, the first batch of an evaluation, and what the metrics draw. A task without
+// pictures leaves none.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +16,19 @@ namespace ddp::worker {
 
 class RunPictures {
  public:
-  /// Rank 0's. `task`, `test` and `directory` outlive it.
+  /// For rank 0. `task`, `test` and `directory` outlive it.
   RunPictures(Task& task,
               std::shared_ptr<const Source> train,
               const DataFacts& test,
               const OwnedDir& directory)
       : task_(task), train_(std::move(train)), test_(test), writer_(directory) {}
 
-  /// The first micro-step of the run's step after `steps`. Waits for no more than a copy, and that
-  /// in the run's first steps alone.
+  /// Draws the first micro-step of the step after `steps`, in the run's first steps alone. Waits
+  /// only for a copy of the batch.
   void show_training(const Batch& batch, std::int64_t steps);
   void show_evaluation(const Pass& first);
-  /// After their merge(): pictures, and classes.json where one has results by class. `step` is that
-  /// of the weights.
+  /// Call it after the metrics' merge(). Writes their pictures, and classes.json if a metric has
+  /// results by class. `step` is that of the weights.
   void show_metrics(const Metrics& metrics, std::int64_t step);
 
  private:

@@ -57,7 +57,8 @@ void refuse_amp(const AmpJob& amp, bool is_on_gpu) {
   if (!problems.empty()) throw UsageError(problems);
 }
 
-/// What the run began with: it is in its directory since then. Errors: UsageError; PeerError.
+/// The batch that the run began with: the first round writes it into the run directory. Errors:
+/// UsageError; PeerError.
 RunBatch settle_batch(const BatchPlan& planned, const OwnedDir* run_dir, Group& group) {
   RunBatch run{planned.whole, planned.per_rank, group.world_size()};
   if (run_dir != nullptr) {
@@ -78,7 +79,7 @@ RunBatch settle_batch(const BatchPlan& planned, const OwnedDir* run_dir, Group& 
   return {numbers[0], numbers[1], static_cast<int>(numbers[2])};
 }
 
-/// Later rounds divide what the first one began with. Errors: UsageError; PeerError.
+/// Later rounds divide the batch that the first one began with. Errors: UsageError; PeerError.
 void keep_batch(Job& job, const JobValues& values, const OwnedDir* run_dir, Group& group) {
   const RunBatch run = settle_batch(job.batch, run_dir, group);
   if (run == RunBatch{job.batch.whole, job.batch.per_rank, group.world_size()}) return;
@@ -107,7 +108,7 @@ void require_there(const DeviceJob& job) {
   }
 }
 
-/// Those of `parallel: data`. Errors: UsageError when none are named and there are no GPUs.
+/// The devices of `parallel: data`. Errors: UsageError when none are named and there are no GPUs.
 std::vector<std::string> list_devices(const DeviceJob& job, const at::Device& first) {
   if (!job.devices.empty()) {
     require_there(job);
@@ -183,7 +184,7 @@ Device prepare_device(const Job& job, const RankContext& context) {
                      std::to_string(context.self.world_size) +
                      ". Start one, or take parallel=ddp.");
   }
-  // Trap: the first thing that asks LibTorch for CUDA; see dist/cuda_module.h.
+  // Trap: this must be the first question to LibTorch about CUDA; see dist/cuda_module.h.
   DeviceJob wanted = job.device;
   if (wanted.is_data_parallel && !wanted.devices.empty()) wanted.device = wanted.devices[0];
   Device device = choose_device(wanted, context.self, context.environment);
@@ -224,13 +225,13 @@ int check_job(const RankContext& context) {
 
 namespace {
 
-/// What this process has of earlier rounds.
+/// What this process keeps from earlier rounds.
 struct EarlierRounds {
   std::optional<HeldState> state;
   LoadedData data;
 };
 
-/// Once every rank is here and the world is fixed.
+/// Call it once every rank is here and the world is fixed.
 int train_together(
     const RankContext& context, Job& job, const Device& device, EarlierRounds& past, Group& group) {
   const WorkerIdentity& self = context.self;

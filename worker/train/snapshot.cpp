@@ -31,12 +31,12 @@ std::map<std::string, std::vector<double>> watch_values(const Position& position
   return {{kWatch, {static_cast<double>(position.watch.without_gain)}}};
 }
 
-/// Of a tensor without gaps.
+/// The bytes of a tensor without gaps.
 std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
 }
 
-/// What an evaluation has made of a saved tensor since; null when there was none.
+/// The value that an evaluation has given a saved tensor since; null when there was none.
 const std::vector<double>* find_later(const CheckpointHead& head,
                                       const std::string& name,
                                       std::size_t size) {
@@ -59,7 +59,7 @@ Position position_of(const LoadedCheckpoint& checkpoint, const SumNames& names) 
   position.watch.best = head.best;
   position.watch.without_gain = static_cast<std::int64_t>(read_watch(checkpoint)[0]);
   position.result = head.result;
-  // Those of an epoch that is over are none of the next one's.
+  // The sums of an epoch that is over do not count in the next one.
   if (head.step_in_epoch > 0)
     position.sums = names.to_sums(read_row(checkpoint.state, kSums, names.row_size()));
   return position;
@@ -83,7 +83,7 @@ at::Tensor to_row(const Position* position, const SumNames& names) {
            position->result ? 1.0 : 0.0,
            position->result.value_or(0)};
     std::ranges::copy(SumNames::to_row(position->sums), std::back_inserter(row));
-    row.resize(kHead + names.row_size());  // sums of no step have no parts
+    row.resize(kHead + names.row_size());  // sums of no step have no parts: zeros
     std::ranges::copy(SumNames::to_row(position->newest), std::back_inserter(row));
   }
   row.resize(kHead + 2 * names.row_size());
@@ -111,8 +111,8 @@ std::vector<NamedTensor> optimizer_and_policy(const SharedState& shared) {
   return tensors;
 }
 
-/// The position and the values that rank `from` has, on every rank; without a position nothing is
-/// changed.
+/// Puts the position and the values of rank `from` on every rank. Without a position nothing
+/// changes.
 Position share(Group& group,
                int from,
                const Position* position,
@@ -128,13 +128,14 @@ Position share(Group& group,
   return to_position(row, names);
 }
 
-/// "fc.weight" of "fc.weight.ema"; nothing where the name ends otherwise.
+/// "fc.weight" of "fc.weight.ema"; no value where the name ends otherwise.
 std::optional<std::string> without(const std::string& suffix, const std::string& name) {
   if (!name.ends_with(suffix)) return {};
   return name.substr(0, name.size() - suffix.size());
 }
 
-/// Of another job's optimizer: what is there by name, type and shape.
+/// Copies from another job's optimizer what fits by name, dtype and shape. Averages and master
+/// weights that do not fit begin at the model's weights.
 void copy_what_is_there(const TensorFile& file,
                         const std::vector<NamedTensor>& model,
                         std::vector<NamedTensor>& tensors) {
@@ -179,7 +180,7 @@ SnapshotArena::SnapshotArena(const SharedState& shared) {
       const at::Tensor copy = is_dense
                                   ? at::empty_strided(tensor.sizes(), tensor.strides(), options)
                                   : at::empty(tensor.sizes(), options);
-      to.push_back({name, copy.zero_()});  // the pages are there from now on
+      to.push_back({name, copy.zero_()});  // touched, so that the pages exist from now on
     }
   };
   add(shared.model, snapshot_.model);

@@ -1,6 +1,6 @@
-// All that must come back for training to go on bit for bit, taken from the running parts and put
-// back into them. Rank 0 alone touches the disk; the others get their share through the group, so
-// no shared disk is needed. Random numbers are counted (plan/random), so none of them is in it.
+// All state that training needs to go on bit for bit, taken from the running parts and put back
+// into them. Rank 0 alone touches the disk; the others get their share through the group, so no
+// shared disk is needed. Random numbers come from counters (plan/random), so no generator is saved.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,10 @@ namespace ddp::worker {
 struct Position {
   std::int64_t step = 0;           // optimizer steps done
   std::int64_t epoch = 0;          // the running epoch
-  std::int64_t step_in_epoch = 0;  // of it, done
+  std::int64_t step_in_epoch = 0;  // steps done in that epoch
   StepSums sums;                   // of all ranks, over the running epoch
   BestResultState watch;
-  std::optional<double> result{};  // of an evaluation of these very weights, in what is watched
+  std::optional<double> result{};  // watched value of an evaluation of these very weights
   StepSums newest{};               // of all ranks, of the newest step; samples 0: not known
 };
 
@@ -43,43 +43,43 @@ struct Snapshot {
   std::vector<NamedTensor> state;      // "sums" as SumNames::to_row, "watch" [1]: without_gain
 };
 
-/// Memory of the host for snapshots: taken once, pinned where they come from a device.
+/// Host memory for snapshots: taken once, pinned for tensors that come from a device.
 class SnapshotArena {
  public:
   /// Takes the memory, so that the first snapshot is as quick as the others.
   explicit SnapshotArena(const SharedState& shared);
 
-  /// Costs a copy of the state. Blocks: until the device has handed it over. What it returns holds
-  /// until the next call.
+  /// Copies the state. Blocks: until the device has delivered it. The result is valid until the
+  /// next call.
   const Snapshot& take(const SharedState& shared, const Position& position);
 
  private:
   Snapshot snapshot_;
 };
 
-/// Each in C order: copied where it lies otherwise.
+/// The tensors in C order; those with another layout are copied.
 std::vector<NamedTensor> in_c_order(const std::vector<NamedTensor>& tensors);
 
-/// What an evaluation has changed since a snapshot, by the names that tensors of it have.
+/// The values that an evaluation changes after a snapshot, by the names of their tensors.
 std::map<std::string, std::vector<double>> later_values(const SharedState& shared,
                                                         const Position& position);
 
-/// On the host and in C order, whatever the memory format.
+/// Copies on the host and in C order, whatever the memory format.
 std::vector<NamedTensor> copies(const std::vector<NamedTensor>& tensors);
 
-/// One rank's values to all, whatever the memory format: Gloo wants one dense block in C order.
-/// All ranks call it. Errors: PeerError.
+/// Sends the values of rank `from` to all, whatever the memory format: Gloo wants one dense block
+/// in C order. All ranks call it. Errors: PeerError.
 void broadcast_tensor(Group& group, const at::Tensor& tensor, int from = 0);
 
-/// Whose checkpoint it is.
+/// Which job has made a checkpoint.
 enum class Origin {
   same_job,
-  other_job,  // of the optimizer's state it may lack some, and its best is not this job's
+  other_job,  // may lack optimizer state, and its best result does not count
 };
 
-/// Puts a checkpoint back on every rank. Only rank 0 passes one, or none to start again (the
-/// position is then the start). Sums of a checkpoint that do not fit `names` are left out. From
-/// another job's checkpoint, optimizer state that is missing stays as newly made, and averages and
+/// Puts a checkpoint back on every rank. Only rank 0 passes one, or null to start again (the
+/// position is then the start). Leaves out the checkpoint's sums if they do not fit `names`. With
+/// another job's checkpoint, missing optimizer state stays as newly made, and missing averages and
 /// master weights begin at the loaded weights. Errors: UsageError with the list of tensors that do
 /// not fit (rank 0); PeerError.
 Position restore(Group& group,
@@ -88,8 +88,8 @@ Position restore(Group& group,
                  const SumNames& names,
                  SharedState& shared);
 
-/// What rank `from` holds, on every rank. Only that one passes it: a position, and tensors with the
-/// names and shapes of `shared`. All ranks call it. Errors: PeerError.
+/// Puts the state of rank `from` on every rank. Only that rank passes `position`, and `held` with
+/// the names and shapes of `shared`. All ranks call it. Errors: PeerError.
 Position take_over(Group& group,
                    int from,
                    const Position* position,

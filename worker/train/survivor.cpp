@@ -56,7 +56,7 @@ std::optional<WorkerIdentity> await_next_round(const WorkerIdentity& self,
   SurvivorPage& mine = survivor_page(page);
   page.phase = Phase::joining;  // from here on a signal ends this process at once
   mine.step = step;
-  mine.is_survivor = 0;  // of an earlier wait
+  mine.is_survivor = 0;  // left from an earlier wait
   mine.waits = 1;
   const Clock::time_point begin = Clock::now();
   while (true) {

@@ -13,32 +13,32 @@
 
 namespace ddp::worker {
 
-/// What is left of a round: where it stood, and tensors with the names of a run's shared state.
+/// The state that is left of a round: its position, and tensors with the names of a run's shared
+/// state.
 struct HeldState {
   Position position;
   SharedState shared;
 };
 
-/// Of a rank that holds no state.
+/// The step of a rank that holds no state.
 inline constexpr std::int64_t kNoStep = -1;
 
-/// Whether all ranks of this round outlive the loss of one: their agents want them to, and they
+/// Whether all ranks of this round can outlive the loss of one: their agents want them to, and they
 /// train on CPUs (what NCCL has begun on a GPU cannot be taken back). All ranks call it. Errors:
 /// PeerError.
 bool can_survive(Group& group, const Device& device, ProgressPage& page);
 
-/// Whether this rank waits for the next round after that error: can_survive(), and it is the loss
-/// of a peer.
+/// Whether this rank waits for the next round after that error: can_survive() was true, and a peer
+/// was lost.
 bool waits_after(const PeerError& loss, ProgressPage& page);
 
-/// The rank that has done the most steps of those that hold a state, the lowest of equal ones;
-/// nothing when none does. `held` may be null. All ranks call it. Errors: PeerError.
+/// The rank that has done the most steps of those that hold a state, the lowest of equal ones; no
+/// value when none holds a state. `held` may be null. All ranks call it. Errors: PeerError.
 std::optional<int> find_newest(Group& group, const HeldState* held);
 
 /// Tells the agent that this rank waits, holding a state of `step` (or kNoStep), and waits for the
-/// next round.
-/// Returns who it is then; nothing when the agent does not want it. Blocks: until the agent begins
-/// that round, or ends the process.
+/// next round. Returns this process's identity in that round; no value when the agent does not want
+/// it. Blocks: until the agent begins that round, or ends the process.
 std::optional<WorkerIdentity> await_next_round(const WorkerIdentity& self,
                                                ProgressPage& page,
                                                std::int64_t step);

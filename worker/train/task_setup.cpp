@@ -23,7 +23,7 @@
 namespace ddp::worker {
 namespace {
 
-/// `synced` counts the norms that are taken from the request.
+/// `synced` counts the norms that the model takes from the request.
 TaskRequest request_for(const Job& job,
                         const DataFacts& data,
                         const Registry& registry,
@@ -49,7 +49,8 @@ std::filesystem::path weights_file(const std::filesystem::path& path, bool trust
   return path;
 }
 
-/// What this run, or the job, resumes from. Errors: UsageError; SystemError as load_newest().
+/// Whether this run has a checkpoint, or the job names one. Errors: UsageError; SystemError as
+/// load_newest().
 bool has_checkpoint(const CheckpointJob& job, const OwnedDir* run_dir, const std::string& run_id) {
   if (run_dir != nullptr) {
     Checkpoints own(*run_dir, job.keep, run_id);
@@ -57,7 +58,7 @@ bool has_checkpoint(const CheckpointJob& job, const OwnedDir* run_dir, const std
   }
   if (job.resume == "auto" || job.resume == "never") return false;
   if (is_checkpoint_path(job.resume)) (void)find_checkpoint(job.resume, job.trust);
-  return true;  // or a file of Python's: Checkpointer reads it
+  return true;  // or a Python script's file, which Checkpointer reads
 }
 
 }  // namespace
@@ -133,7 +134,7 @@ DataParallel replicate(
     use_layout(*replica, job.model.layout);
     Precision(job.amp, at::Device(job.device.devices[i])).prepare(*replica);
     replica->to(at::Device(job.device.devices[i]));
-    replicas.push_back(replica);  // the first one's weights go to all of them
+    replicas.push_back(replica);  // forward() copies the first one's weights to all of them
   }
   if (group.is_root()) {
     log::info("parallel: data copies the weights to " + std::to_string(replicas.size()) +

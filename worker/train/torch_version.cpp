@@ -11,9 +11,9 @@
 namespace ddp::worker {
 namespace {
 
-// Trap: not from at::show_config(), which says it too: it asks whether there is CUDA, and LibTorch
-// remembers the answer, which would be "no" before our CUDA module is loaded. Looked up by name, as
-// an older LibTorch may lack it.
+// Trap: at::show_config() has the version too, but asks whether there is CUDA. LibTorch remembers
+// the answer, which would be "no" before our CUDA module is loaded. The symbol is looked up by
+// name, because an older LibTorch may lack it.
 std::string library_version() {
   void* const symbol = ::dlsym(RTLD_DEFAULT, "aoti_torch_abi_version");
   if (symbol == nullptr) return "of an unknown version";

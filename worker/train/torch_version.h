@@ -1,4 +1,4 @@
-// Refuses a LibTorch of another release than the one that was compiled against; tells both.
+// Refuses a LibTorch of another release than the program was compiled against, and names both.
 #pragma once
 
 #include <string>

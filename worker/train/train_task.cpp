@@ -66,7 +66,7 @@ int loader_threads(const DataJob& job, const DataFacts& data, at::Device device)
   return job.threads.value_or(data.is_in_memory && device.is_cpu() ? 0 : 2);
 }
 
-// As many as a micro-step may have.
+// As many samples as a micro-step may have.
 std::vector<std::int64_t> first_samples(const PartitionRequest& partition) {
   std::vector<std::int64_t> samples(
       static_cast<std::size_t>(std::min(partition.per_rank, partition.size)));
@@ -88,7 +88,7 @@ Metrics metrics_of(Task& task, const Job& job, const DataFacts& data, const Regi
   return metrics;
 }
 
-/// Errors: UsageError for a name that is there twice.
+/// Errors: UsageError for a name that occurs twice.
 std::vector<std::string> test_names(const Metrics& metrics, std::vector<std::string> names) {
   for (const std::unique_ptr<Metric>& metric : metrics) {
     for (const auto& [name, value] : metric->values()) {
@@ -102,8 +102,8 @@ std::vector<std::string> test_names(const Metrics& metrics, std::vector<std::str
   return names;
 }
 
-/// data.augment may leave images of another size than the set's, and not every model takes those:
-/// one is tried. Errors: UsageError.
+/// data.augment may change the size of images, and not every model takes that: one image is tried.
+/// Errors: UsageError.
 void require_takes_augmented(const Forward& forward, const Job& job, const Loader& images) {
   const DataFacts& data = images.facts();
   if (job.data.augment.empty() || data.varies || data.shape.size() != 3) return;
@@ -144,7 +144,7 @@ LoaderRequest test_request(const Job& job,
           .is_pinned = device.is_cuda()};
 }
 
-/// Rank 0's. What the run watches, and where it runs.
+/// For rank 0: what the run watches, and where it runs.
 RoundRecord round_record(const RankContext& context,
                          const std::vector<std::string>& ranks,
                          const BestResultRule& rule) {
@@ -159,7 +159,7 @@ RoundRecord round_record(const RankContext& context,
           .is_higher_better = rule.is_higher_better};
 }
 
-/// As a line of metrics.jsonl, which has the same names and numbers.
+/// The evaluation as a line of metrics.jsonl, with the same names and numbers.
 std::string to_json(const EvaluationRecord& record, const std::filesystem::path& checkpoint) {
   boost::json::object line{{"checkpoint", checkpoint.string()},
                            {"epoch", epoch_number(record.epoch)},
@@ -171,7 +171,7 @@ std::string to_json(const EvaluationRecord& record, const std::filesystem::path&
   return json_text(line);
 }
 
-/// Once a process, on rank 0; null: there is none.
+/// Starts metrics.command once per process, on rank 0; null: there is none.
 MetricsCommand* start_metrics_command(const RankContext& context, const OwnedDir* run_dir) {
   const std::vector<std::string>& command = context.job.texts("metrics.command");
   if (run_dir == nullptr || command.empty()) return nullptr;
@@ -198,7 +198,7 @@ SharedState shared_state(Task& task, const Optimizer& optimizer, const Evaluatio
   return {state_of(task.model()), optimizer.state(), policy.state()};
 }
 
-/// Gradients lie in the buckets of a reducer, which is not to be kept.
+/// Drops the gradients: they lie in the buckets of a reducer, which must not be kept.
 SharedState without_gradients(const SharedState& shared) {
   const auto detach = [](const std::vector<NamedTensor>& tensors) {
     std::vector<NamedTensor> result;
@@ -209,7 +209,7 @@ SharedState without_gradients(const SharedState& shared) {
   return {detach(shared.model), detach(shared.optimizer), shared.policy};
 }
 
-/// What this rank trains, and with whom. All of it outlives what is made of it.
+/// What this rank trains, and with whom. Outlives all that is made from it.
 struct TrainingRun {
   const RankContext& context;
   const Job& job;
@@ -221,7 +221,8 @@ struct TrainingRun {
   bool can_survive = false;
 };
 
-/// Likewise: equal weights on every rank, and what computes and changes them.
+/// A model with equal weights on every rank, and what computes and changes them. Outlives all that
+/// is made from it.
 struct TrainedModel {
   Task& task;
   Precision& precision;
@@ -229,7 +230,7 @@ struct TrainedModel {
   Optimizer& optimizer;
 };
 
-/// Images go through all devices of this process from now on, which `replicas` hold.
+/// From now on images go through all devices of this process; `replicas` holds their models.
 void use_all_devices(const TrainingRun& run, Task& task, std::optional<DataParallel>& replicas) {
   const DataFacts& facts = run.data.train->facts();
   replicas.emplace(replicate(task, run.job, facts, run.context.registry, run.group));
@@ -268,7 +269,7 @@ LoaderRequest train_request(const TrainingRun& run,
           .is_pinned = run.device.is_cuda()};
 }
 
-/// Of each evaluation of a training, where the pictures of quality want a confusion matrix, too.
+/// The metrics of each evaluation in a training, with the confusion matrix that its pictures need.
 Metrics training_metrics(const TrainingRun& run, Task& task) {
   Metrics all = metrics_of(task, run.job, run.data.train->facts(), run.context.registry);
   if (std::unique_ptr<Metric> confusion = count_confusion(task))
@@ -319,7 +320,7 @@ RunLog::Parts run_log_parts(const TrainingRun& run,
           .device = run.device};
 }
 
-/// Trains; after a lost peer the state of this rank goes to `held`, where it can go on with it.
+/// Trains. After a lost peer `held` gets this rank's state, if the rank can go on with it.
 int train_or_hold(const TrainingRun& run,
                   const TrainedModel& model,
                   const EvaluationPolicy& policy,
@@ -330,7 +331,7 @@ int train_or_hold(const TrainingRun& run,
   if (!waits_after(loss, run.context.page)) throw;
   if (const std::optional<Position> position = loop.whole_position())
     held = {*position, without_gradients(shared_state(model.task, model.optimizer, policy))};
-  run.group.abandon();  // at once: others wait for it, and a save of ours may take its time
+  run.group.abandon();  // at once: others wait for it, and a save of ours may take long
   throw;
 }
 
@@ -411,8 +412,8 @@ int train_model(const TrainingRun& run, const TrainedModel& model, std::optional
 
 }  // namespace
 
-// Trap: the Reducer ends before its group does (it is used after free otherwise): so here, before
-// the group is closed.
+// Trap: the Reducer must be destroyed before its group (use after free otherwise), so it lives in
+// this function, which ends before the group is closed.
 int train_task(const RankContext& context,
                const Job& wanted,
                const Device& device,
@@ -459,7 +460,7 @@ int evaluate_task(const RankContext& context,
                   Group& group) {
   const DataFacts& facts = data.train->facts();
   Job bare = job;
-  bare.model.weights.reset();  // those of the checkpoint come in their place
+  bare.model.weights.reset();  // the checkpoint's weights replace them
   std::unique_ptr<Task> task;
   fail_together(group, problem_of([&] { task = make_task(bare, facts, context.registry, group); }));
   Precision precision(job.amp, device.device);
@@ -471,7 +472,7 @@ int evaluate_task(const RankContext& context,
                   const LoadedCheckpoint checkpoint =
                       find_checkpoint(request.checkpoint, job.checkpoint.trust);
                   put_evaluated(checkpoint, job.identity, task->model());
-                  // Between two epochs it is of the one before.
+                  // A checkpoint between two epochs belongs to the earlier one.
                   record.epoch =
                       checkpoint.head.epoch - (checkpoint.head.step_in_epoch > 0 ? 0 : 1);
                   record.step = checkpoint.head.step;
@@ -489,7 +490,7 @@ int evaluate_task(const RankContext& context,
                              device.device));
   const Forward forward(*task, precision, device.device);
   const auto make_metrics = [&] { return metrics_of(*task, job, facts, context.registry); };
-  // Without averages: they are the model by now.
+  // Without averages: put_evaluated() has made them the model's weights.
   Evaluation evaluation({.batches = std::move(test.batches),
                          .group = group,
                          .replica = replica,

@@ -18,9 +18,9 @@
 namespace ddp::worker {
 
 /// Trains the job to the end. Returns the exit code. `run_dir` is rank 0's; null: nothing is
-/// written. `ranks` say where each runs, for people. `held`, in: the state that this
-/// process has kept from an earlier round, or nothing; out, after a PeerError: the state of this
-/// one, where the rank can go on with it.
+/// written. `ranks` describe where each rank runs, as text. `held` comes in with the state that
+/// this process has kept from an earlier round, if any; after a PeerError it holds the state of
+/// this round, if the rank can go on with it.
 /// Errors: as TrainingLoop::run(), and those of the task's factory.
 int train_task(const RankContext& context,
                const Job& wanted,

@@ -29,7 +29,7 @@ int TrainingLoop::run() {
     const Schedule before = make_schedule(parts_.job, parts_.plan.steps_per_epoch, planned);
     parts_.run_log.print(other_length_line(before, parts_.plan.schedule, position_.step));
   }
-  // Where train.max_steps ended it inside an epoch, that epoch is still to be closed.
+  // If train.max_steps ended the run inside an epoch, that epoch is still to be closed.
   if (position_.step >= parts_.plan.steps &&
       (position_.step_in_epoch == 0 || position_.epoch >= parts_.job.epochs))
     parts_.run_log.print(nothing_left_line(parts_.job, position_.epoch));
@@ -89,7 +89,7 @@ TrainingLoop::End TrainingLoop::agree() {
     if (const End end = apply(agreed)) return end;
   }
   if (pending_.stop == 0 && pending_.save == 0) return {};
-  // What is saved includes the steps that were done meanwhile, so they are heard of first.
+  // The checkpoint includes the steps that were done meanwhile, so their votes are applied first.
   if (const End end = apply_pending()) return end;
   const bool is_stop = pending_.stop > 0;
   pending_ = {};
@@ -148,7 +148,7 @@ TrainingLoop::End TrainingLoop::between_steps() {
     if (const End end = compare()) return end;
   }
   const bool is_save_due = is_due(parts_.job.checkpoint.every_steps);
-  // The end of an epoch has its own.
+  // The end of an epoch has its own save and evaluation.
   const bool is_end = position_.step_in_epoch == parts_.plan.steps_per_epoch || is_over();
   if (is_end || (!is_test_due() && !is_save_due)) return {};
   if (const End end = apply_pending()) return end;
@@ -198,7 +198,7 @@ TrainingLoop::End TrainingLoop::end_epoch(Clock::time_point start, std::int64_t 
   const auto is_due = [&](std::int64_t every) {
     return is_whole && every > 0 && (position_.epoch + 1) % every == 0;
   };
-  // Before anything that may fail or be stopped: the epoch is not lost by it.
+  // Save before anything that may fail or be stopped, so that the epoch is not lost.
   const bool is_save_due = is_over() || is_due(parts_.job.checkpoint.every);
   if (is_save_due) {
     if (const End end = save(position_)) return end;
@@ -228,7 +228,7 @@ TrainingLoop::End TrainingLoop::end_epoch(Clock::time_point start, std::int64_t 
 TrainingLoop::End TrainingLoop::evaluate(NamedValues& test, bool& is_best) {
   parts_.run_log.set_phase(Phase::evaluating);
   std::optional<NamedValues> values = parts_.evaluation.run();
-  // The epoch is whole, and evaluated when it goes on.
+  // The epoch is whole, and is evaluated when the run goes on.
   if (!values) return stop();
   test = std::move(*values);
   parts_.run_log.note_test(test);
@@ -240,7 +240,7 @@ TrainingLoop::End TrainingLoop::evaluate(NamedValues& test, bool& is_best) {
     return fail_as_not_finite(
         parts_.group, "the test loss of epoch " + std::to_string(epoch_number(position_.epoch)));
   }
-  const bool is_judged = position_.result.has_value();  // these very weights, before
+  const bool is_judged = position_.result.has_value();  // these very weights were evaluated before
   position_.result = parts_.policy.result_of(test);
   if (is_judged) return {};
   is_best = parts_.policy.note(test, position_.watch);
@@ -252,7 +252,7 @@ TrainingLoop::End TrainingLoop::evaluate(NamedValues& test, bool& is_best) {
 }
 
 TrainingLoop::End TrainingLoop::save(const Position& position) {
-  // The weights are compared by what is copied, and the votes tell what came of it.
+  // The checkpointer compares the digests of what it copies, and the votes carry the result.
   if (const End end = compare(Compare::all_but_weights)) return end;
   parts_.checkpointer.save(position);
   return {};

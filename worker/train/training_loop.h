@@ -1,5 +1,5 @@
-// The training loop: epochs, steps, evaluations and saves, in their order. What each of them is
-// stands in a file of its own.
+// The training loop: epochs, steps, evaluations and saves, in their order. Each of them has a file
+// of its own.
 #pragma once
 
 #include <atomic>
@@ -39,7 +39,7 @@ class TrainingLoop {
     RunLog& run_log;
     HookCaller& hooks;
     const std::atomic<bool>& stop_requested;  // set by a signal
-    bool can_survive = false;                 // as of train/survivor
+    bool can_survive = false;                 // see train/survivor
   };
 
   explicit TrainingLoop(const Parts& parts) : parts_(parts) {}
@@ -50,8 +50,8 @@ class TrainingLoop {
   /// in a row, could not be saved). Errors: PeerError, UsageError (a checkpoint that does not fit).
   int run();
 
-  /// Where training stands, when weights and sums are those of one step that all ranks have done:
-  /// after a PeerError of run() anyone who holds such a state can go on from it.
+  /// Where training stands, if weights and sums are those of one step that all ranks have done:
+  /// after a PeerError of run() any rank that holds such a state can go on from it.
   [[nodiscard]] std::optional<Position> whole_position() const;
 
  private:
@@ -64,8 +64,8 @@ class TrainingLoop {
   End agree();                          // on what the ranks want after a step
   End apply(const AgreedStep& agreed);  // of a step that all ranks have done
   End apply(const SaveOutcome& saves);  // of rank 0's saves
-  End apply_pending();                  // of those that were not heard of yet
-  End between_steps();                  // what is due each so many steps
+  End apply_pending();                  // of steps that are not applied yet
+  End between_steps();                  // what is due every so many steps
   End test_between_steps(bool is_saved);
   End catch_up();  // with an evaluation that a stop or a kill has cut off
   [[nodiscard]] bool is_test_due() const;
@@ -76,7 +76,7 @@ class TrainingLoop {
   /// Saves what evaluations and hooks have changed, if `position` is saved already (`is_saved`) or
   /// is to be saved now (`is_wanted`).
   End keep(const Position& position, bool is_saved, bool is_wanted);
-  End finish(const Position& position);  // with a checkpoint of it
+  End finish(const Position& position);  // ends the run with a checkpoint of `position`
   using Compare = Step::Compare;
   End compare(Compare what = Compare::everything);  // the replicas
   End compare_after_hooks();
@@ -87,11 +87,11 @@ class TrainingLoop {
 
   Parts parts_;
   Position position_;
-  std::int64_t applied_step_ = -1;      // the newest that all ranks have voted on
-  std::vector<AgreedStep> agreed_;      // by vote(), not heard yet
-  VoteRequest pending_;                 // of all ranks, that were not acted on yet
-  double applied_saves_ = 0;            // as votes tell them
-  std::chrono::nanoseconds waited_{0};  // for data, up to this epoch
+  std::int64_t applied_step_ = -1;      // the newest step that all ranks have voted on
+  std::vector<AgreedStep> agreed_;      // by vote(), not applied yet
+  VoteRequest pending_;                 // requests of all ranks, not acted on yet
+  double applied_saves_ = 0;            // how many saves the applied votes have counted
+  std::chrono::nanoseconds waited_{0};  // for data, until this epoch
   bool is_finished_ = false;            // all agree that the run ends here
 };
 
