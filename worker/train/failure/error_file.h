@@ -7,8 +7,8 @@
 namespace ddp::worker {
 
 /// Writes `{"message": {"message": ..., "extraInfo": {"py_callstack": ..., "timestamp": "...",
-/// "rank": ...}}}`, the form that torchrun reads, and the rank beside it (-1: none yet).
-/// Nothing for an empty path. Errors: none; a launcher that finds no file shows the exit code.
+/// "rank": ...}}}`, the form that torchrun reads, with the rank added (-1: none yet). Does nothing
+/// if `path` is empty. Errors: none; a launcher that finds no file shows the exit code.
 void write_error_file(const std::string& path, int rank, const std::exception& error);
 
 }  // namespace ddp::worker

@@ -1,5 +1,5 @@
-// How a worker leaves by an error, whichever thread it is thrown in: what went wrong is printed and
-// written to the launcher's error file, and the exit code says what kind it was.
+// How a worker leaves with an error, whichever thread throws it: it prints the error, writes it to
+// the launcher's error file, and exits with the code of the error's kind.
 #pragma once
 
 #include <string>
@@ -17,17 +17,17 @@ struct ErrorReporter {
   int rank = -1;                // none yet
   bool may_leave_main = false;  // an exception that leaves main is the program's own, not a bug
 
-  /// Prints and writes it at once, and what own_frames() finds behind it, for which a teardown of
-  /// the whole job may leave no time. Returns the exit code.
+  /// Prints and writes the error at once. Then adds the frames that own_frames() finds: a teardown
+  /// of the whole job may leave no time for them. Returns the exit code.
   int print(const Error& error, const std::vector<const void*>& stack = {}) const;
-  /// Writes it alone: another rank prints it for all.
+  /// Writes the error without printing it: another rank prints it for all.
   void record(const Error& error) const;
 };
 
 ErrorReporter& error_reporter();
 
-/// An exception that leaves a thread of a library or of a user's, or a function that is noexcept,
-/// from now on ends the process by error_reporter(), without a core file.
+/// From now on an exception that leaves a thread of a library or of a user's, or a noexcept
+/// function, ends the process by error_reporter(), without a core file.
 void report_on_terminate();
 
 }  // namespace ddp::worker

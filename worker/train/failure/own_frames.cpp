@@ -25,7 +25,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kFrames = 10;
-constexpr std::chrono::seconds kLookUpFor{5};  // all of them; the rest have an offset alone
+constexpr std::chrono::seconds kLookUpFor{5};  // for all frames; the rest get an offset alone
 
 struct Frame {
   std::string file;
@@ -51,8 +51,8 @@ bool is_of_a_library(const std::string& file) {
                           "libtsan"});
 }
 
-/// Where a function's name stands: behind the type that it returns, which stands before the name of
-/// a template's function, and before its arguments.
+/// Where a function's name stands in its text: after the return type, which the function of a
+/// template has there, and before the arguments.
 struct NamePlace {
   std::size_t begin = 0;
   std::size_t end = 0;
@@ -96,7 +96,7 @@ const void* read_address(std::string_view line) {
 }
 
 std::optional<Frame> find_frame(const void* address) {
-  // It returns to behind the call, which may be another line.
+  // The return address is behind the call, perhaps in another line.
   Dl_info info{};
   link_map* map = nullptr;
   void* const extra = static_cast<void*>(&map);
@@ -114,7 +114,7 @@ std::optional<Frame> find_frame(const void* address) {
   return Frame{file, call - map->l_addr};
 }
 
-/// Function and place of what stands at the offset, and of what it is inlined into: two lines each.
+/// Function and place at the offset, and of each function that it is inlined into: two lines each.
 std::vector<std::string> look_up(const Frame& frame, Clock::time_point deadline) {
   const auto left = std::chrono::duration_cast<std::chrono::seconds>(deadline - Clock::now());
   if (left.count() < 1) return {};
@@ -143,8 +143,8 @@ std::string place_of(const std::string& line) {
   return std::filesystem::path(place).lexically_normal().string();
 }
 
-/// Without the types of its arguments where they are long, and without what the compiler adds to a
-/// part that is seldom run: a throw is in one.
+/// Drops the argument types of a long name, and the suffix that the compiler adds for a part that
+/// is seldom run: a throw is in such a part.
 std::string short_name(std::string_view function) {
   constexpr std::size_t kLong = 100;
   function = function.substr(0, function.find(" [clone ."));

@@ -9,17 +9,18 @@
 
 namespace ddp::worker {
 
-/// The return addresses of where it was thrown, innermost first: of the backtrace that an error of
-/// LibTorch carries, or throw_trace(). Empty: not known.
+/// The stack on which `error` was thrown, as return addresses, innermost first: from the backtrace
+/// that an error of LibTorch carries, or from throw_trace(). Empty: not known.
 std::vector<const void*> stack_of(const std::exception& error);
 
-/// Of a backtrace as LibTorch prints it, nullptr for a line that is not a frame.
+/// Reads the return addresses of a backtrace that LibTorch prints; nullptr for a line that is not a
+/// frame.
 std::vector<const void*> read_backtrace(std::string_view backtrace);
 
 /// A line for each frame, innermost first, at most ten: "Tiny::forward(at::Tensor) at tiny.cpp:12";
-/// without debug info "Tiny::forward(at::Tensor)"; of what has no name, or where there is no
-/// addr2line (of binutils), "./tiny +0x1234", which that can look up later. Blocks: five seconds at
-/// most.
+/// without debug info "Tiny::forward(at::Tensor)"; for a frame without a name, or without addr2line
+/// (of binutils), "./tiny +0x1234", which addr2line can look up later. Blocks: at most five
+/// seconds.
 std::vector<std::string> own_frames(const std::vector<const void*>& stack);
 
 }  // namespace ddp::worker

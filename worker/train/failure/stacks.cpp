@@ -1,9 +1,9 @@
-// In the handler async-signal-safe calls only (signal-safety(7)): so the directory of threads is
-// read by the system call itself, and names stay mangled: anyone who reads the text (the launcher,
-// c++filt) has memory to demangle them. Two calls are not on that list: backtrace(3), which is safe
-// once it has been called before, and backtrace_symbols_fd(3), which takes the loader's lock. A
-// thread that hangs while it holds that (in dlopen) prints no names; the launcher ends it all the
-// same.
+// The handler makes async-signal-safe calls only (signal-safety(7)): it reads the directory of
+// threads by the system call itself, and leaves names mangled, because whoever reads the text (the
+// launcher, c++filt) has memory to demangle them. Two calls are not on that list: backtrace(3),
+// which is safe once it has been called before, and backtrace_symbols_fd(3), which takes the
+// loader's lock. A thread that hangs while it holds that lock (in dlopen) prints no names; the
+// launcher ends it all the same.
 #include "worker/train/failure/stacks.h"
 
 #include <dirent.h>
@@ -146,11 +146,11 @@ extern "C" void on_crash(int signal, siginfo_t* info, void* context) {
   }
   put_raw("\n");
   print_own_stack(context);
-  // It waits until this returns, and then nobody has a handler any more.
+  // The signal waits until this handler returns, and then SA_RESETHAND has removed the handler.
   ::syscall(SYS_tgkill, ::getpid(), this_thread(), signal);
 }
 
-/// Outside of any handler.
+/// Call it outside of any handler: the first backtrace() loads a library.
 void load_what_backtrace_needs() {
   std::array<void*, 1> first;
   ::backtrace(first.data(), 1);
@@ -160,7 +160,7 @@ void load_what_backtrace_needs() {
 
 void print_stack_on_crash() {
   load_what_backtrace_needs();
-  static std::array<char, 64 << 10> stack;  // for when the other one is full
+  static std::array<char, 64 << 10> stack;  // for a handler when a thread's own stack is full
   const stack_t other{stack.data(), 0, stack.size()};
   check(::sigaltstack(&other, nullptr), "sigaltstack", "crashes");
   for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) {

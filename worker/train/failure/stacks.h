@@ -9,8 +9,8 @@ namespace ddp::worker {
 /// nothing; the others wait a moment for it and go on.
 void print_stacks_on_signal();
 
-/// For SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT, as far as nobody else has a handler for them
-/// (a sanitizer, a program's own); after an overflow of the stack in the calling thread alone.
+/// For SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT, unless somebody else has a handler for them (a
+/// sanitizer, a program's own). An overflow of the stack is covered in the calling thread alone.
 /// Errors: SystemError.
 void print_stack_on_crash();
 

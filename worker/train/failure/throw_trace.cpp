@@ -15,14 +15,14 @@ namespace {
 
 using Init = decltype(&abi::__cxa_init_primary_exception);
 
-// An error of a thread of the loader may be older than others of it.
+// An error of a loader's thread may be older than other throws of that thread.
 constexpr std::size_t kThrows = 256;
-constexpr std::size_t kDepth = 32;  // of the innermost calls: those of the program are among them
+constexpr std::size_t kDepth = 32;  // innermost calls; those of the program are among them
 constexpr std::uint64_t kBeingWritten = std::numeric_limits<std::uint64_t>::max();
 
-/// Many threads write, each an entry that no other is writing, and one reads what is long written;
-/// should a writer be at it all the same, the number tells: it is written first and last, and each
-/// part in between in this order (release), and read so (acquire).
+/// Many threads write, each an entry that no other is writing, and one thread reads entries that
+/// were written long ago. If a writer is at work all the same, the number shows it: it is written
+/// first and last, and each part in between in this order (release), and read so (acquire).
 struct Entry {
   std::atomic<std::uint64_t> number{0};  // of the throw; 0: none
   std::atomic<const void*> object{nullptr};
@@ -34,7 +34,7 @@ constinit std::array<Entry, kThrows> entries;
 constinit std::atomic<std::uint64_t> throws{0};
 constinit std::atomic<Init> next_init{nullptr};
 
-/// On the way out of this file: its own frames come first.
+/// A walk up the stack. The frames of this file come first and are skipped.
 struct Walk {
   Entry& entry;
   const void* caller;
@@ -54,7 +54,7 @@ _Unwind_Reason_Code note(_Unwind_Context* context, void* argument) {
 void keep(const void* object, const std::type_info* type, const void* caller) {
   const std::uint64_t number = 1 + throws.fetch_add(1, std::memory_order_relaxed);
   Entry& entry = entries[number % kThrows];
-  // Held up while hundreds of others were thrown: that one keeps it.
+  // Another thread is still writing, held up while hundreds were thrown: the entry is its own.
   if (entry.number.exchange(kBeingWritten, std::memory_order_relaxed) == kBeingWritten) return;
   entry.object.store(object, std::memory_order_release);
   entry.type.store(type, std::memory_order_release);
@@ -64,7 +64,7 @@ void keep(const void* object, const std::type_info* type, const void* caller) {
   entry.number.store(number, std::memory_order_release);
 }
 
-/// The C++ library's.
+/// The C++ library's own function.
 Init find_next_init() {
   Init next = next_init.load(std::memory_order_relaxed);
   if (next != nullptr) return next;
@@ -73,13 +73,13 @@ Init find_next_init() {
   return next;
 }
 
-// Before other threads are there: dlsym takes a lock.
+// Before there are other threads, because dlsym takes a lock.
 [[maybe_unused]] const Init found_early = find_next_init();
 
 }  // namespace
 
 std::vector<const void*> throw_trace(const void* object, const std::type_info& type) {
-  std::uint64_t newest = 0;  // an older one may have lain at the same address
+  std::uint64_t newest = 0;  // an older exception may have lain at the same address
   const std::type_info* type_of_newest = nullptr;
   std::vector<const void*> found;
   for (const Entry& entry : entries) {
@@ -99,14 +99,14 @@ std::vector<const void*> throw_trace(const void* object, const std::type_info& t
     type_of_newest = type_of_it;
     found = addresses;
   }
-  // One that another copy of the C++ library has made may lie where one of ours was.
+  // An exception from another copy of the C++ library may lie where one of ours was.
   if (type_of_newest == nullptr || *type_of_newest != type) found.clear();
   return found;
 }
 
 }  // namespace ddp::worker
 
-// Weak: a program that links the C++ library statically has that one's.
+// Weak: in a program that links the C++ library statically, that library's function is used.
 extern "C" [[gnu::weak]] abi::__cxa_refcounted_exception* abi::__cxa_init_primary_exception(
     void* object, std::type_info* type, void (*destroy)(void*)) noexcept {
   ddp::worker::keep(object, type, __builtin_return_address(0));

@@ -1,12 +1,14 @@
-// Where an exception was thrown. LibTorch's carry a backtrace, others know nothing of it, and once
-// one is caught the stack is gone. So this library puts itself before __cxa_init_primary_exception,
-// by which libstdc++ begins every `throw` and every make_exception_ptr, also of shared libraries
-// (std::vector::at), and keeps the return addresses of the process's last ones: a walk over the
-// stack, no look-up of names, no memory.
-// Promises: what is thrown is as without it, and a sanitizer that is there, too, hears of it.
-// Traps: libstdc++.so calls our function, as the linker exports symbols that a shared library
-// defines, too. A libstdc++ linked statically or by -Bsymbolic does not: then nothing is known. The
-// walk goes above the handler, up to 32 frames, where a throw alone would not look: it needs frames
+// Where an exception was thrown. LibTorch's exceptions carry a backtrace, others do not, and once
+// an exception is caught its stack is gone. So this file puts a function of its own in place of
+// __cxa_init_primary_exception, by which libstdc++ begins every `throw` and every
+// make_exception_ptr, also in shared libraries (std::vector::at). It keeps the return addresses of
+// the process's last throws: a walk over the stack, without a look-up of names and without memory.
+// Promises: an exception is as it would be without this file, and a sanitizer's own function is
+// called too.
+// Traps: libstdc++.so calls our function, because the linker exports symbols that a shared library
+// defines. A libstdc++ that is linked statically or by -Bsymbolic does not: then nothing is known.
+// The walk passes the handler, at which a throw alone would stop, and goes up to 32 frames: those
+// must be unwindable too.
 // that can be unwound there, too.
 #pragma once
 
@@ -15,10 +17,10 @@
 
 namespace ddp::worker {
 
-/// The return addresses of the place where that exception was thrown first, or made by
+/// The return addresses of the place where the exception was first thrown, or made by
 /// make_exception_ptr, innermost first, in whatever thread. `object` is the address of the whole
-/// caught exception, whose type is `type`; it must have been thrown. Empty: not known, as hundreds
-/// of others have been thrown since.
+/// caught exception, which must have been thrown; `type` is its type. Empty: not known, because
+/// hundreds of others have been thrown since.
 std::vector<const void*> throw_trace(const void* object, const std::type_info& type);
 
 }  // namespace ddp::worker

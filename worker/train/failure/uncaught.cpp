@@ -46,7 +46,7 @@ std::string text_of(const std::exception& error) {
   return text == nullptr ? "" : shortened(text);
 }
 
-/// Of std::throw_with_nested's own type, the one that was given to it.
+/// The name of its type; for std::throw_with_nested's own type, that of the type inside.
 std::string type_of(const std::exception& error) {
   constexpr std::string_view kNested = "std::_Nested_exception<";
   const std::string type = demangled(typeid(error));
@@ -84,14 +84,14 @@ std::string causes_of(const std::exception& error) {
   return "\n  caused by " + describe_exception(nested->nested_ptr());
 }
 
-/// Trap: only that of an accelerator has a type of its own. The host's allocator is the one place
-/// that is told by its text.
+/// Trap: only a lack of an accelerator's memory has a type of its own. The host's allocator is the
+/// one case that is decided by the text.
 bool is_lack_of_memory(const c10::Error& error) {
   return dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
          error.msg().find("DefaultCPUAllocator") != std::string::npos;
 }
 
-/// Of a program whose main thread is its own from end to end.
+/// For a program whose main thread is its own from end to end.
 Uncaught as_own_error(const std::exception& error) {
   const auto* const torch = dynamic_cast<const c10::Error*>(&error);
   if (torch == nullptr) return as_error(error);
@@ -126,7 +126,7 @@ Uncaught as_error(const std::exception& error) {
 Uncaught as_other_error() {
   const std::exception_ptr current = std::current_exception();
   const std::type_info* const type = current.__cxa_exception_type();
-  // All that an exception_ptr of libstdc++ holds is where the object lies.
+  // An exception_ptr of libstdc++ holds nothing but the address of the object.
   static_assert(sizeof(current) == sizeof(void*));
   const void* object = nullptr;
   std::memcpy(&object, &current, sizeof object);

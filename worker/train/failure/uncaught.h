@@ -1,5 +1,5 @@
-// An exception that nothing caught, as one of ours: with the exit code of the rank, and a text that
-// says what it is.
+// Turns an exception that nothing caught into one of ours, with the rank's exit code and a text
+// that says what it is.
 #pragma once
 
 #include <c10/util/Exception.h>
@@ -13,7 +13,7 @@
 
 namespace ddp::worker {
 
-/// What a Python script leaves with, too, when nobody catches its exception.
+/// The exit code of a Python script whose exception nobody catches.
 inline constexpr int kUncaught = 1;
 
 /// The error that a rank ends by, and the stack on which it was thrown (stack_of()); empty where
@@ -34,25 +34,26 @@ class OwnError : public Error {
   std::vector<const void*> stack_;
 };
 
-/// To be thrown on where LibTorch fails in code of the program's own (its model, loss, metric,
-/// augmentation, optimizer or hook): an OwnError, its type before its text, as for shapes that do
-/// not match. A lost peer, a lack of memory and a failing device are not the program's: they go on
-/// as they are.
+/// Call it where LibTorch fails in code of the program's own (its model, loss, metric,
+/// augmentation, optimizer or hook). Throws an OwnError, with the error's type before its text, as
+/// for shapes that do not match. A lost peer, a lack of memory and a failing device are not the
+/// program's fault: they are thrown on as they are.
 [[noreturn]] void throw_as_own(const c10::Error& error);
 
-/// To be called where an exception is being handled that is not an std::exception: an exception of
-/// the program's own as in as_error(). Its value is shown where it is a text or an int.
+/// Call it while an exception that is not an std::exception is being handled: it is the program's
+/// own, as in as_error(). Shows its value if that is a text or an int.
 Uncaught as_other_error();
 
-/// One of ours stays as it is. What c10d, gloo or NCCL says of a lost peer is 97, another error of
-/// LibTorch and a lack of memory 125. All else is an exception of the program's own (of its model,
-/// data set, loss or hook): kUncaught, its type before its text, with its stack and its
-/// causes (std::nested_exception). A text ends after 16 KiB.
+/// One of our errors stays as it is. A lost peer, by what c10d, gloo or NCCL throws, is 97; another
+/// error of LibTorch and a lack of memory are 125. All else is an exception of the program's own
+/// (of its model, data set, loss or hook): kUncaught, its type before its text, with its stack and
+/// its causes (std::nested_exception). A text ends after 16 KiB.
 Uncaught as_error(const std::exception& error);
 
 /// The same for an exception that ends the process by std::terminate, in whatever thread: a lost
-/// peer is 97, all else 125, with its stack. One that may have left main is as in as_error(). To be
-/// called by the handler: all of such a program is its own, so throw_as_own() holds for it too.
+/// peer is 97, all else 125, with its stack. If it may have left main it is as in as_error(); all
+/// code of such a program is its own, so throw_as_own() applies too. Call it in the terminate
+/// handler.
 Uncaught as_terminating_error(bool may_have_left_main = false);
 
 }  // namespace ddp::worker

@@ -35,8 +35,8 @@ void Ema::update(const std::optional<at::Tensor>& skipped) {
     const at::Tensor is_skipped = skipped ? skipped->ne(0) : at::Tensor();
     for (std::size_t i = 0; i < sources_.size(); ++i) {
       const at::Tensor wide = sources_[i].to(averaged_[i].scalar_type());  // itself if it has it
-      // An average moves nowhere towards itself. Not by a factor of 0: statistics of the pass that
-      // is skipped may be NaN.
+      // An average does not move towards itself. A factor of 0 would not do: statistics of the
+      // skipped pass may be NaN.
       replaced.push_back(skipped ? at::where(is_skipped, averaged_[i], wide) : wide);
     }
   }

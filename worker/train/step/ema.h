@@ -26,26 +26,26 @@ class Ema {
  public:
   /// Follows `weights` and those of `buffers` that are of floating point, and starts at their
   /// values. `sources` are the weights as the optimizer steps them: themselves, or float32 masters.
-  /// It is kept in float32 at least: near the end of training a step of the average is smaller than
-  /// the last bit of a low type. All these tensors are changed in place from now on, never
-  /// replaced.
+  /// The averages are kept in float32 at least: near the end of training a step of an average is
+  /// smaller than the last bit of a low type. All these tensors must be changed in place from now
+  /// on, never replaced.
   Ema(const std::vector<NamedTensor>& weights,
       const std::vector<at::Tensor>& sources,
       const std::vector<NamedTensor>& buffers,
       const EmaRule& rule);
 
-  /// average = decay * average + (1 - decay) * now. After each optimizer step. Without `skipped` a
-  /// step that a loss scale skipped is one too, as with torch.optim.swa_utils. With it ([] of
-  /// float32) the call does nothing when it is 1. Nothing waits for the device.
+  /// average = decay * average + (1 - decay) * now. Call it after each optimizer step. Without
+  /// `skipped`, a step that a loss scale skipped counts too, as with torch.optim.swa_utils. With
+  /// `skipped` ([] of float32) the call does nothing when that is 1. Does not wait for the device.
   void update(const std::optional<at::Tensor>& skipped = {});
 
-  /// By name, weights first. They share memory with this object.
+  /// The averages by name, weights first. They share memory with this object.
   [[nodiscard]] const std::vector<NamedTensor>& averages() const { return averages_; }
-  /// Those of buffers alone: they differ between ranks as the buffers do.
+  /// The averages of buffers alone: they differ between ranks as the buffers do.
   [[nodiscard]] std::vector<NamedTensor> buffer_averages() const;
 
-  /// For checkpoints: NAME.ema, and the updates so far as ema.updates. The second is what of it is
-  /// equal on all ranks: without averages of buffers.
+  /// For checkpoints: NAME.ema, and ema.updates, the number of updates so far. replicated_state()
+  /// is the part that is equal on all ranks: without averages of buffers.
   [[nodiscard]] std::vector<NamedTensor> state() const;
   [[nodiscard]] std::vector<NamedTensor> replicated_state() const;
 
@@ -55,22 +55,22 @@ class Ema {
   [[nodiscard]] std::vector<NamedTensor> named_state(std::size_t count) const;
 
   EmaRule rule_;
-  std::size_t weights_;              // how many of the tensors below are of weights
+  std::size_t weights_;              // how many of the tensors below are weights
   std::vector<at::Tensor> model_;    // what the averages stand for: the model's own tensors
   std::vector<at::Tensor> sources_;  // what they follow
   std::vector<NamedTensor> averages_;
   std::vector<at::Tensor> averaged_;  // the same, without names
-  bool has_other_types_ = false;      // sources than their averages
+  bool has_other_types_ = false;      // between sources and their averages
   at::Tensor updates_;                // [] float64
 };
 
-/// Puts the averages into the model for as long as it lives, for evaluation; then its own values
-/// come back, bit for bit. Nothing may step or be saved meanwhile. Costs a copy of the model. When
-/// it ends because of an exception it does nothing to a model on a device: one that has failed must
-/// not be waited for, and the model is not used again.
+/// While it lives, the model has the averages, for evaluation; its destructor restores the model's
+/// own values, bit for bit. Nothing may step or be saved meanwhile. Costs a copy of the model. If
+/// an exception ends it, it leaves a model on a device as it is: a device that has failed must not
+/// be waited for, and the model is not used again.
 class EmaSwap {
  public:
-  /// Does nothing without an average, which outlives it.
+  /// Does nothing if `ema` is null; else `ema` outlives it.
   explicit EmaSwap(const Ema* ema);
   EmaSwap(const EmaSwap&) = delete;
   EmaSwap& operator=(const EmaSwap&) = delete;

@@ -13,11 +13,11 @@
 namespace ddp::worker {
 namespace {
 
-/// Of the pass that is watched on this thread.
+/// State of the pass that is watched on this thread.
 struct Watch {
   std::map<const void*, std::string>
-      names;           // of the parameters, by their memory: views have it, too
-  int exceptions = 0;  // that are under way around the pass
+      names;           // of the parameters, by their memory, which views share
+  int exceptions = 0;  // already under way around the pass
   std::string found;
 };
 thread_local Watch* watch = nullptr;
@@ -36,7 +36,7 @@ std::string layer_of(const std::string& parameter) {
   return dot == std::string::npos ? "the model" : parameter.substr(0, dot);
 }
 
-/// What an operation has of its inputs until it ends.
+/// What is known of an operation's inputs until the operation ends.
 struct Operation : at::ObserverContext {
   std::string text;  // "": no parameter is among them
 };
@@ -64,8 +64,8 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
   return operation;
 }
 
-// Also called when an exception leaves the operation: the outermost one, which the model has
-// called, last.
+// Also called when an exception leaves the operation. The outermost operation, which the model has
+// called, comes last.
 void end(const at::RecordFunction& /*function*/, at::ObserverContext* context) {
   const auto* const operation = static_cast<Operation*>(context);
   if (operation == nullptr || std::uncaught_exceptions() <= watch->exceptions) return;
@@ -75,7 +75,7 @@ void end(const at::RecordFunction& /*function*/, at::ObserverContext* context) {
 }  // namespace
 
 std::string failing_layer(const torch::nn::Module& model, const std::function<void()>& again) {
-  // Itself it may be no shared_ptr.
+  // Not `model` itself, which may not be owned by a shared_ptr.
   for (const auto& module : model.modules(/*include_self=*/false))
     if (std::dynamic_pointer_cast<Norm>(module) != nullptr) return "";
   Watch mine;
@@ -89,7 +89,7 @@ std::string failing_layer(const torch::nn::Module& model, const std::function<vo
     const at::RecordFunctionGuard enabled(true);
     again();
   } catch (const std::exception&) {
-    // It is known that it fails.
+    // Expected: the pass has failed before.
   }
   at::removeCallback(handle);
   watch = nullptr;

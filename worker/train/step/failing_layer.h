@@ -1,5 +1,6 @@
-// Where in a model an operation of LibTorch fails. Its message has shapes and no name, and modules
-// of C++ have no hooks: so the pass that failed is made once more, and its operations are watched.
+// Finds the layer of a model in which an operation of LibTorch fails. The error has shapes but no
+// name, and C++ modules have no hooks, so the failed pass runs once more while its operations are
+// watched.
 #pragma once
 
 #include <functional>
@@ -11,10 +12,10 @@ class Module;
 
 namespace ddp::worker {
 
-/// "features.3.conv: aten::conv2d of [2, 4, 8, 8] with weight [8, 3, 3, 3]": of the operations that
-/// `again` fails in, the outermost that has a parameter of `model`. "": there is none, it does not
-/// fail again, or it must not be called again, as norms may wait for other ranks in it. What
-/// `again` throws is dropped.
+/// "features.3.conv: aten::conv2d of [2, 4, 8, 8] with weight [8, 3, 3, 3]": of the operations in
+/// which `again` fails, the outermost that has a parameter of `model`. "": there is none, `again`
+/// does not fail this time, or `again` must not run because norms may wait for other ranks in it.
+/// Drops what `again` throws.
 std::string failing_layer(const torch::nn::Module& model, const std::function<void()>& again);
 
 }  // namespace ddp::worker

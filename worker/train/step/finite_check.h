@@ -19,17 +19,17 @@ class FiniteCheck {
  public:
   explicit FiniteCheck(at::Device device);
 
-  /// 1 if any gradient is not finite, else 0, as [] of float32, for the fused kernels: always the
-  /// same tensor. Gradients stay as they are. Each list holds tensors of one dtype.
+  /// Returns 1 if any gradient is not finite, else 0, as [] of float32, for the fused kernels:
+  /// always the same tensor. Gradients stay as they are. Each list holds tensors of one dtype.
   const at::Tensor& look_at(const std::vector<std::vector<at::Tensor>>& gradients);
 
-  /// Counts a step. Shapes: found_inf [] of float32, 1: it was skipped.
+  /// Counts a step. Shapes: found_inf [] of float32; 1: the step was skipped.
   void count(const at::Tensor& found_inf);
 
   /// The counts, sharing memory with this object.
   [[nodiscard]] std::vector<NamedTensor> state() const;
 
-  /// Their names: a checkpoint of a job that did not skip has none of them.
+  /// Names of the counts: the checkpoint of a job that did not skip lacks them.
   static std::set<std::string> names();
 
   /// Steps that were skipped since the last one that was done. Shapes: [] of float64.

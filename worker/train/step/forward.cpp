@@ -11,7 +11,7 @@
 
 namespace ddp::worker {
 
-/// `batch` is on the device of the model, and gets the numbers that it takes.
+/// `batch` is on the model's device; its input is cast to the dtype that the model takes.
 Outputs Forward::outputs_of(Batch& batch) const {
   if (batch.input.is_floating_point()) batch.input = precision_.input(batch.input);
   Outputs outputs;
@@ -45,7 +45,7 @@ Pass Forward::run(const Batch& batch, Mode mode, std::optional<std::uint64_t> se
   } catch (const c10::Error& error) {
     throw_with_layer(error, pass.batch);
   }
-  // parallel: data may have moved them.
+  // parallel: data may have moved the outputs to another device.
   const at::Device there = pass.outputs.empty() ? device_ : pass.outputs[0].device();
   if (there != device_) pass.batch = pass.batch.to(there);
   pass.loss = mode == Mode::training ? task_.loss(pass.outputs, pass.batch)

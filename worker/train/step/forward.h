@@ -21,15 +21,15 @@ class Forward {
  public:
   enum class Mode { training, evaluation };  // which loss
 
-  /// All outlive it. `device` is the model's.
+  /// All arguments outlive it. `device` is the model's.
   Forward(Task& task, Precision& precision, at::Device device)
       : task_(task), precision_(precision), device_(device) {}
 
-  /// With the `seed` of a step the task may vary the batch by it.
+  /// If the `seed` of a step is given, the task may vary the batch by it.
   [[nodiscard]] Pass run(const Batch& batch,
                          Mode mode,
                          std::optional<std::uint64_t> seed = {}) const;
-  /// What the model gives for a batch whose targets nobody knows.
+  /// The model's outputs for a batch without known targets.
   [[nodiscard]] Outputs outputs(const Batch& batch) const;
 
   [[nodiscard]] Task& task() const { return task_; }

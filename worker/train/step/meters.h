@@ -18,7 +18,7 @@
 
 namespace ddp::worker {
 
-/// Over one or many steps, of one rank or all.
+/// Sums over one or many steps, of one rank or all.
 struct StepSums {
   double samples = 0;
   double loss = 0;
@@ -28,7 +28,7 @@ struct StepSums {
   double least_weight = 0;     // what the weight counts as at least: see Loss
 
   StepSums& operator+=(const StepSums& more);
-  /// What loss and parts are divided by for their means; 0: there is nothing.
+  /// The divisor of loss and parts for their means; 0: there are no means.
   [[nodiscard]] double divisor() const { return std::max(weight, least_weight); }
   [[nodiscard]] double mean_loss() const { return divisor() > 0 ? loss / divisor() : 0; }
   bool operator==(const StepSums&) const = default;
@@ -54,7 +54,7 @@ class PassSums {
  public:
   /// Errors: std::logic_error when the task gives other names than for the first pass.
   void add(Task& task, const Pass& pass);
-  /// Over all ranks, also those that have added nothing. All ranks call it. Errors: PeerError.
+  /// Sums over all ranks, also those that have added nothing. All ranks call it. Errors: PeerError.
   void merge(Group& group);
 
   [[nodiscard]] SumNames names() const;
@@ -77,8 +77,8 @@ class Meters {
 
   /// One micro-step.
   void add(Task& task, const Pass& pass) { running_.add(task, pass); }
-  /// The step is over: its sums set out for the host, and with them how many steps in a row were
-  /// skipped ([], on the device; undefined: none are skipped).
+  /// Ends the step: its sums set out for the host, together with the number of steps in a row that
+  /// were skipped ([], on the device; undefined: no steps are skipped).
   void close_step(std::int64_t step, const at::Tensor& skips = {});
 
   struct Closed {
@@ -86,19 +86,19 @@ class Meters {
     StepSums sums;     // of this rank
     double skips = 0;  // in a row, the same on every rank
   };
-  /// The oldest step that was not taken yet; nothing: there is none. The newest step is left for
-  /// the next call, as its sums are still on their way to the host; `also_newest` takes it, too.
-  /// Blocks: until the sums are there.
+  /// The oldest closed step that was not taken yet; no value: there is none. Leaves the newest step
+  /// for the next call, because its sums are still on their way to the host; `also_newest` takes it
+  /// too. Blocks: until the sums are there.
   std::optional<Closed> take(bool also_newest);
 
  private:
-  /// Under way to the host.
+  /// The sums of a step on their way to the host.
   struct Sent {
     std::int64_t step = 0;
     double samples = 0;
     bool has_skips = false;             // the last of the row
     at::Tensor row;                     // on the host
-    std::optional<c10::Event> arrived;  // nothing: it is there
+    std::optional<c10::Event> arrived;  // no value: the row is there
   };
 
   SumNames names_;

@@ -138,7 +138,8 @@ void Optimizer::step(const StepRates& rates) {
   }
   if (!plan_.low.empty()) at::_foreach_copy_(plan_.wide, plan_.low);
   const std::optional<at::Tensor> found_inf = find_overflow();
-  // Where the norm is not finite this spoils gradients, and nothing that lasts: the rule skips.
+  // If the norm is not finite this spoils gradients, but nothing that lasts: the rule skips the
+  // step.
   if (job_.clip_norm && !plan_.all.empty()) clip_norm(plan_.all, *job_.clip_norm);
   for (std::size_t i = 0; i < plan_.calls.size(); ++i) {
     UpdateLists& lists = plan_.calls[i];

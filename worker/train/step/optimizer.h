@@ -1,6 +1,6 @@
-// Everything that belongs to an optimizer step around its update rule: unscale or look for what is
-// not finite, clip, step, next scale, average. Nothing in it waits for the device. Traps: a list
-// holds tensors of one dtype. Rules run on detached parameters, without autograd.
+// Everything that an optimizer step does around its update rule: unscale gradients or check that
+// they are finite, clip, step, update loss scale and average. Does not wait for the device. Traps:
+// a list holds tensors of one dtype. Rules run on detached parameters, without autograd.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,7 +21,7 @@
 
 namespace ddp::worker {
 
-/// What of a model matters here beside its trainable parameters.
+/// Facts about a model beside its trainable parameters.
 struct ModelFacts {
   std::vector<NamedTensor> buffers{};          // for the average
   std::vector<std::string> norm_parameters{};  // names, of norm layers: for the decay
@@ -29,9 +29,9 @@ struct ModelFacts {
 
 class Optimizer {
  public:
-  /// For the parameters of `replica`; it and `precision` outlive this object. Without `facts` the
-  /// average has no buffers, and of norms and biases only the biases are known; without `rule` it
-  /// is the built-in one of the job's name.
+  /// For the parameters of `replica`; `replica` and `precision` outlive this object. Without
+  /// `facts` the average has no buffers, and the decay spares biases but no norms; without `rule`
+  /// the built-in rule of the job's name is used.
   /// Errors: UsageError when a pattern of lr_factors matches no trainable parameter.
   Optimizer(const OptimizerJob& job,
             Ddp& replica,
@@ -39,28 +39,29 @@ class Optimizer {
             const ModelFacts& facts = {},
             std::unique_ptr<UpdateRule> rule = nullptr);
 
-  /// One step at these rates from the gradients that are there; a parameter without one stays as it
-  /// is, and so does its state. With a loss scale or `skips_non_finite`, a step whose gradients are
-  /// not finite changes neither parameters nor their state; nor, with the latter, the average.
+  /// Does one step at these rates with the current gradients. A parameter without a gradient keeps
+  /// its value and its state. With a loss scale or `skips_non_finite`, a step whose gradients are
+  /// not finite changes neither parameters nor their state; with the latter, not the average
+  /// either.
   void step(const StepRates& rates);
 
-  /// All that a checkpoint needs, sharing memory with this object: the rule's (SGD's momentum
+  /// All state that a checkpoint needs, sharing memory with this object: the rule's (SGD's momentum
   /// under the parameter's own name; Adam's NAME.exp_avg, NAME.exp_avg_sq and NAME.step);
-  /// NAME.master; the average's, the loss scale's, and the counts of skipped steps.
+  /// NAME.master; the state of average and loss scale; the counts of skipped steps.
   [[nodiscard]] std::vector<NamedTensor> state() const;
 
-  /// That of it which is equal on all ranks: all but the averages of buffers.
+  /// The part of state() that is equal on all ranks: all but the averages of buffers.
   [[nodiscard]] std::vector<NamedTensor> replicated_state() const;
 
   /// The moving average of the model; null when the job has none.
   [[nodiscard]] const Ema* ema() const { return ema_ ? &*ema_ : nullptr; }
 
-  /// Of `skips_non_finite`; null without.
+  /// The check of `skips_non_finite`; null without it.
   [[nodiscard]] const FiniteCheck* finite_check() const {
     return finite_check_ ? &*finite_check_ : nullptr;
   }
 
-  /// How often the lists of tensors were built: again only when other gradients are there.
+  /// How often the lists of tensors were built: again only when the gradients are other tensors.
   [[nodiscard]] std::int64_t list_builds() const { return list_builds_; }
 
  private:
@@ -73,7 +74,7 @@ class Optimizer {
     std::vector<at::Tensor> state;
   };
 
-  // What one call of the rule takes: parameters of one dtype, rate and decay.
+  // The parameters of one call of the rule: one dtype, rate and decay.
   struct ParameterGroup {
     at::ScalarType type;
     double weight_decay;
@@ -82,8 +83,8 @@ class Optimizer {
     std::vector<std::size_t> members{};  // of slots_
   };
 
-  // Everything that a step hands to the rule, for one set of gradients. It holds on to them, so
-  // that one at the same address is the same one.
+  // Everything that a step hands to the rule, for one set of gradients. Keeps these alive, so that
+  // an equal address means the same tensor.
   struct Plan {
     std::vector<at::Tensor> gradients{};             // of the parameters, where there is one
     std::vector<UpdateLists> calls{};                // by group

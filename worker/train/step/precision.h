@@ -27,13 +27,13 @@ class Precision {
   /// GroupNorm do not, as their kernels take one type alone there.
   void prepare(torch::nn::Module& model) const;
 
-  /// For the time of a forward pass and its loss. Does nothing but at O1.
+  /// A guard for a forward pass and its loss. Does nothing except at O1.
   [[nodiscard]] Autocast autocast() const;
 
-  /// Images in the type of the weights: at O2 and O3 the low one.
+  /// Casts images to the type of the weights: at O2 and O3 the low one.
   [[nodiscard]] at::Tensor input(const at::Tensor& images) const;
 
-  /// Scores for the loss, in float32 at least: a sum over classes in a low type loses digits.
+  /// Casts scores for the loss to float32 at least: a sum over classes in a low type loses digits.
   [[nodiscard]] at::Tensor output(const at::Tensor& scores) const;
 
   /// What backward starts from: `loss` itself without a loss scale.
@@ -42,7 +42,7 @@ class Precision {
   /// Whether the optimizer steps float32 copies of low weights.
   [[nodiscard]] bool has_masters() const { return plan_.masters; }
 
-  /// Null without one.
+  /// Null without a loss scale.
   [[nodiscard]] LossScale* loss_scale() { return loss_scale_ ? &*loss_scale_ : nullptr; }
 
  private:

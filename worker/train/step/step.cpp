@@ -14,12 +14,13 @@
 namespace ddp::worker {
 namespace {
 
-// In place of a rank: what all ranks draw alike.
+// Stands for a rank in seeds that are the same on all ranks.
 constexpr std::uint64_t kAllRanks = ~std::uint64_t{0};
-// 2^-40 of the first loss scale: an overflow that is left then is not the scale's.
+// 40 halvings of the first loss scale: an overflow that is left then has another cause.
 constexpr int kMaxSkips = 40;
 
-/// Running statistics and the like, which a pass in training mode changes.
+/// Keeps a model's buffers (running statistics and the like), which a pass in training mode
+/// changes.
 class SavedBuffers {
  public:
   explicit SavedBuffers(const torch::nn::Module& model) : buffers_(buffers_of(model)) {
@@ -103,11 +104,12 @@ void Step::run(const StepPartition& partition,
   throw_as_own(error);
 }
 
-// Steps in a row that were skipped: with a commit those before this one.
+// Closes the step in the meters, with the steps in a row that were skipped: with a commit, those
+// before this one.
 void Step::close(const Place& place, Meters& meters) const {
   const FiniteCheck* const check = parts_.optimizer.finite_check();
   meters.close_step(place.step + 1, check != nullptr ? check->in_a_row() : at::Tensor());
-  // It changes little from step to step, and to ask takes a lock.
+  // This number changes little from step to step, and reading it takes a lock.
   if (place.step % parts_.job.log_every == 0) {
     parts_.page.device_bytes.store(held_bytes(parts_.forward.device()), std::memory_order_relaxed);
   }
@@ -134,8 +136,8 @@ void Step::run_passes(const StepPartition& partition, const Place& place, Meters
     set_phase(Phase::forward);
     const Pass pass = parts_.forward.run(batch, Forward::Mode::training, variation);
     set_phase(Phase::backward);
-    // With a weight that only the device knows: divided by a number of the same size for now, so
-    // that gradients in 16 bits neither vanish nor overflow.
+    // A weight that only the device knows comes later (divide_by_weight). Until then divide by a
+    // number of the same size, so that gradients in 16 bits neither vanish nor overflow.
     const bool has_weight = pass.loss.weight.defined();
     const double share = loss_share(has_weight ? 1 : batch.size(), partition.whole, world_size);
     const double factor = share * pass.loss.gain * (is_sum ? world_size : 1);
@@ -164,8 +166,8 @@ void Step::divide_by_weight(const at::Tensor& weight, double least, std::int64_t
 
 std::optional<std::string> Step::why_not_finite(const AgreedStep& agreed) {
   bad_losses_ = std::isfinite(agreed.sums.loss) ? 0 : bad_losses_ + 1;
-  // With a dynamic loss scale such a step was skipped, and the next one has a smaller scale; so are
-  // those that train.non_finite skips.
+  // A dynamic loss scale has skipped such a step, and the next one has a smaller scale. So has
+  // train.non_finite: skip.
   const LossScale* const scale = parts_.precision.loss_scale();
   const bool skips =
       (scale != nullptr && scale->is_dynamic()) || parts_.job.optimizer.skips_non_finite;
@@ -182,8 +184,8 @@ std::optional<std::string> Step::find_diverged_replicas(Compare compare) {
   std::vector<int> odd;
   if (compare == Compare::everything || !has_compared_)
     odd = parts_.replica.diverged_ranks(frozen_of(parts_.forward.task().model()));
-  // The optimizer's state and the averages drift only where the weights do: compared once, after
-  // the start or a resume has set them.
+  // The optimizer's state and the averages drift only where the weights do, so they are compared
+  // once, after the start or a resume has set them.
   if (odd.empty() && !has_compared_) {
     what = "optimizer state or averages";
     odd = gather_diverged_ranks(parts_.group, digest_of(parts_.optimizer.replicated_state()));

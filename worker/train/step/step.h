@@ -33,30 +33,33 @@ class Step {
     Optimizer& optimizer;
     Loader& loader;  // of the training set
     ProgressPage& page;
-    // Rank 0's pictures of the first micro-step after so many steps; null: none are made.
+    // Draws rank 0's pictures of a first micro-step, given the steps done before it; null: none are
+    // made.
     std::function<void(const Batch&, std::int64_t)> show;
   };
 
   explicit Step(Parts parts) : parts_(std::move(parts)) {}
 
-  /// Passes whose gradients are thrown away, until the layout of the reducer's buckets is final;
-  /// at least one, from which the names of a pass are known. Buffers are as before. `samples` are
-  /// what a pass may take. Errors: PeerError; UsageError when ranks have other names to show.
+  /// Runs passes and throws their gradients away, until the layout of the reducer's buckets is
+  /// final; at least one pass, which also gives the names of a pass's sums. Restores the buffers.
+  /// `samples` are those of one pass. Errors: PeerError, also (203) when these names differ between
+  /// ranks.
   SumNames fix_bucket_layout(const std::vector<std::int64_t>& samples);
 
-  /// The steps to come are those from step `step_in_epoch` of `epoch` on, one after the other;
-  /// their samples are loaded ahead.
+  /// The steps to come are those from step `step_in_epoch` of `epoch` on, in order; their samples
+  /// are loaded ahead.
   void start(const PartitionRequest& partition, std::int64_t epoch, std::int64_t step_in_epoch);
 
   struct Place {
     std::int64_t step = 0;  // optimizer steps done in the run
     std::int64_t epoch = 0;
   };
-  /// The gradient is that of the mean over the whole batch, however it was dealt: the sum of all
-  /// losses over all ranks and micro-steps divided by the sum of their weights. The sums of the
-  /// step go to `meters`. `commit`, if given, is called when the gradients are those of all ranks
-  /// and the sums are in `meters`, before any weight changes. A PeerError before it or in it leaves
-  /// the model as it was. Errors: PeerError, and those of the loader and the task.
+  /// Runs one step. The gradient is that of the mean over the whole batch, however it was dealt
+  /// out: the sum of all losses over all ranks and micro-steps divided by the sum of their weights.
+  /// The sums of the step go to `meters`. `commit`, if given, is called when the gradients are
+  /// those of all ranks and the sums are in `meters`, before any weight changes. A PeerError before
+  /// it or in it leaves the model as it was. Errors: PeerError, and those of the loader and the
+  /// task.
   using Commit = std::function<void()>;
   void run(const StepPartition& partition,
            const Place& place,
@@ -64,14 +67,14 @@ class Step {
            Meters& meters,
            const Commit& commit = {});
 
-  /// What is not finite, so that training must end after this step; nothing: it goes on. Where such
+  /// What is not finite, if training must end after this step; no value: it goes on. Where such
   /// steps are skipped, too many in a row end it.
   std::optional<std::string> why_not_finite(const AgreedStep& agreed);
 
   /// `others`: everything but the weights, for runs whose saves compare the weights (Checkpointer).
   /// The first comparison after a start or a resume covers everything in any case.
   enum class Compare { everything, others };
-  /// What differs between the ranks and where, for people; nothing: all is bit-equal. All ranks
+  /// What differs between the ranks and on which, as text; no value: all is bit-equal. All ranks
   /// call it. Errors: PeerError.
   std::optional<std::string> find_diverged_replicas(Compare what);
 

@@ -58,8 +58,8 @@ class Sgd : public Fused {
     const std::vector<at::Tensor> none;
     const std::vector<at::Tensor>& momentum = lists.state.empty() ? none : lists.state[0];
     const at::Tensor& first = lists.parameters[0];
-    // Trap: on the CPU, torch 2.11's _fused_sgd_ forgets to write low weights back: only what is
-    // left over from its vectors moves. Such weights are stepped as float32 copies.
+    // Trap: on the CPU, torch 2.11's _fused_sgd_ does not write low weights back: only the elements
+    // beyond its last full vector move. Such weights are stepped as float32 copies.
     if (is_low(first.scalar_type()) && first.is_cpu()) {
       UpdateLists wide{widened(lists.parameters), widened(lists.gradients)};
       if (!momentum.empty()) wide.state.push_back(widened(momentum));
@@ -69,8 +69,8 @@ class Sgd : public Fused {
       if (!momentum.empty()) at::_foreach_copy_(momentum, wide.state[0]);
       return;
     }
-    // Trap: is_first_step=true with an overflow would leave momentum as it was allocated; zeros
-    // with is_first_step=false are the same first step without that.
+    // Trap: is_first_step=true with an overflow would leave momentum as it was allocated. Zeros
+    // with is_first_step=false give the same first step without that.
     at::_fused_sgd_(lists.parameters,
                     lists.gradients,
                     momentum,
@@ -107,8 +107,8 @@ class Adam : public Fused {
            double weight_decay,
            const MaybeTensor& found_inf) const override {
     const std::vector<at::Tensor>& steps = lists.state[2];
-    // The kernels read the number of this step, counted from 1; a skipped step is taken back. Trap:
-    // a bare tensor would bind to the overload for a list and split into numbers.
+    // The kernels read the number of this step, counted from 1; a skipped step is subtracted again.
+    // Trap: a bare tensor would bind to the overload for a list and split into numbers.
     at::_foreach_add_(steps, 1);
     const auto kernel = [&](auto&& fused) {
       fused(lists.parameters,

@@ -18,16 +18,16 @@ namespace ddp::worker {
 struct UpdateLists {
   std::vector<at::Tensor> parameters{};  // detached; never without a gradient
   std::vector<at::Tensor> gradients{};   // of the parameters, in their order
-  // For each of UpdateRule::state(), of the parameters, in their order.
+  // For each of UpdateRule::state(): one tensor per parameter, in their order.
   std::vector<std::vector<at::Tensor>> state{};
-  std::optional<double> momentum{};  // while it warms up: in place of the job's
+  std::optional<double> momentum{};  // only while it warms up: replaces the job's
 };
 
 class UpdateRule {
  public:
-  /// What is kept for each parameter, zero at first.
+  /// State that is kept for each parameter, zero at first.
   struct State {
-    std::string name;        // in checkpoints PARAMETER.name; of its own, and not "master" or "ema"
+    std::string name;        // in checkpoints PARAMETER.name; unique, and not "master" or "ema"
     bool is_number = false;  // [] of float32; else of the parameter's shape, strides and dtype
   };
 
@@ -38,20 +38,20 @@ class UpdateRule {
 
   [[nodiscard]] virtual std::vector<State> state() const { return {}; }
 
-  /// Changes parameters and state in place, the same on every rank; what it needs to know of
-  /// earlier steps is in the state, or a resume would lose it. Called without autograd. It may
+  /// Changes parameters and state in place, the same on every rank. What it needs to know of
+  /// earlier steps must be in the state, or a resume would lose it. Called without autograd. It may
   /// change the gradients.
   virtual void step(const UpdateLists& lists, double lr, double weight_decay) const = 0;
 
-  /// The same, but where `found_inf` ([] of float32, on the device) is not 0 nothing changes. As
-  /// it stands here it copies parameters and state first; with no wait for the device.
+  /// As step(), but changes nothing if `found_inf` ([] of float32, on the device) is not 0. This
+  /// default copies parameters and state first; it does not wait for the device.
   virtual void step_unless(const at::Tensor& found_inf,
                            const UpdateLists& lists,
                            double lr,
                            double weight_decay) const;
 };
 
-/// sgd, adam, adamw. Errors: std::logic_error for another name.
+/// The rule of sgd, adam or adamw. Errors: std::logic_error for another name.
 std::unique_ptr<UpdateRule> make_update_rule(const OptimizerJob& job);
 
 }  // namespace ddp::worker

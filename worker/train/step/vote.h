@@ -1,6 +1,6 @@
 // What all ranks must decide alike after a step: whether to stop, whether to save, whether the loss
-// is still a number. One small sum over ranks per step, which travels while the next steps compute;
-// its answer counts later, on every rank at the same step. Alone it is free.
+// is still a number. One small sum over ranks per step travels while the next steps compute; its
+// result takes effect later, on every rank at the same step. Alone it costs nothing.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@
 
 namespace ddp::worker {
 
-/// What came of the saves of rank 0 so far; all zero on the other ranks.
+/// The outcome of rank 0's saves so far; all zero on the other ranks.
 struct SaveOutcome {
   double count = 0;            // of checkpoints that are on the disk
   double step = 0;             // of the newest of them
@@ -25,7 +25,7 @@ struct SaveOutcome {
   bool operator==(const SaveOutcome&) const = default;
 };
 
-/// What a rank wants; of all ranks, how many want it.
+/// What a rank wants; as a sum over ranks: how many want it.
 struct VoteRequest {
   double stop = 0;    // with a checkpoint, to be continued: it was asked to
   double save = 0;    // its clock says that it is time
@@ -34,11 +34,11 @@ struct VoteRequest {
   SaveOutcome saves{};
 };
 
-/// A step as all ranks have done it.
+/// A step that all ranks have done.
 struct AgreedStep {
   std::int64_t step = 0;
   std::chrono::steady_clock::time_point at;  // when this rank gave its vote
-  VoteRequest request;                       // as of that moment
+  VoteRequest request;                       // at that moment
   StepSums sums;                             // of all ranks
   double skips = 0;                          // steps in a row that were skipped
 };
@@ -48,12 +48,12 @@ class Votes {
   /// Both outlive it.
   Votes(Group& group, Meters& meters) : group_(group), meters_(meters) {}
 
-  /// After each step, on every rank: starts a vote with the sums of the step before, which are on
-  /// the host by now, and returns the one that was under way. Errors: PeerError.
+  /// Call it after each step, on every rank: starts a vote with the sums of the step before, which
+  /// are on the host by now, and returns the result of the earlier vote. Errors: PeerError.
   std::optional<AgreedStep> after_step(const VoteRequest& mine);
 
-  /// All steps that nobody has heard of yet, also the newest. Blocks: until all ranks have done
-  /// them. All ranks call it. Errors: PeerError.
+  /// All steps whose votes were not returned yet, the newest included. Blocks: until all ranks have
+  /// done them. All ranks call it. Errors: PeerError.
   std::vector<AgreedStep> drain(const VoteRequest& mine);
 
  private:

@@ -1,4 +1,4 @@
-// What predict says of images: the classes of each, or the objects in it.
+// What predict prints about images: the classes of each, or the objects in it.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace ddp::worker {
 
-inline constexpr std::size_t kLongestAnswer = 8192;  // of a line: a path may have 4096 bytes
+inline constexpr std::size_t kLongestAnswer = 8192;  // bytes of a line: a path may have 4096
 
 class Answers {
  public:
@@ -17,11 +17,11 @@ class Answers {
   Answers& operator=(const Answers&) = delete;
   virtual ~Answers() = default;
 
-  /// Says what `outputs` mean for each image of `batch`: a line, in their order. Returns how many
-  /// of them could not be read again; each was named. Errors: UsageError for outputs that are none
-  /// of such a task, and for files that cannot be written.
+  /// Prints what `outputs` mean for each image of `batch`: a line each, in their order. Returns how
+  /// many images could not be read again; it has named each. Errors: UsageError for outputs that
+  /// are not of such a task, and for files that cannot be written.
   virtual std::size_t print(const Batch& batch, const Outputs& outputs) = 0;
-  /// After the last batch. Errors: UsageError.
+  /// Call it after the last batch. Errors: UsageError.
   virtual void finish() {}
 };
 

@@ -5,10 +5,10 @@
 
 namespace ddp::worker {
 
-/// Writes model parameters and buffers, or their moving averages, to `options.output`: safetensors,
-/// or a state_dict that torch.load takes, as its name ends. The file is whole or not there.
-/// Returns the exit code. Errors: UsageError, also when it cannot be written: what was there is
-/// then as it was.
+/// Writes model parameters and buffers, or their moving averages, to `options.output`: by the
+/// ending of its name as safetensors, or as a state_dict that torch.load takes. The file is whole
+/// or not there. Returns the exit code. Errors: UsageError, also when the file cannot be written:
+/// an older file then stays as it was.
 int export_weights(const Options& options);
 
 }  // namespace ddp::worker

@@ -36,13 +36,13 @@ struct File {
 /// A checkpoint, or one file of weights.
 struct Content {
   fs::path path;
-  std::optional<CheckpointHead> head;  // nothing: a file of weights
+  std::optional<CheckpointHead> head;  // no value: a file of weights
   std::vector<File> files;             // the model first
 };
 
 /// Errors: UsageError.
 Content read(const fs::path& path, bool trust) {
-  std::error_code ignored;  // of what is not there, what may stand there is said
+  std::error_code ignored;  // if nothing is there, find_checkpoint() says what may be
   if (!is_checkpoint_path(path) && fs::exists(path, ignored)) {
     Content content{path, {}, {}};
     content.files.push_back({path.filename().string(), read_tensor_file(path, trust)});
@@ -91,7 +91,7 @@ std::vector<std::pair<std::string, std::string>> fields_of(const CheckpointHead&
 
 // ---- one
 
-/// Keys that are not as they are by default; all of them are in the JSON.
+/// The keys that do not have their default value; the JSON has all keys.
 std::string describe_job(const TextMap& job) {
   std::string text;
   for (const JobKey& key : job_keys()) {
@@ -208,7 +208,7 @@ void print_json(const Content& content) {
 
 // ---- two
 
-/// What is called the same and is not equal.
+/// A value that both have under one name, and that is not equal.
 struct Change {
   std::string name;
   std::string first;

@@ -5,8 +5,8 @@
 
 namespace ddp::worker {
 
-/// Reads and verifies what `options.files` name and prints it, or the difference of two, as text or
-/// as one line of JSON. Returns the exit code. Errors: UsageError, for what is damaged too.
+/// Reads and verifies what `options.files` name, and prints it, or the difference of two, as text
+/// or as one line of JSON. Returns the exit code. Errors: UsageError, also for damaged files.
 int inspect(const Options& options);
 
 }  // namespace ddp::worker

@@ -30,7 +30,8 @@ SuppressionOptions suppression_of(const Options& options) {
   return suppression;
 }
 
-/// `rows` [n, 6] of suppress(), as they lie in the image. What lies in the border alone is dropped.
+/// The objects of `rows` [n, 6] of suppress(), placed in the image. Drops those that lie in the
+/// border alone.
 std::vector<FoundObject> objects_in(const at::Tensor& rows, const Letterbox& letterbox) {
   std::vector<FoundObject> objects;
   const auto row = rows.accessor<float, 2>();

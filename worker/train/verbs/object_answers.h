@@ -1,4 +1,4 @@
-// The objects in each image, printed, and drawn and written where somebody wants files.
+// Prints the objects in each image, and draws and writes them if files are wanted.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace ddp::worker {
 
-/// For batches of UnlabelledImages of `images`, fitted by letterbox(); `facts` are those that the
-/// model was trained on. With options.output its directories are made. Errors: those of
+/// For batches of UnlabelledImages of `images`, fitted by letterbox(); `facts` are those of the
+/// data that the model was trained on. Makes the directories of options.output. Errors: those of
 /// ObjectFiles.
 std::unique_ptr<Answers> answer_by_objects(std::vector<NamedImage> images,
                                            const DataFacts& facts,

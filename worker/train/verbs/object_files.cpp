@@ -28,14 +28,14 @@ fs::path with_ending(fs::path path, const char* ending) {
   return path += ending;  // not replace_extension(): a name may have dots of its own
 }
 
-/// Also of what is not there. Links are followed.
+/// The path with links followed, also of a file that does not exist.
 fs::path place_of(const fs::path& path) {
   std::error_code error;
   fs::path place = fs::weakly_canonical(path, error);
   return error ? path : place;
 }
 
-/// Errors: UsageError.
+/// Errors: UsageError when two images would have one file, or a file would replace an image.
 void require_own_names(const fs::path& directory, std::span<const NamedImage> images) {
   std::map<fs::path, fs::path> image_of;  // by name
   std::set<fs::path> places;

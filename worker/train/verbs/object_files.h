@@ -15,15 +15,14 @@ namespace ddp::worker {
 
 class ObjectFiles {
  public:
-  /// Makes the directories, those below it too that names of images need.
-  /// Errors: UsageError when two images would have the same files, an image is one of the files
-  /// itself, or a directory cannot be made; before the first of them is made, if it is for the
-  /// names.
+  /// Makes the directory, and those below it that the names of images need.
+  /// Errors: UsageError when two images would have the same files, or an image is one of the files
+  /// itself, before any directory is made; also when a directory cannot be made.
   ObjectFiles(std::filesystem::path directory,
               std::vector<NamedImage> images,
               std::vector<std::string> class_names);
 
-  /// Draws and writes the image of that number. A second time its files are replaced.
+  /// Draws and writes the image number `index`. A second call replaces its files.
   /// Errors: BadSample when it cannot be read; UsageError when a file cannot be written.
   void put(std::size_t index, std::span<const FoundObject> objects);
   /// Writes predictions.json. Errors: UsageError.

@@ -37,7 +37,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::int64_t kBatch = 32;  // as evaluations on a CPU: the same sums
+constexpr std::int64_t kBatch = 32;  // as in evaluations on a CPU, so that sums are the same
 
 /// Images, and what an evaluation does to them.
 struct Prepared {
@@ -57,8 +57,8 @@ Prepared prepare_images(const std::vector<NamedImage>& images, const DataFacts& 
   return {std::make_shared<ImageFolder>(std::move(list), data, fitted_side(side)), fit_to(side)};
 }
 
-/// Errors: UsageError for a checkpoint whose model does not take images, and for options that are
-/// not for what it tells of them.
+/// Errors: UsageError for a checkpoint whose model does not take images, and for options that do
+/// not fit what the model finds in them.
 const DataFacts& require_images(const LoadedCheckpoint& checkpoint, const Options& options) {
   const DataFacts& data = checkpoint.head.data.value();
   if (!data.has_boxes && (options.output || options.confidence || options.iou)) {
@@ -143,7 +143,7 @@ void print_bad(const Loader::Bad& bad, const std::vector<NamedImage>& images, bo
   }
 }
 
-/// Each of `count` once, in their order.
+/// Batches with each of `count` samples once, in order.
 Loader::Plans plans_of(std::int64_t count) {
   return [next = std::int64_t{0}, count]() mutable -> std::optional<MicroBatch> {
     if (next == count) return {};

@@ -8,16 +8,17 @@
 
 namespace ddp::worker {
 
-/// The job that a checkpoint was made by, as far as its manifest tells: no paths, no device.
-/// Errors: UsageError for a checkpoint of an older version, and for keys that this one does not
+/// The job by which a checkpoint was made, as far as its manifest says: no paths, no device.
+/// Errors: UsageError for a checkpoint of an older version, and for keys that this version does not
 /// know.
 JobValues job_of(const LoadedCheckpoint& checkpoint);
 
-/// Prints the likeliest classes of each image of `options.files` behind the first, or the objects
-/// in it: a line of text, or of JSON, in their order; a folder stands for all images in it. Objects
-/// are written to files, too, if `options.output` is given. Images are prepared as in an
-/// evaluation. `context.job` is job_of(). An image that cannot be read is named, and the others go
-/// on. Returns the exit code: 2 when one could not be read. Errors: UsageError.
+/// Prints the likeliest classes of each image, or the objects in it: one line of text or of JSON
+/// per image, in their order. The images are those of `options.files` behind the first; a folder
+/// stands for all images in it. If `options.output` is given, objects are written to files, too.
+/// Images are prepared as in an evaluation. `context.job` is job_of(). An image that cannot be read
+/// is named, and the others go on. Returns the exit code: 2 when one could not be read. Errors:
+/// UsageError.
 int predict(const RankContext& context, const LoadedCheckpoint& checkpoint, const Options& options);
 
 }  // namespace ddp::worker

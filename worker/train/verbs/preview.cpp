@@ -28,7 +28,7 @@ namespace {
 
 constexpr std::size_t kPreviewed = 32;
 
-/// Augmented samples, each with its objects, or with its class as a frame.
+/// Augmented samples, each with its objects, or with its class as one object around it.
 struct Shown {
   std::vector<Image> images;
   std::vector<LabelledObjects> objects;

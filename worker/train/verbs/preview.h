@@ -9,8 +9,8 @@ namespace ddp::worker {
 
 /// Draws the first training samples of the job, augmented as in its first epoch, with their labels
 /// and boxes, and writes them to `path` as a PNG.
-/// Returns the exit code. Errors: UsageError, also when it cannot be written: what was there is
-/// then as it was.
+/// Returns the exit code. Errors: UsageError, also when the file cannot be written: an older file
+/// then stays as it was.
 int preview(const RankContext& context, const std::filesystem::path& path);
 
 }  // namespace ddp::worker
