@@ -12,7 +12,7 @@
 namespace ddp::worker {
 namespace {
 
-// Tools that write labels round, and some of them upwards.
+// Label tools round, some of them upwards.
 constexpr double kMaxShare = 1.01;
 
 float share(double value) {
@@ -51,11 +51,11 @@ std::string to_text(double a, double b, double c, double d) {
 std::string digest(const std::vector<AnnotatedImage>& images, const std::string& more) {
   std::string text = more;
   for (const AnnotatedImage& image : images) {
-    // What is wrong with it names its folder, which may differ from node to node.
+    // The text of a problem names its folder, which may differ from node to node.
     text += image.file + "\n" +
             (image.problem.empty() ? std::to_string(image.boxes.size()) : "wrong") + "\n";
     append(text, image.boxes);
-    // Where there is none, it is that of a set without crowds.
+    // An image without crowds adds nothing, so a set without crowds keeps its digest.
     if (image.crowds.empty()) continue;
     text += "crowds " + std::to_string(image.crowds.size()) + "\n";
     append(text, image.crowds);

@@ -1,4 +1,4 @@
-// The images of a detection set and the objects in them, as its label files tell them, before an
+// The images of a detection set and the objects in them, as its label files list them, before any
 // image is read.
 #pragma once
 
@@ -12,9 +12,10 @@
 namespace ddp::worker {
 
 struct AnnotatedBox {
-  int label = 0;                 // in [0, classes)
-  Box box{};                     // in shares of the image's size: {0, 0, 1, 1} is all of it
-  std::optional<double> area{};  // of its outline, as a share of the image's; nothing: its box's
+  int label = 0;  // in [0, classes)
+  Box box{};      // in shares of the image's size: {0, 0, 1, 1} is all of it
+  std::optional<double>
+      area{};  // of its outline, as a share of the image's; no value: the box's area counts
 
   bool operator==(const AnnotatedBox&) const = default;
 };
@@ -26,20 +27,19 @@ struct AnnotatedImage {
   /// Groups of objects that nobody has drawn one by one (COCO's iscrowd). A model is not trained on
   /// them, and what it finds in them is neither right nor wrong.
   std::vector<AnnotatedBox> crowds{};
-  std::string crowd_problem{};  // what is wrong with those; nothing to who only trains
+  std::string crowd_problem{};  // what is wrong with those; training alone ignores it
 
   bool operator==(const AnnotatedImage&) const = default;
 };
 
-/// A box by its centre and size, in shares of the image's size. What reaches over the edge is cut
-/// off, as label tools round. Returns "is empty", "is not inside of the image", or nothing.
+/// Makes a box from its centre and size, in shares of the image's size. Cuts off what reaches over
+/// the edge, as label tools round. Returns "is empty", "is not inside of the image", or "".
 std::string read_box(double center_x, double center_y, double width, double height, Box& into);
 
 /// "0.5 0.5 0.1 0.2", for messages.
 std::string to_text(double a, double b, double c, double d);
 
-/// What sets with the same files, labels and `more` have in common, wherever they are: 32
-/// hexadecimal digits.
+/// Equal for sets with the same files, labels and `more`, wherever they lie: 32 hexadecimal digits.
 std::string digest(const std::vector<AnnotatedImage>& images, const std::string& more = "");
 
 }  // namespace ddp::worker

@@ -13,9 +13,9 @@
 namespace ddp::worker {
 namespace {
 
-constexpr std::size_t kLongest = 4096;  // of a name: a path has no more bytes
+constexpr std::size_t kLongest = 4096;  // bytes of a name: a path has no more
 
-/// A name of digits alone.
+/// The number that a file name consists of, if it is one.
 std::optional<std::int64_t> number_of(const std::filesystem::path& name) {
   return parse_whole<std::int64_t>(name.filename().string(), 0);
 }

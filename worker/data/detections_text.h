@@ -27,18 +27,18 @@ std::string to_line(std::span<const FoundObject> objects, std::span<const std::s
 /// Units: pixels, to a thousandth; scores to a hundred-thousandth. Precondition: names are UTF-8.
 std::string to_json(std::span<const FoundObject> objects, std::span<const std::string> class_names);
 
-/// A label file of the YOLO family with scores: a line "class center_x center_y width height score"
-/// each, in shares of the image's size. None: empty.
+/// A label file of the YOLO family with scores: one line "class center_x center_y width height
+/// score" per object, in shares of the image's size. Empty without objects.
 std::string to_yolo(std::span<const FoundObject> objects, ImageSize image);
 
-/// Entries of COCO's form of results: {"image_id": 1, "category_id": 16, "bbox": [left, top, width,
+/// Entries of COCO's results: {"image_id": 1, "category_id": 16, "bbox": [left, top, width,
 /// height], "score": 0.55}, each on a line, with ",\n" between two. Categories are the numbers of
-/// classes; `image_id` is JSON. None: empty.
+/// classes; `image_id` is JSON. Empty without objects.
 /// Source: cocodataset.org/#format-results.
 std::string to_coco(std::span<const FoundObject> objects, const std::string& image_id);
 
-/// The images of these names, for to_coco(): the number that the file is called by, unless another
-/// file is called by it, too; else the whole name.
+/// The image ids for to_coco(), by name: the number that is the file's name, unless another file
+/// has that name too; else the whole name.
 std::vector<std::string> coco_image_ids(std::span<const std::filesystem::path> names);
 
 }  // namespace ddp::worker

@@ -1,4 +1,5 @@
-// Why samples cannot be used, as lines for people: the first twenty, and how many more there are.
+// The reasons why samples cannot be used, as lines for people: the first twenty, and how many more
+// there are.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +13,12 @@ inline constexpr std::size_t kLongestReason = 8192;
 
 class ReasonList {
  public:
-  /// It may hold the name of a file, and so anything: it becomes one line.
+  /// `reason` may hold the name of a file, and so any character: it becomes one line.
   void add(std::string_view reason);
 
   [[nodiscard]] std::size_t size() const { return size_; }  // of all that were added
-  /// To be put behind a message: each line begins with a line break. Empty when nothing was added.
+  /// Text to put behind a message: each line begins with a line break. Empty when nothing was
+  /// added.
   [[nodiscard]] std::string to_text() const;
 
  private:

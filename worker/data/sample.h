@@ -37,7 +37,7 @@ inline std::string shape_text(std::span<const std::int64_t> shape) {
   return text;
 }
 
-/// A dense array in C order. Its shape may have no dimension: then it is one number.
+/// A dense array in C order. An array without dimensions is one number.
 struct Array {
   NumberType type = NumberType::int64;
   std::vector<std::int64_t> shape;
@@ -61,10 +61,10 @@ struct Array {
   bool operator==(const Array&) const = default;
 };
 
-/// What is read at one index. All samples of a source have as many targets.
+/// What a source reads at one index. All samples of a source have equally many targets.
 struct Sample {
   Array input;  // bytes are pixels [channels, height, width]; others go in as they are
-  std::vector<Array> targets;  // of one number each, or [n, ...] with an n of the sample's own
+  std::vector<Array> targets;  // one number each, or [n, ...] with an n of the sample's own
   std::int64_t index = 0;
 };
 

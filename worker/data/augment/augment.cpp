@@ -10,7 +10,7 @@
 namespace ddp::worker {
 namespace {
 
-/// The augmentation at `place` of the list; null where it is of another kind.
+/// The augmentation at `place` of the list; null if it is of another kind.
 template <typename Kind>
 const Kind* find(std::span<const Augment> augments, std::size_t place) {
   return place < augments.size() ? augments[place].target<Kind>() : nullptr;

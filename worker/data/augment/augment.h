@@ -22,7 +22,8 @@ struct AugmentRequest {
 /// Makes one entry of data.augment. Errors: UsageError.
 using AugmentFactory = std::function<Augment(const AugmentRequest&)>;
 
-/// By name. Those of positions and shapes move boxes, too (DataFacts::has_boxes).
+/// The built-in augmentations, by name. Those that change positions and shapes move boxes, too
+/// (DataFacts::has_boxes).
 ///   flip            {share: 0.5}: left becomes right
 ///   flip-vertical   {share: 0.5}: top becomes bottom
 ///   crop            {size: as the data set's, padding: 0, border: zero | reflect | edge}: a part
@@ -66,9 +67,9 @@ using AugmentFactory = std::function<Augment(const AugmentRequest&)>;
 /// torchvision's ranges of magnitudes.
 std::map<std::string, AugmentFactory> built_in_augments();
 
-/// Reads a sample and does to it what the list says. Where the list begins with
-/// random-resized-crop, no more of an image file is decoded than that asks for; with mosaic and
-/// random-perspective, no more of a mosaic is made than is seen.
+/// Reads a sample and applies the list to it. If the list begins with random-resized-crop, only the
+/// part that this asks for is decoded; with mosaic and random-perspective, only the part of a
+/// mosaic that is seen is made.
 /// Errors: those of the source; UsageError for a sample that an augmentation cannot take.
 void read_augmented(const Source& source,
                     std::int64_t index,
@@ -76,11 +77,11 @@ void read_augmented(const Source& source,
                     Random& random,
                     Sample& into);
 
-/// What ends the list for images that vary in size, and is the whole of it for a test set:
-/// letterbox() for those with boxes, else fit_to().
+/// The end of the list for images that vary in size, and the whole list for a test set: letterbox()
+/// for images with boxes, else fit_to().
 Augment fit(const DataFacts& data);
-/// Unless it is `side` x `side` already, the smaller side becomes side / 0.875, and the middle is
-/// taken.
+/// Unless the image is `side` x `side` already, its smaller side becomes side / 0.875, and the
+/// middle is taken.
 Augment fit_to(int side);
 /// The larger side becomes `side`, and grey is put around the image until it is a square.
 Augment letterbox(int side);

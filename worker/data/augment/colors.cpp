@@ -16,8 +16,8 @@ namespace {
 
 constexpr int kMagnitudes = 30;  // the largest
 
-/// One operation of RandAugment, at a magnitude from 0 to 1 of its range. A signed one is done with
-/// either sign.
+/// One operation of RandAugment, at a magnitude from 0 to 1 of its range. A signed operation gets
+/// either sign at random.
 struct Operation {
   enum class Kind { color, move };
   const char* name;

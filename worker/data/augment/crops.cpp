@@ -14,7 +14,7 @@ namespace ddp::worker {
 namespace {
 
 constexpr int kMaxSide = 1 << 14;
-constexpr double kFitted = 0.875;  // the share of the smaller side that the field's tests look at
+constexpr double kFitted = 0.875;  // share of the smaller side that tests usually look at
 
 Border border_of(const Args& args) {
   const std::string name = args.text("border", "zero");
@@ -24,7 +24,7 @@ Border border_of(const Args& args) {
   throw UsageError(args.where("border") + ": " + name + " is not one of zero, reflect, edge.");
 }
 
-/// In [0, most].
+/// A random number in [0, most].
 int draw(Random& random, int most) {
   return most <= 0 ? 0 : static_cast<int>(random.below(static_cast<std::uint64_t>(most) + 1));
 }
@@ -34,7 +34,7 @@ void cut(SampleImage& sample, const Region& region, const Border& border) {
   sample.move_boxes([&](const Box& box) { return crop(box, region, kLeastOfBox); });
 }
 
-/// A part in another size.
+/// Puts a part of the image in another size in its place.
 void resize_part(SampleImage& sample, const Region& region, ImageSize size) {
   thread_local Resizer resizer;
   sample.replace([&](const Image& from, Image& into) { resizer.resize(from, region, size, into); });
@@ -163,7 +163,7 @@ void letterbox_into(Sample& sample, ImageSize frame) {
 
 Augment fit(const DataFacts& data) {
   const int side = static_cast<int>(data.shape.at(1));
-  // What is cut off an image takes objects with it.
+  // Cutting an image would cut objects off.
   return data.has_boxes ? letterbox(side) : fit_to(side);
 }
 

@@ -1,4 +1,4 @@
-// Augmentations that change which part of an image is there, and its size: see
+// Augmentations that choose the part of an image that is seen, and its size: see
 // worker/data/augment/augment.h for their arguments.
 #pragma once
 
@@ -7,13 +7,14 @@
 
 namespace ddp::worker {
 
-/// What the YOLO family puts around an image.
+/// The grey that the YOLO family puts around an image.
 inline constexpr Color kGrey{114, 114, 114};
 
-/// A side in pixels; by default that of the data set's images. Errors: UsageError.
+/// Reads a side in pixels from the arguments; by default that of the data set's images. Errors:
+/// UsageError.
 int side_of(const Args& args, const DataFacts& data, const char* name = "size");
 
-/// The image and its boxes in another size.
+/// Gives image and boxes another size.
 void resize_to(SampleImage& sample, ImageSize size);
 
 /// random-resized-crop: a part of the image, of any size, resized.
@@ -23,9 +24,10 @@ class RandomResizedCrop {
   explicit RandomResizedCrop(const AugmentRequest& request);
 
   void operator()(Sample& sample, Random& random, const Source& source) const;
-  /// Reads a sample and does the same to it, with no pixel decoded that is thrown away. A JPEG's
-  /// part may then come at 1/2, 1/4 or 1/8 of its size, but no smaller than it is to become: its
-  /// pixels are averages first. False, and nothing is drawn: the source only has whole samples.
+  /// Reads a sample and does the same to it, without decoding pixels that are thrown away. A part
+  /// of a JPEG may come at 1/2, 1/4 or 1/8 of its size, but no smaller than the result: its pixels
+  /// are then averages. False if the source only has whole samples; nothing is drawn from `random`
+  /// then.
   [[nodiscard]] bool read(std::int64_t index,
                           Random& random,
                           const Source& source,
@@ -45,7 +47,7 @@ Augment make_crop(const AugmentRequest& request);
 Augment make_resize(const AugmentRequest& request);
 Augment make_center_crop(const AugmentRequest& request);
 Augment make_letterbox(const AugmentRequest& request);
-/// The whole image into a square or rectangle, and grey around it (worker/image/letterbox.h).
+/// Puts the whole image into a frame, with grey around it (worker/image/letterbox.h).
 void letterbox_into(Sample& sample, ImageSize frame);
 
 }  // namespace ddp::worker

@@ -69,7 +69,8 @@ Augment make_cutout(const AugmentRequest& request) {
     SampleImage image(sample);
     const ImageSize size = image.image().size();
     for (std::int64_t i = 0; i < count; ++i) {
-      // Its middle is anywhere in the image, so that pixels at the edge are hit as often.
+      // The middle of a square is anywhere in the image, so that pixels at the edge are hit as
+      // often.
       const int top = static_cast<int>(random.below(static_cast<std::uint64_t>(size.height)));
       const int left = static_cast<int>(random.below(static_cast<std::uint64_t>(size.width)));
       erase(image.image(), {top - side / 2, left - side / 2, side, side}, {});

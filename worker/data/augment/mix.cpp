@@ -14,7 +14,7 @@
 namespace ddp::worker {
 namespace {
 
-constexpr int kMaxBad = 10;  // samples one after the other
+constexpr int kMaxBad = 10;  // bad samples in a row
 
 /// What mixup and cutmix have in common.
 struct Mixing {
@@ -60,14 +60,14 @@ double draw_gamma(double shape, Random& random) {
   }
 }
 
-/// Of Beta(alpha, alpha): how much of the first sample stays.
+/// A draw from Beta(alpha, alpha): the share of the first sample that stays.
 double draw_share(double alpha, Random& random) {
   const double a = draw_gamma(alpha, random);
   const double b = draw_gamma(alpha, random);
   return a + b > 0 ? a / (a + b) : 0.5;
 }
 
-/// The label as a share of each class; nothing else is changed in one that is that already.
+/// The label as a share of each class. A label that is in shares already stays as it is.
 std::vector<float> shares_of(const Sample& sample, int classes) {
   std::vector<float> shares(static_cast<std::size_t>(classes), 0.0F);
   const Array& target = sample.targets.at(0);
@@ -86,7 +86,7 @@ void set_shares(Sample& sample, const std::vector<float>& shares) {
                            std::span<const float>(shares));
 }
 
-/// `keep` of the sample's label stays, the rest is the other's.
+/// Mixes two labels: `keep` of the sample's own, the rest of the other's.
 void mix_labels(Sample& sample, const Sample& other, double keep, int classes) {
   std::vector<float> shares = shares_of(sample, classes);
   const std::vector<float> others = shares_of(other, classes);
@@ -95,8 +95,8 @@ void mix_labels(Sample& sample, const Sample& other, double keep, int classes) {
   set_shares(sample, shares);
 }
 
-/// Another sample of the same shape. Errors: those of read_other(); UsageError when it has another
-/// shape.
+/// Reads another sample of the same shape. Errors: those of read_other(); UsageError when it has
+/// another shape.
 void read_alike(const Mixing& mixing,
                 const Sample& sample,
                 Random& random,
@@ -143,7 +143,7 @@ void read_other(const Sample& sample,
     try {
       return read_augmented(source, other.index, before, random, other);
     } catch (const BadSample&) {
-      continue;  // drawn again
+      continue;  // another one is drawn
     }
   }
   other.index = sample.index;
@@ -177,8 +177,8 @@ Augment make_cutmix(const AugmentRequest& request) {
     const double keep = draw_share(alpha, random);
     const std::int64_t height = image.shape[1];
     const std::int64_t width = image.shape[2];
-    // The rectangle has 1 - keep of the area and the image's ratio; what is cut off at the edge
-    // stays, and counts.
+    // The rectangle has 1 - keep of the area and the image's ratio. Pixels that it would have
+    // beyond the edge stay the first image's, and count as such.
     const double side = std::sqrt(1 - keep);
     const auto y = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(height)));
     const auto x = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(width)));

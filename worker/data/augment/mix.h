@@ -1,5 +1,5 @@
 // Augmentations that mix two samples: see worker/data/augment/augment.h for their arguments. Labels
-// become shares: one number of float32 per class; of boxes those of both are there.
+// become shares, one float32 per class; boxes of both samples are kept.
 #pragma once
 
 #include "worker/data/augment/augment.h"
@@ -9,9 +9,9 @@ namespace ddp::worker {
 Augment make_mixup(const AugmentRequest& request);
 Augment make_cutmix(const AugmentRequest& request);
 
-/// Draws another sample of the source and does `before` to it. A bad one is drawn again: it is
-/// counted and listed when its own turn comes. After several of them it is `sample` once more.
-/// Errors: those of the source, of `before`.
+/// Draws another sample of the source and applies `before` to it. If it is bad, another one is
+/// drawn; a bad sample is counted and listed when its own turn comes. After several bad ones
+/// `other` becomes `sample` once more. Errors: those of the source, of `before`.
 void read_other(const Sample& sample,
                 std::span<const Augment> before,
                 Random& random,

@@ -17,13 +17,13 @@ namespace {
 
 constexpr int kLeastSize = 32;  // the largest stride of a detector
 
-/// So that the larger side is `size`, as in all of the family.
+/// Resizes the image so that its larger side is `size`, as the YOLO family does.
 void shrink(Sample& sample, int size) {
   SampleImage image(sample);
   resize_to(image, resized_larger_side(image.image().size(), size));
 }
 
-/// On which side of the point an image is.
+/// On which side of the point an image lies.
 struct Quarter {
   bool is_above;
   bool is_left;
@@ -32,8 +32,8 @@ struct Quarter {
 constexpr std::array<Quarter, 4> kQuarters{
     {{true, true}, {true, false}, {false, true}, {false, false}}};
 
-/// What is kept from one mosaic to the next of a thread, for its memory. Anyone who uses it takes
-/// it: a sample that a mosaic reads may be made by anything.
+/// Memory that a thread keeps from one mosaic to the next. Whoever uses it takes it away first:
+/// reading a sample may make another mosaic.
 struct Spare {
   Image canvas;
   Array first;
@@ -63,7 +63,8 @@ bool Mosaic::is_drawn(Random& random) const {
   return random.uniform() < share_ && random.epoch() < first_epoch_without_;
 }
 
-/// The image of a sample that its source keeps in the size of this mosaic; `boxes` gets its boxes.
+/// The image of a sample that its source keeps in memory, in the size of this mosaic; `boxes` gets
+/// its boxes. No value when it is not kept.
 std::optional<Collage> Mosaic::borrow(std::int64_t index,
                                       const Source& source,
                                       Sample& boxes) const {
@@ -75,13 +76,13 @@ std::optional<Collage> Mosaic::borrow(std::int64_t index,
   return image;
 }
 
-/// As read_other(), and its image in the size of this mosaic.
+/// As read_other(), with the image in the size of this mosaic.
 Collage Mosaic::take_other(const Sample& sample,
                            Random& random,
                            const Source& source,
                            Sample& other) const {
   if (before_.empty()) {
-    // What read_other() would draw, unless it is not kept.
+    // The index that read_other() would draw, if that sample is kept.
     Random ahead = random;
     other.index =
         static_cast<std::int64_t>(ahead.below(static_cast<std::uint64_t>(source.facts().count)));
@@ -95,7 +96,8 @@ Collage Mosaic::take_other(const Sample& sample,
   return collage_of(other.input);
 }
 
-/// Four images around a point. The boxes of all come to the sample, the first one's are there.
+/// Places four images around a point. `sample` has the first one's boxes, and gets those of the
+/// others.
 Collage Mosaic::arrange(const Collage& first,
                         Random& random,
                         const Source& source,
@@ -117,7 +119,7 @@ Collage Mosaic::arrange(const Collage& first,
     piece.top = is_above ? down - piece.size.height : down;
     piece.left = is_left ? right - piece.size.width : right;
     const Region seen{-piece.top, -piece.left, collage.size.height, collage.size.width};
-    // What of them is outside is cut off.
+    // Cuts boxes at the edge of the mosaic.
     move_boxes(boxes, [&](const Box& box) { return crop(box, seen, kLeastOfBox); });
     if (i > 0) append_boxes(boxes, sample);
     collage.pieces.push_back(piece);

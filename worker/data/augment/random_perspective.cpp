@@ -13,7 +13,7 @@
 namespace ddp::worker {
 namespace {
 
-// What of a moved box is still an object, as in the YOLO family.
+// Limits of a moved box that still counts as an object, as in the YOLO family.
 constexpr float kLeastSide = 2;      // pixels
 constexpr float kMaxRatio = 100;     // of its sides
 constexpr double kMaxScale = 0.999;  // so that the smallest image is still one
@@ -22,8 +22,8 @@ double radians(double degrees) {
   return degrees * (std::numbers::pi / 180);
 }
 
-/// What is left of a box, unless that tells nothing of the object any more. The share is that of
-/// the box as large as the object became: a turned box grows around it.
+/// The visible part of a box, unless too little of the object is left. That share is of the
+/// object's size after the move, not of the moved box: a turned box grows around its object.
 std::optional<Box> seen_of(const Box& moved, ImageSize image) {
   const std::optional<Box> seen = clip(moved, image, kLeastOfBox);
   if (!seen) return {};
@@ -45,8 +45,8 @@ RandomPerspective::RandomPerspective(const AugmentRequest& request)
             .size = side_of(request.args, request.data)},
       takes_any_size_(has_mosaic(request.before)) {}
 
-// The product of the moves: the middle of the image to (0, 0), perspective, rotation and scale,
-// shear, and to near the middle of the new image.
+// The product of these moves: the image's middle to (0, 0); perspective; rotation and scale; shear;
+// then to near the middle of the new image.
 Matrix3 RandomPerspective::draw_matrix(const Ranges& most, ImageSize image, Random& random) {
   const Matrix3 center{1, 0, -0.5 * image.width, 0, 1, -0.5 * image.height, 0, 0, 1};
   Matrix3 perspective = kIdentity3;

@@ -1,5 +1,5 @@
-// The augmentation `random-perspective` turns, scales, shears, shifts and tilts an image at once,
-// to the size that a detector takes. See worker/data/augment/augment.h for its arguments.
+// The augmentation `random-perspective` turns, scales, shears, shifts and tilts an image in one
+// move, into the size that a detector takes. See worker/data/augment/augment.h for its arguments.
 #pragma once
 
 #include "worker/data/augment/augment.h"
@@ -15,14 +15,14 @@ class RandomPerspective {
 
   void operator()(Sample& sample, Random& random, const Source& source) const;
 
-  /// Whether it takes images as they are, as behind a mosaic; else they are fitted before.
+  /// Whether it takes images of any size, as behind a mosaic; else they are fitted before.
   [[nodiscard]] bool takes_any_size() const { return takes_any_size_; }
-  /// The same for an image that is given apart, whose boxes are in `sample`. `from` shares no
+  /// The same for an image outside of the sample, whose boxes are in `sample`. `from` shares no
   /// memory with `sample`.
   void move(const Collage& from, Random& random, Sample& sample) const;
 
  private:
-  /// How far an image is moved at most.
+  /// The largest moves of an image.
   struct Ranges {
     double degrees = 0;      // to both sides
     double translate = 0;    // a share of the new size

@@ -1,5 +1,5 @@
-// A sample's image and boxes in the types of worker/image. The changed image is put back into the
-// sample by the destructor.
+// A sample's image and boxes in the types of worker/image. The destructor puts the changed image
+// back into the sample.
 #pragma once
 
 #include <functional>
@@ -14,21 +14,21 @@ namespace ddp::worker {
 
 /// Rows of a sample's boxes: class, left, top, right, bottom; of float32, in pixels.
 inline constexpr std::int64_t kBoxRow = 5;
-/// A box of which less than that share is left tells nothing of the object in it, and is dropped.
+/// A box of which less than this share is left shows too little of its object, and is dropped.
 inline constexpr float kLeastOfBox = 0.1F;
 
-/// The boxes of another sample become this one's, too. Precondition: both have boxes.
+/// Adds the boxes of `other` to `sample`. Precondition: both have boxes.
 void append_boxes(const Sample& other, Sample& sample);
 
-/// Each box becomes what `move` makes of it, or is dropped. Nothing happens without boxes.
+/// Replaces each box by what `move` returns, or drops it. Does nothing to a sample without boxes.
 void move_boxes(Sample& sample, const std::function<std::optional<Box>(const Box&)>& move);
 
-/// The image of a sample, which outlives it, as a collage of one piece. Errors: UsageError when it
-/// is not bytes of one or three channels.
+/// The image of a sample as a collage of one piece; the sample outlives it. Errors: UsageError when
+/// the input is not bytes of one or three channels.
 Collage collage_of(const Array& input);
 
-/// The image of a sample becomes what `make` puts into one. What was there is lost but for its
-/// memory.
+/// Replaces the image of a sample by what `make` puts into its argument, which has the memory of
+/// the old image.
 void make_image(Sample& sample, const std::function<void(Image& into)>& make);
 
 class SampleImage {
@@ -40,11 +40,11 @@ class SampleImage {
   ~SampleImage();
 
   Image& image() { return image_; }
-  /// The image becomes what `make` puts into another one.
+  /// Replaces the image by what `make` puts into `into`.
   void replace(const std::function<void(const Image& from, Image& into)>& make);
-  /// Image and boxes; what comes from outside is black.
+  /// Moves image and boxes; pixels from outside of the image are black.
   void move(const Affine& affine, Interpolation interpolation);
-  /// As above.
+  /// As the function above, for this sample.
   void move_boxes(const std::function<std::optional<Box>(const Box&)>& move) {
     ddp::worker::move_boxes(sample_, move);
   }

@@ -14,7 +14,8 @@
 
 namespace ddp::worker {
 
-/// Bytes from somewhere. read() fills as much as there is; less than asked means the end.
+/// A source of bytes. read() fills `buffer` as far as it can; fewer bytes than asked for mean the
+/// end.
 class ByteSource::Layer {
  public:
   Layer() = default;
@@ -29,7 +30,7 @@ namespace {
 using Layer = ByteSource::Layer;
 
 constexpr std::size_t kChunk = std::size_t{1} << 20;
-// What `xz -9` asks for is half of it. The dictionary's size is a header's word.
+// `xz -9` needs half of it. The size of the dictionary comes from the file's header.
 constexpr std::uint64_t kXzMemory = std::uint64_t{128} << 20;
 constexpr std::array<std::uint8_t, 2> kGzipMagic{0x1f, 0x8b};
 constexpr std::array<std::uint8_t, 6> kXzMagic{0xfd, '7', 'z', 'X', 'Z', 0};
@@ -63,7 +64,7 @@ class FileLayer : public Layer {
   InputFile file_;
 };
 
-/// A source whose first bytes were looked at: they come again.
+/// A source whose first bytes were read to tell its kind; it gives these bytes again.
 class PeekedLayer : public Layer {
  public:
   explicit PeekedLayer(std::unique_ptr<Layer> rest) : rest_(std::move(rest)) {
@@ -89,8 +90,8 @@ class PeekedLayer : public Layer {
   std::size_t done_ = 0;
 };
 
-/// What both kinds of unpacking share: packed bytes come in pieces, and every refusal says how far
-/// it came.
+/// What both kinds of unpacking share: packed bytes come in pieces, and every error says how many
+/// bytes were unpacked before it.
 class UnpackingLayer : public Layer {
  public:
   UnpackingLayer(std::unique_ptr<Layer> packed, std::string head, std::string kind)
@@ -108,7 +109,7 @@ class UnpackingLayer : public Layer {
   }
 
  protected:
-  /// Some bytes more into `buffer`, none or up to its size; sets ended_ at the end of all.
+  /// Puts some more bytes into `buffer`, from none to its size; sets ended_ at the end of all.
   virtual std::size_t unpack(std::span<std::uint8_t> buffer) = 0;
 
   std::span<std::uint8_t> next_input() {
@@ -128,8 +129,8 @@ class UnpackingLayer : public Layer {
 
   [[nodiscard]] const std::string& head() const { return head_; }
 
-  bool at_end_ = false;  // no packed bytes come any more
-  bool ended_ = false;   // no unpacked bytes come any more
+  bool at_end_ = false;  // there are no more packed bytes
+  bool ended_ = false;   // there are no more unpacked bytes
 
  private:
   std::unique_ptr<Layer> packed_;
@@ -217,7 +218,7 @@ class XzLayer : public UnpackingLayer {
       case LZMA_STREAM_END:
         ended_ = true;
         break;
-      // There was room for more, so what lacks is input.
+      // There was room for output, so input is missing.
       case LZMA_BUF_ERROR:
         refuse("is cut off" + after(size));
       case LZMA_MEM_ERROR:
@@ -271,7 +272,7 @@ std::size_t ByteSource::read(std::span<std::uint8_t> buffer) {
 void ByteSource::require_end(const std::string& expected) {
   std::vector<std::uint8_t> buffer(kChunk);
   std::uint64_t rest = 0;
-  // Up to a bound: a bomb is not unpacked to be counted.
+  // Up to a bound, so that a decompression bomb is not unpacked just to count its bytes.
   for (int i = 0; i < 64; ++i) {
     const std::size_t size = read(buffer);
     rest += size;

@@ -1,9 +1,9 @@
-// The bytes of a data file in order, whether it is plain, gzip or xz: told apart by its first
-// bytes, not by its name.
+// The bytes of a data file in order. The file's first bytes, not its name, decide whether it is
+// plain, gzip or xz.
 // Promises: a packed stream that is cut, damaged or followed by something else is an error; memory
-// grows with the bytes that arrive (xz: beside a dictionary of at most 128 MiB), never with a
-// header's word alone.
-// Trap: gzread(3) passes over whatever stands behind a gzip stream in silence.
+// grows with the bytes that arrive (xz: beside a dictionary of at most 128 MiB), never because of a
+// header alone.
+// Trap: gzread(3) silently ignores whatever stands behind a gzip stream.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,8 @@ class ByteSource {
   /// Errors: UsageError when it is not a regular file that we may read.
   static ByteSource open(const std::filesystem::path& path, const std::string& format);
 
-  /// The same for bytes in memory, which outlive the source; `name` stands for the path.
+  /// The same for bytes in memory, which outlive the source; `name` stands for the path in
+  /// messages.
   static ByteSource of(std::span<const std::uint8_t> bytes,
                        const std::string& name,
                        const std::string& format);
@@ -35,7 +36,7 @@ class ByteSource {
   /// Errors: UsageError for a packed stream that is broken. SystemError when reading fails.
   std::size_t read(std::span<std::uint8_t> buffer);
 
-  /// Errors: UsageError when there is more, with `expected` ("28 bytes (header 16 + 12)").
+  /// Errors: UsageError when there are more bytes, with `expected` ("28 bytes (header 16 + 12)").
   void require_end(const std::string& expected);
 
   /// The file ended after `found` bytes. Errors: UsageError, always.

@@ -30,7 +30,8 @@ void append(ByteSource source, const CifarForm& form, std::int64_t count, CifarR
   for (std::size_t done = 0; done < records;) {
     const std::size_t wanted = std::min(records - done, kRecordsAtOnce);
     const std::size_t size = source.read(std::span(buffer).first(wanted * record_size));
-    // What has come is looked at even if it is cut: that it is of another kind says more.
+    // Records that have arrived are checked even if the file is cut: a wrong kind of file is the
+    // better message.
     for (const std::uint8_t* record = buffer.data(); record + record_size <= buffer.data() + size;
          record += record_size, ++done) {
       if (form.coarse_classes > 0)

@@ -1,9 +1,9 @@
-// Reader of CIFAR-10's and CIFAR-100's files in their binary version, plain, gzip or xz: records of
-// the labels and 3 x 32 x 32 bytes, and no header at all.
+// Reader of the binary files of CIFAR-10 and CIFAR-100, plain, gzip or xz: records of the labels
+// and 3 x 32 x 32 bytes, without any header.
 // Promises: exact sizes (a short file and trailing bytes are errors, after a packed stream too);
 // every label is checked; memory grows with the bytes that arrive.
-// Trap: nothing in such a file says what it is. Records of one set read as those of the other have
-// wrong labels after a few records, which is why each of them is looked at.
+// Trap: nothing in such a file says which set it is. Records of one set, read as those of the
+// other, have wrong labels after a few records, which is why every label is checked.
 #pragma once
 
 #include <cstdint>

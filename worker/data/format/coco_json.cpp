@@ -23,16 +23,16 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::size_t kPiece = std::size_t{1} << 20;
-constexpr double kMaxSide = 1 << 20;  // in pixels; larger ones are not believed
-constexpr double kMaxWhole = 9e15;    // above, a double is not every whole number
+constexpr double kMaxSide = 1 << 20;  // in pixels; larger sides are taken for errors
+constexpr double kMaxWhole = 9e15;    // above it a double cannot hold every whole number
 
-/// What an entry of any of the three lists may hold, as far as it is asked for.
+/// The fields of an entry in any of the three lists, as far as they are used.
 struct Entry {
   std::optional<std::int64_t> id;
   std::optional<std::int64_t> image_id;
   std::optional<std::int64_t> category_id;
   std::optional<std::int64_t> is_crowd;
-  bool is_crowd_odd = false;  // it is told, and not by a whole number
+  bool is_crowd_odd = false;  // it is given, but is not a whole number
   double width = 0;           // of an image, in pixels
   double height = 0;          // of an image, in pixels
   double area = -1;           // of an annotation, in pixels; below 0: not known
@@ -40,7 +40,7 @@ struct Entry {
   std::vector<double> box;
 };
 
-/// One annotation, until all images and categories are known.
+/// One annotation, kept until all images and categories are known.
 struct Annotation {
   std::int64_t id = 0;
   std::int64_t image_id = 0;
@@ -59,7 +59,7 @@ struct ListedImage {
 
 enum class List { none, images, annotations, categories };
 
-/// Hears the parser's events, and keeps what belongs to a box.
+/// Takes the parser's events, and keeps what belongs to boxes.
 class Lists {
  public:
   static constexpr std::size_t kAny = std::numeric_limits<std::size_t>::max();
@@ -156,7 +156,7 @@ class Lists {
     if (is_entry() && key_ == "width") entry_.width = number;
     if (is_entry() && key_ == "height") entry_.height = number;
     if (is_entry() && key_ == "area" && std::isfinite(number)) entry_.area = number;
-    // One more than a box has tells that it is not one.
+    // A fifth number is kept to show that this is not a box.
     if (depth_ == 4 && is_box_ && is_list_ && list_ == List::annotations && entry_.box.size() < 5)
       entry_.box.push_back(number);
     return true;
@@ -167,12 +167,12 @@ class Lists {
     if (key_ == "category_id") entry_.category_id = number;
     if (key_ == "iscrowd") entry_.is_crowd = number;
   }
-  /// Where the value of the last key is not one for `iscrowd`.
+  /// Call it when the value of the last key is not one for `iscrowd`.
   void refuse_crowd() {
     if (key_ == "iscrowd") entry_.is_crowd_odd = true;
   }
   void take_entry();
-  /// Errors: UsageError when the entry has none.
+  /// Errors: UsageError when the entry has no such number.
   [[nodiscard]] std::int64_t require(const std::optional<std::int64_t>& number,
                                      const char* list,
                                      const char* key) const {
@@ -185,10 +185,10 @@ class Lists {
   bool is_list_ = false;  // at depth 2 and below: of [...], and not of {...}
   bool is_box_ = false;   // at depth 4 and below: of "bbox": [...]
   List list_ = List::none;
-  std::string key_;   // the last one
+  std::string key_;   // the last key
   std::string text_;  // parts of a key or a text
   Entry entry_;
-  std::size_t place_ = 0;  // of the entry in its list, from 1
+  std::size_t place_ = 0;  // place of the entry in its list, from 1
 
   std::unordered_map<std::int64_t, ListedImage> images_;
   std::vector<Annotation> annotations_;
@@ -230,7 +230,7 @@ void Lists::take_entry() {
   }
 }
 
-/// Returns why it is not one, or nothing.
+/// Returns why `box` is not a box of the image, or "".
 std::string read_pixels(const std::vector<double>& box, const ListedImage& image, Box& into) {
   if (box.size() > 4) return "its bbox has more than 4 numbers";
   if (box.size() < 4) return "its bbox has " + std::to_string(box.size()) + " numbers, expected 4";

@@ -18,16 +18,16 @@ struct CocoAnnotations {
   std::vector<std::string> class_names{};  // [classes], in the order of the categories' ids
 };
 
-/// Fills a buffer; less than its size is the end.
+/// Fills a buffer; fewer bytes than its size mean the end.
 using ReadPiece = std::function<std::size_t(std::span<std::byte>)>;
 
-/// Crowds (iscrowd: 1) are apart from the boxes; annotations of images that are not listed are left
-/// out. A wrong annotation is a problem of its image; an area that is not such a number is left
-/// out. Takes the file in pieces: no more of it is kept than the boxes. Errors: UsageError for what
-/// is not such JSON, with `name` and what is wrong.
+/// Keeps crowds (iscrowd: 1) apart from the boxes. Leaves out annotations of images that are not
+/// listed, and areas that are not numbers of a box. A wrong annotation is a problem of its image.
+/// Reads the file in pieces, and keeps no more of it than the boxes. Errors: UsageError for other
+/// JSON, with `name` and what is wrong.
 CocoAnnotations parse_coco_json(const ReadPiece& read, const std::string& name);
 
-/// The same of a file. Errors: UsageError, also when it cannot be read.
+/// The same for a file. Errors: UsageError, also when it cannot be read.
 CocoAnnotations read_coco_json(const std::filesystem::path& path);
 
 }  // namespace ddp::worker

@@ -28,7 +28,7 @@ std::uint32_t read_word(ByteSource& source) {
          std::uint32_t{bytes[2]} << 8 | std::uint32_t{bytes[3]};
 }
 
-// The sizes that a header claims. Nothing is allocated from them.
+// The sizes that a header claims. No memory is allocated by them.
 std::vector<std::int64_t> read_shape(ByteSource& source, int rank) {
   const std::uint32_t magic = read_word(source);
   const std::uint32_t expected = 0x0800U + static_cast<std::uint32_t>(rank);

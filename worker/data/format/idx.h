@@ -1,8 +1,8 @@
-// Reader of IDX files (MNIST's format), plain, gzip or xz, that believes nothing a header says.
+// Reader of IDX files (MNIST's format), plain, gzip or xz, that trusts no header.
 // Promises: exact sizes (a short file and trailing bytes are errors, after a packed stream too);
-// memory grows with the bytes that arrive, never with a header's word alone.
-// Trap: LibTorch's own reader ignores short reads and accepts any label; that trains on zeros
-// without a word.
+// memory grows with the bytes that arrive, never because of a header alone.
+// Trap: LibTorch's own reader ignores short reads and accepts any label, and so trains on zeros
+// without an error.
 #pragma once
 
 #include <cstdint>

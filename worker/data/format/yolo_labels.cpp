@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kSpaces = " \t";
 
-/// Takes the first word off `line`. Empty at its end.
+/// Takes the first word off `line`; "" at the end of the line.
 std::string_view take_word(std::string_view& line) {
   const std::size_t begin = std::min(line.find_first_not_of(kSpaces), line.size());
   const std::size_t end = std::min(line.find_first_of(kSpaces, begin), line.size());
@@ -28,7 +28,7 @@ std::optional<double> number_of(std::string_view word) {
   return number;
 }
 
-/// Returns why it is not one, or nothing.
+/// Returns why these numbers are not a box, or "".
 std::string read_shares(double center_x, double center_y, double width, double height, Box& into) {
   const std::string why_not = read_box(center_x, center_y, width, height, into);
   if (why_not.empty()) return "";
@@ -36,7 +36,7 @@ std::string read_shares(double center_x, double center_y, double width, double h
          " (centre and size, in shares of the image's size)";
 }
 
-/// Of x1 y1 x2 y2 ...
+/// Makes the box of an outline x1 y1 x2 y2 ...
 std::string read_outline(const std::vector<double>& points, Box& into) {
   double left = points[0];
   double right = left;
@@ -53,7 +53,7 @@ std::string read_outline(const std::vector<double>& points, Box& into) {
 
 std::string read_line(std::string_view line, AnnotatedBox& into) {
   const std::string_view word = take_word(line);
-  // Some tools write 3.0.
+  // A float, because some tools write 3.0.
   const std::optional<double> label = number_of(word);
   if (!label || !(*label >= 0 && *label < kMaxClasses) || *label != std::floor(*label))
     return "\"" + one_line(word, 40) + "\" is not the number of a class";
@@ -71,7 +71,7 @@ std::string read_line(std::string_view line, AnnotatedBox& into) {
          " numbers behind the class; expected x_center y_center width height";
 }
 
-/// The first one, which is gone from the text then.
+/// Takes the first line off `text`.
 std::string_view take_line(std::string_view& text) {
   const std::size_t end = std::min(text.find('\n'), text.size());
   std::string_view line = text.substr(0, end);

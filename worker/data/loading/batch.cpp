@@ -3,8 +3,8 @@
 namespace ddp::worker {
 
 Batch Batch::to(at::Device device) const {
-  // Trap: the host waits for a copy to a GPU that begins in pageable memory. LibTorch keeps pinned
-  // memory until the copy is done.
+  // Trap: the host waits for a copy to a GPU from pageable memory. LibTorch keeps pinned memory
+  // until the copy is done.
   const auto move = [device](const at::Tensor& tensor) {
     if (!tensor.defined()) return tensor;
     const at::TensorOptions there = tensor.options().device(device);

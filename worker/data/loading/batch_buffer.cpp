@@ -35,7 +35,7 @@ std::string to_text(at::IntArrayRef shape) {
                    " after " + to_text(other) + ". An augmentation can make them alike.");
 }
 
-/// Dimensions behind the first, which counts the rows of a target that is not one number.
+/// Dimensions behind the first, which counts rows.
 at::IntArrayRef row_of(const Array& target) {
   return at::IntArrayRef(target.shape).slice(target.shape.empty() ? 0 : 1);
 }
@@ -69,7 +69,7 @@ void BatchBuffer::begin(std::size_t samples) {
   for (Place& place : places_)
     place.is_there = false;
   has_memory_ = false;
-  // To be taken again where no copy is under way from it any more: LibTorch knows.
+  // New memory comes from LibTorch, which gives pinned memory out again once no copy reads it.
   if (is_pinned_) memory_ = at::Tensor();
 }
 
@@ -89,8 +89,8 @@ const at::Tensor& BatchBuffer::memory_for(const Array& input) {
   std::vector<std::int64_t> shape = shape_;
   shape.insert(shape.begin(), static_cast<std::int64_t>(places_.size()));
   const at::ScalarType type = is_image ? table_->type() : scalar_type(type_);
-  // Who still holds a batch keeps its memory. The fence: anyone who let go of it has also read all
-  // of it by then; LibTorch's count alone does not promise that.
+  // Whoever still holds a batch keeps its memory. The fence: a thread that has released the batch
+  // has also read all of it by then; LibTorch's count alone does not promise that.
   const bool is_free = memory_.defined() && memory_.storage().use_count() == 1;
   std::atomic_thread_fence(std::memory_order_acquire);
   if (!is_free || memory_.scalar_type() != type || memory_.sizes() != at::IntArrayRef(shape)) {
@@ -125,7 +125,7 @@ Batch BatchBuffer::take() {
   std::int64_t row = 0;
   for (std::size_t i = 0; i < places_.size(); ++i) {
     if (!places_[i].is_there) continue;
-    // Moved up over what was left out.
+    // Moved up to close the gaps of samples that were left out.
     if (static_cast<std::size_t>(row) < i)
       memory_[row].copy_(memory_[static_cast<std::int64_t>(i)]);
     ++row;
@@ -133,7 +133,7 @@ Batch BatchBuffer::take() {
     batch.indices.push_back(places_[i].index);
   }
   if (there.empty()) return batch;
-  // A tensor of its own that shares nothing but the memory; autograd need not know.
+  // A tensor of its own that only shares the memory; autograd need not know.
   const at::AutoDispatchBelowADInplaceOrView plain;
   batch.input = memory_.narrow(0, 0, row);
   std::vector<const Array*> targets(there.size());

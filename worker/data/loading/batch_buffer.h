@@ -1,5 +1,5 @@
-// One batch while it is put together, perhaps by several threads. Its memory serves one batch after
-// another, once nobody holds the last one any more.
+// One batch while it is put together, perhaps by several threads. The memory is used again for the
+// next batch, once nobody holds the last one.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,20 +17,21 @@ namespace ddp::worker {
 class BatchBuffer {
  public:
   /// `table` outlives it; null: bytes stay bytes. `layout` is that of pixels. `is_pinned`: copies
-  /// to a GPU begin in this memory, and LibTorch keeps it until they are done; so each
-  /// batch gets new memory.
+  /// to a GPU start from this memory, and LibTorch keeps it until they are done, so each batch gets
+  /// new memory.
   BatchBuffer(const PixelTable* table, at::MemoryFormat layout, bool is_pinned = false)
       : table_(table), layout_(layout), is_pinned_(is_pinned) {}
 
-  /// Nothing of the last batch is left but its memory.
+  /// Starts a batch of so many samples. Keeps nothing of the last batch but its memory.
   void begin(std::size_t samples);
 
-  /// Several threads at once, each place once. The sample's targets are swapped with others, whose
-  /// buffers may be used again. Errors: UsageError for an input unlike those of other places.
+  /// Called by several threads at once, for each place once. Swaps the sample's targets with other
+  /// ones, whose buffers may be used again. Errors: UsageError for an input unlike those of other
+  /// places.
   void put(std::size_t place, Sample& sample);
 
-  /// Once all is put. Places where nothing was put are left out. Errors: UsageError for targets of
-  /// different kinds.
+  /// Call it once all samples are put. Leaves out places where nothing was put. Errors: UsageError
+  /// for targets of different kinds.
   [[nodiscard]] Batch take();
 
  private:
@@ -47,7 +48,7 @@ class BatchBuffer {
   at::MemoryFormat layout_;
   bool is_pinned_;
   std::vector<Place> places_;
-  std::mutex mutex_;         // of what follows
+  std::mutex mutex_;         // guards what follows
   bool has_memory_ = false;  // for this batch
   NumberType type_ = {};     // of all inputs of this batch
   std::vector<std::int64_t> shape_;

@@ -30,7 +30,7 @@ void CachedSource::read(std::int64_t index, Sample& into) const {
 }
 
 const Sample* CachedSource::kept(std::int64_t index) const {
-  // The source judges what is outside of it.
+  // For another index the source itself raises the error.
   if (index < 0 || index >= facts().count) return nullptr;
   const std::lock_guard lock(mutex_);
   return kept_[static_cast<std::size_t>(index)].get();
@@ -43,7 +43,7 @@ void CachedSource::keep(std::int64_t index, const Sample& sample) const {
     if (bytes > bytes_left_) return;
     bytes_left_ -= bytes;
   }
-  // Outside the lock; another thread may do the same, and one of them loses.
+  // Copies outside the lock. If another thread keeps the same sample, one of the copies is dropped.
   auto copy = std::make_unique<const Sample>(sample);
   const std::lock_guard lock(mutex_);
   std::unique_ptr<const Sample>& place = kept_[static_cast<std::size_t>(index)];

@@ -1,6 +1,6 @@
-// Samples that stay in memory once they were read, so that no file is decoded twice: mosaic and
-// mixup ask for each image several times an epoch.
-// Promises: what is read is the same with it and without it.
+// A source that keeps samples in memory once they were read, so that no file is decoded twice:
+// mosaic and mixup ask for each image several times an epoch.
+// Promises: samples are the same with it and without it.
 #pragma once
 
 #include <cstddef>
@@ -17,15 +17,15 @@ namespace ddp::worker {
 
 class CachedSource : public Source {
  public:
-  /// Keeps samples of `source` until they fill `bytes`; those that came first stay, as all are
-  /// asked for as often.
+  /// Keeps samples of `source` until they fill `bytes`. The first ones stay, because all samples
+  /// are asked for equally often.
   CachedSource(std::shared_ptr<const Source> source, std::size_t bytes);
 
   [[nodiscard]] const DataFacts& facts() const override { return source_->facts(); }
   /// Errors: those of the source.
   void read(std::int64_t index, Sample& into) const override;
   [[nodiscard]] const Sample* kept(std::int64_t index) const override;
-  /// Not kept: a part is another one each time.
+  /// Parts are not kept: they differ each time.
   [[nodiscard]] bool read_part(std::int64_t index,
                                const DecodeRequest& request,
                                Sample& into) const override {
@@ -45,7 +45,7 @@ class CachedSource : public Source {
   void keep(std::int64_t index, const Sample& sample) const;
 
   std::shared_ptr<const Source> source_;
-  mutable std::mutex mutex_;  // of what follows; a kept sample itself does not change
+  mutable std::mutex mutex_;  // guards what follows; a kept sample itself does not change
   mutable std::size_t bytes_left_;
   mutable std::vector<std::unique_ptr<const Sample>> kept_;  // [count], null: not kept
 };

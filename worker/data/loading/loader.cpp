@@ -10,9 +10,9 @@
 namespace ddp::worker {
 namespace {
 
-// A batch goes to the threads in that many parts, so that a single one is not waited for.
+// A batch goes to the threads in so many parts, so that it does not wait for a single thread.
 constexpr std::size_t kParts = 8;
-// So many bad samples one after the other are not an accident.
+// So many bad samples in a row are not an accident.
 constexpr int kMaxBadInARow = 100;
 
 using Clock = std::chrono::steady_clock;
@@ -56,7 +56,7 @@ void Loader::fill(Slot& slot, std::size_t first, std::size_t last, Sample& sampl
 bool Loader::read(std::int64_t index, std::int64_t epoch, Sample& sample, Bad& bad) const {
   const auto count = std::max<std::int64_t>(source_->facts().count, 1);
   for (int tries = 0;; ++tries) {
-    // The source judges what is outside of it.
+    // For an index outside the set the source raises the error.
     const bool is_inside = index >= 0 && index < count * request_.repeats;
     sample.index = is_inside ? (index + tries) % count : index;
     try {
@@ -92,7 +92,7 @@ void Loader::start(Plans plans) {
   work_ready_.notify_all();
 }
 
-// Outside the lock: the plan of an epoch's first batch puts all samples in their order.
+// Plans outside the lock: the first plan of an epoch puts all samples in their order.
 void Loader::plan_one(std::unique_lock<std::mutex>& lock) {
   is_planning_ = true;
   std::unique_ptr<Slot> slot = std::move(free_.back());
@@ -110,7 +110,7 @@ void Loader::plan_one(std::unique_lock<std::mutex>& lock) {
       slot->buffer.begin(slot->plan.indices.size());
     }
   } catch (const std::exception&) {
-    plan.emplace();  // next() throws it
+    plan.emplace();  // next() throws the error
     slot->plan = {};
     slot->error = std::current_exception();
   }
@@ -124,9 +124,9 @@ void Loader::plan_one(std::unique_lock<std::mutex>& lock) {
   }
 }
 
-// Outside the lock, too. One batch ahead and no more, as the device's memory is dear. Anyone who
-// makes it possible does it: the thread that loads its last sample, or who takes the batch before
-// it.
+// Sends outside the lock, too. One batch ahead and no more, because the device's memory is scarce.
+// Whoever makes it possible does it: the thread that loads the last sample of the batch, or the
+// thread that takes the batch before it.
 void Loader::send_front(std::unique_lock<std::mutex>& lock) {
   if (!request_.send || under_way_.empty()) return;
   Slot& slot = *under_way_.front();

@@ -1,6 +1,6 @@
-// Batches from a source, ahead of who takes them: threads read samples, augment them and write them
-// straight into the memory of a batch.
-// Promises: a batch depends on its plan alone, byte for byte; not on the number of threads, nor on
+// Batches from a source, loaded ahead: threads read samples, augment them and write them straight
+// into the memory of a batch.
+// Promises: a batch depends on its plan alone, byte for byte, not on the number of threads or on
 // what was loaded before.
 #pragma once
 
@@ -33,16 +33,16 @@ struct LoaderRequest {
   at::ScalarType type = at::kFloat;  // of pixels that became numbers
   at::MemoryFormat layout = at::MemoryFormat::ChannelsLast;
   std::vector<Augment> augments{};
-  std::uint64_t seed = 0;    // augmentations are drawn from it, the epoch and the sample's index
+  std::uint64_t seed = 0;    // with the epoch and the sample's index, the seed of augmentations
   std::int64_t repeats = 1;  // indices go up to so many times the size of the set (plan/partition)
-  int threads = 0;           // 0: who takes a batch loads it
-  /// What becomes of a bad sample: the next good one takes its place, so that all ranks go on in
+  int threads = 0;           // 0: whoever takes a batch loads it
+  /// What happens to a bad sample: the next good one takes its place, so that all ranks stay in
   /// step; or the batch is shorter.
   enum class OnBad { replace, leave_out } on_bad = OnBad::replace;
-  // The batch that is next is sent ahead, while the one before it is computed with; null: batches
-  // are taken where they were loaded.
+  // Sends the next batch ahead, while the one before it is being computed with; null: batches are
+  // taken where they were loaded.
   Send send{};
-  bool is_pinned = false;  // their memory is what copies to a GPU begin in
+  bool is_pinned = false;  // batches lie in pinned memory, for copies to a GPU
 };
 
 class Loader {
@@ -50,39 +50,39 @@ class Loader {
   Loader(std::shared_ptr<const Source> source, LoaderRequest request);
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
-  /// Its threads end.
+  /// Ends its threads.
   ~Loader();
 
   /// One batch, loaded here and now. Errors: those of the source; UsageError for inputs, or
   /// targets, of different shapes.
   [[nodiscard]] Batch load(std::span<const std::int64_t> indices, std::int64_t epoch = 0) const;
 
-  /// From now on next() gives the batches that `plans` asks for, until `plans` returns nothing.
-  /// `plans` is called by one thread at a time, ahead of next(). What was loaded ahead of other
-  /// plans is thrown away.
+  /// From now on next() gives the batches that `plans` asks for, until `plans` returns no value.
+  /// `plans` is called by one thread at a time, ahead of next(). Batches that were loaded ahead for
+  /// other plans are thrown away.
   using Plans = std::function<std::optional<MicroBatch>()>;
   void start(Plans plans);
   /// Blocks: until the batch is loaded. Errors: as load(); std::logic_error beyond the last plan.
   [[nodiscard]] Batch next();
 
   [[nodiscard]] const DataFacts& facts() const { return source_->facts(); }
-  /// What next() has waited so far.
+  /// How long next() has waited so far.
   [[nodiscard]] std::chrono::nanoseconds waited() const { return waited_; }
 
-  /// Bad samples, by their index, and why they are bad: those in the batches that next() has given
-  /// since they were taken.
+  /// Bad samples by index, and why they are bad: those in batches of next() since they were taken
+  /// last.
   using Bad = std::map<std::int64_t, std::string>;
   [[nodiscard]] std::size_t bad_count() const { return bad_.size(); }
   [[nodiscard]] Bad take_bad_samples() { return std::exchange(bad_, {}); }
 
  private:
-  /// A batch under way.
+  /// A batch that is being loaded.
   struct Slot {
     Slot(const PixelTable* table, at::MemoryFormat layout, bool is_pinned)
         : buffer(table, layout, is_pinned) {}
     MicroBatch plan;
     BatchBuffer buffer;
-    std::size_t claimed = 0;  // samples that a thread has begun, or done
+    std::size_t claimed = 0;  // samples that a thread has begun or done
     std::size_t done = 0;
     std::exception_ptr error;  // the first
     Bad bad;
@@ -107,17 +107,17 @@ class Loader {
 
   std::shared_ptr<const Source> source_;
   LoaderRequest request_;
-  std::optional<PixelTable> table_;  // nothing: bytes are not normalised
+  std::optional<PixelTable> table_;  // no value: bytes are not normalised
   std::chrono::nanoseconds waited_{0};
   Bad bad_;
-  Sample sample_;  // of who takes batches
+  Sample sample_;  // for the thread that takes batches
 
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards what follows
   std::condition_variable work_ready_;
   std::condition_variable batch_ready_;
   Plans plans_;
   bool is_stopping_ = false;
-  bool plans_exhausted_ = true;  // the last plan was made
+  bool plans_exhausted_ = true;  // the last plan has been made
   bool is_planning_ = false;
   int busy_threads_ = 0;                         // threads that hold a claim
   std::deque<std::unique_ptr<Slot>> under_way_;  // in the order of next()

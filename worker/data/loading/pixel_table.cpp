@@ -20,7 +20,7 @@ at::Tensor per_channel(const std::vector<float>& values, at::ScalarType type) {
   return tensor.to(type);
 }
 
-/// `step`: from one pixel to the next.
+/// Writes one channel; `step` is the distance from one pixel to the next.
 template <typename Number>
 void write_channel(const std::uint8_t* pixels,
                    std::int64_t count,
@@ -31,7 +31,7 @@ void write_channel(const std::uint8_t* pixels,
     out[i * step] = table[pixels[i]];
 }
 
-/// Three channels whose numbers lie side by side.
+/// Writes three channels whose numbers lie side by side.
 template <typename Number>
 void write_rgb(const std::uint8_t* pixels, std::int64_t count, const Number* table, Number* out) {
   const std::uint8_t* const green = pixels + count;
@@ -66,7 +66,7 @@ PixelTable::PixelTable(const std::vector<float>& mean,
                        at::ScalarType type) {
   if (type != at::kFloat && type != at::kDouble)
     throw std::logic_error("pixels become numbers of 32 or 64 bits");
-  // Divided, not multiplied by the reciprocal: bit for bit what Python's users compute.
+  // Divided, not multiplied by the reciprocal, to be bit for bit what Python users compute.
   numbers_ = at::arange(kBytes, type)
                  .div_(255)
                  .unsqueeze(0)

@@ -1,5 +1,5 @@
-// Bytes of pixels to the numbers that a model takes: a table of 256 numbers per channel, so that
-// normalising, the change of type and the change of layout are one pass over an image.
+// Turns bytes of pixels into the numbers that a model takes: a table of 256 numbers per channel, so
+// that normalising and the change of type and layout are one pass over an image.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,8 +12,8 @@ namespace ddp::worker {
 
 class PixelTable {
  public:
-  /// (pixel / 255 - mean) / deviation of each channel, in `type` (float or double), bit for bit as
-  /// torch computes it. Errors: std::logic_error for another type.
+  /// Its numbers are (pixel / 255 - mean) / deviation of each channel, in `type` (float or double),
+  /// bit for bit as torch computes them. Errors: std::logic_error for another type.
   PixelTable(const std::vector<float>& mean,
              const std::vector<float>& deviation,
              at::ScalarType type);
@@ -27,7 +27,7 @@ class PixelTable {
 
  private:
   at::Tensor numbers_;  // [C, 256]
-  bool is_quotient_;    // they are floats of pixel / 255, as detectors take them
+  bool is_quotient_;    // the numbers are floats of pixel / 255, as detectors take them
 };
 
 }  // namespace ddp::worker

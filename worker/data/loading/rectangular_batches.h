@@ -1,7 +1,7 @@
 // Evaluation without letterbox padding: each image keeps a rectangle of its own shape, and a batch
 // holds images of one rectangle.
-// Promises: the rectangle of an image depends on its size alone, not on the number of ranks, nor on
-// what it shares a batch with; so an evaluation is the same for any number of ranks.
+// Promises: the rectangle of an image depends on its size alone, not on the number of ranks or on
+// the other images of its batch, so an evaluation is the same for any number of ranks.
 #pragma once
 
 #include <cstdint>
@@ -14,22 +14,22 @@
 
 namespace ddp::worker {
 
-/// The larger side is `side`, the other one what letterbox() leaves of it, up to the next multiple
+/// The larger side is `side`; the other is what letterbox() leaves of it, rounded up to a multiple
 /// of `multiple`. Precondition: the image has a pixel, and neither number is below 1.
 ImageSize rectangle_of(ImageSize image, int side, int multiple);
 
-/// Those of all images of a set, which its source tells (Source::image_size).
+/// The rectangles of all images of a set, from their sizes (Source::image_size).
 class RectangularBatches {
  public:
-  /// `sizes` by sample; an image of no known size has a square.
+  /// `sizes` by sample; an image of unknown size gets a square.
   RectangularBatches(std::span<const std::optional<ImageSize>> sizes, int side, int multiple);
 
-  /// What brings an image into its rectangle. Keeps a copy.
+  /// The augmentation that brings an image into its rectangle. It keeps a copy of the rectangles.
   [[nodiscard]] Augment letterbox() const;
 
-  /// The batches of `rank`: of one rectangle each, at most `batch` images, the largest rectangles
-  /// first, as they need the most memory. Each image once over all ranks, and of each rectangle
-  /// about as many on each.
+  /// The batches of `rank`: each of one rectangle and of at most `batch` images, the largest
+  /// rectangles first, because they need the most memory. Over all ranks each image occurs once,
+  /// and each rank gets about as many images of each rectangle.
   [[nodiscard]] std::vector<std::vector<std::int64_t>> batches(int world_size,
                                                                int rank,
                                                                std::int64_t batch) const;

@@ -1,8 +1,8 @@
-// Batches on their way to a device, on a stream of its own beside the one that computes.
-// Promise: the host waits for nothing; the computing stream waits for the copy alone.
-// Traps: memory of the side stream, which LibTorch gives out again in the order of that stream,
-// must be kept for the computing one (record_stream); the host's memory is LibTorch's pinned one,
-// which it keeps until the copy is done, no matter who lets go of it.
+// Brings batches to a device, on a stream of its own beside the one that computes.
+// Promises: the host does not wait; the computing stream waits for the copy alone.
+// Traps: LibTorch gives memory of the side stream out again in the order of that stream, so it must
+// be kept for the computing stream (record_stream). The host's memory is LibTorch's pinned memory,
+// which LibTorch keeps until the copy is done, whoever releases it.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -14,9 +14,9 @@
 
 namespace ddp::worker {
 
-/// Gives a batch that was sent; called once, by the thread that computes with it.
+/// Returns a batch that was sent; called once, by the thread that computes with it.
 using Arrival = std::function<Batch()>;
-/// Begins to bring a batch to where it is computed with. Any thread.
+/// Starts to bring a batch to the device that computes with it. Any thread may call it.
 using Send = std::function<Arrival(const Batch&)>;
 
 class Upload {
@@ -24,14 +24,14 @@ class Upload {
   /// Takes one of LibTorch's streams. Errors: c10::Error for a device without streams.
   explicit Upload(at::Device device);
 
-  /// The copy begins; who takes the batch makes the stream of its thread wait for it.
+  /// Starts the copy. The thread that takes the batch makes its stream wait for the copy.
   [[nodiscard]] Arrival send(const Batch& batch) const;
 
  private:
   c10::Stream side_;
 };
 
-/// For a loader; null for a CPU, whose batches are there already. Errors: as Upload.
+/// The `send` of a loader; null for a CPU, where batches are there already. Errors: as Upload.
 Send send_to(at::Device device);
 
 }  // namespace ddp::worker

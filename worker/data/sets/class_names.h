@@ -1,4 +1,4 @@
-// What classes are called; those of published sets, too, whose files hold numbers alone.
+// The names of classes, also of those published sets whose files hold numbers alone.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@
 
 namespace ddp::worker {
 
-/// Of "cifar10 train", by the set's name before the space. Empty for sets whose classes are called
-/// by their numbers.
+/// The class names of "cifar10 train", by the set's name before the space. Empty for sets whose
+/// classes are named by their numbers.
 std::vector<std::string> published_classes(std::string_view set);
 
-/// The number itself where it has no name.
+/// The class's name, or the number itself if it has no name.
 std::string class_name(std::size_t number, const std::vector<std::string>& names);
 std::string class_name(std::size_t number, const DataFacts& data);
 

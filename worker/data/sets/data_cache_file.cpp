@@ -21,10 +21,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH;
-// Others may read what lies beside data, and not write it, whatever the umask.
+// Others may read a file beside data, but not write it, whatever the umask.
 constexpr mode_t kMode = 0644;
 
-/// Below the user's own cache directory: by the whole path, as folders of one name are many.
+/// Below the user's own cache directory, named by the whole path, because many folders have the
+/// same name.
 fs::path own_path(const fs::path& beside) {
   const std::optional<fs::path> home = user_cache_dir();
   if (!home) return {};
@@ -42,7 +43,7 @@ DataCacheFile::DataCacheFile(fs::path beside, int folder) {
   open_own(beside);
 }
 
-// False when it is not to be kept there.
+// False when the cache must not be kept there.
 bool DataCacheFile::open_beside(fs::path path, int folder) {
   struct stat status {};
   const uid_t owner = ::fstat(folder, &status) == 0 ? status.st_uid : ::geteuid();

@@ -34,7 +34,7 @@ const Places kJsonTest{"annotations/instances_val2017.json",
                        "val/_annotations.coco.json",
                        "test/_annotations.coco.json"};
 
-/// The first of `names` below `root` that is there, or nothing.
+/// The first of `names` that exists below `root`; empty: none does.
 fs::path find_first(const fs::path& root, const Places& names, bool needs_labels) {
   for (const std::string& name : names) {
     const fs::path path = root / name;
@@ -105,7 +105,7 @@ fs::path labels_of(const fs::path& images) {
   return images;
 }
 
-// Of annotations/instances_train2017.json: train2017 beside `annotations`, or the JSON's own
+// For annotations/instances_train2017.json: train2017 beside `annotations`, or the JSON's own
 // folder.
 fs::path images_of(const fs::path& json, std::span<const AnnotatedImage> images) {
   const std::string stem = json.stem().string();
@@ -113,7 +113,7 @@ fs::path images_of(const fs::path& json, std::span<const AnnotatedImage> images)
   const std::string part = stem.substr(stem.rfind('_') + 1);
   const std::array<fs::path, 4> folders{
       above / part, above / "images" / part, json.parent_path(), above};
-  // Single images may be missing, and a name may lead out of its folder: most of them decide.
+  // Single images may be missing, and a name may lead out of its folder, so the majority decides.
   const auto first = images.first(std::min(images.size(), kImagesTried));
   const auto found = [&](const fs::path& folder) {
     return std::ranges::count_if(

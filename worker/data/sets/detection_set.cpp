@@ -29,14 +29,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// One half of a set, as far as its labels tell.
+/// One half of a set, as its labels describe it.
 struct Half {
   fs::path images;  // the folder that the files are below
-  fs::path labels;  // where they come from, for messages
+  fs::path labels;  // the source of the labels, for messages
   std::vector<AnnotatedImage> list;
   std::vector<std::string> class_names;
-  std::string cache_not_used{};     // why; empty: nothing
-  std::string cache_not_written{};  // why; empty: nothing
+  std::string cache_not_used{};     // the reason; empty: there is none
+  std::string cache_not_written{};  // the reason; empty: there is none
 };
 
 // --- YOLO's label files ---
@@ -61,7 +61,7 @@ Half read_yolo(const fs::path& images, LabelCacheUse use) {
   return half;
 }
 
-/// A name a line. Errors: UsageError.
+/// Reads one name per line. Errors: UsageError.
 std::vector<std::string> split_names(const std::string& text, const std::string& file) {
   std::vector<std::string> names;
   std::istringstream lines(text);
@@ -131,9 +131,9 @@ std::vector<std::string> find_names(const DataRequest& request) {
 
 // --- COCO's JSON ---
 
-/// What the names of a JSON lead to are images of the set, and no files from anywhere else: they
-/// lie in data.root, or in the folder that the JSON's own folder is in. By their names alone: a set
-/// may consist of links. Errors: UsageError.
+/// The images that a JSON names must lie in data.root, or in the folder above the JSON's own: no
+/// file from anywhere else becomes a part of the set. Decided by the names alone, because a set may
+/// consist of links. Errors: UsageError.
 void require_inside(const Half& half, const fs::path& root) {
   const auto normal = [](const fs::path& path) { return fs::absolute(path).lexically_normal(); };
   const std::array folders{normal(root / ""), normal(half.labels.parent_path().parent_path() / "")};
@@ -173,7 +173,8 @@ Half read_half(const fs::path& path, const DataRequest& request) {
   return is_json(path) ? read_json(path, request.root) : read_yolo(path, request.label_cache);
 }
 
-/// One rank says it for its node. What keeps one cache from being written keeps the other one, too.
+/// One rank logs it for its node. The reason that keeps one cache from being written holds for the
+/// other one, too.
 void say_cache_problems(const Half& train, const Half& test) {
   for (const Half* const half : {&train, &test}) {
     if (!half->cache_not_used.empty())
@@ -186,7 +187,7 @@ void say_cache_problems(const Half& train, const Half& test) {
                  ". Label files are read each time (data.cache_labels=false: without this line)");
 }
 
-/// The first of the images, and no label beyond the classes.
+/// Keeps the first `wanted` images, and marks labels beyond the classes as problems.
 void complete(Half& half, int classes, const char* key, std::optional<std::int64_t> wanted) {
   if (wanted) {
     require_part(key, *wanted, static_cast<std::int64_t>(half.list.size()), half.labels.string());
@@ -196,7 +197,7 @@ void complete(Half& half, int classes, const char* key, std::optional<std::int64
     const auto beyond = std::ranges::find_if(
         image.boxes, [&](const AnnotatedBox& box) { return box.label >= classes; });
     if (beyond == image.boxes.end() || !image.problem.empty()) continue;
-    // Another one may have changed the file since it was read.
+    // Somebody may have changed the file since it was read.
     const fs::path path = (half.labels / image.file).replace_extension(".txt");
     std::string ignored;
     const std::string lines = read_text(path, ignored).value_or("");
@@ -207,7 +208,7 @@ void complete(Half& half, int classes, const char* key, std::optional<std::int64
   }
 }
 
-/// An evaluation needs crowds too.
+/// An evaluation needs crowds too, so a wrong crowd makes its image a bad sample.
 void count_crowds_in(Half& half) {
   for (AnnotatedImage& image : half.list) {
     if (image.problem.empty()) image.problem = image.crowd_problem;
@@ -228,7 +229,7 @@ void require_good(const Half& half, double max_bad) {
                    bad.to_text());
 }
 
-/// Labels that belong to other images leave none in these. Errors: UsageError.
+/// If no image has an object, the labels belong to other images. Errors: UsageError.
 void require_objects(const Half& half) {
   const bool is_empty = std::ranges::all_of(half.list, [](const AnnotatedImage& image) {
     return image.boxes.empty() && image.problem.empty();
@@ -264,7 +265,7 @@ DataFacts facts_of(const DataRequest& request,
   return facts;
 }
 
-/// What training does not look at.
+/// Drops what training does not use.
 void forget_ground_truth(std::vector<AnnotatedImage>& images) {
   for (AnnotatedImage& image : images) {
     image.crowds = {};
@@ -282,7 +283,7 @@ DetectionSource::DetectionSource(fs::path root,
     : root_(std::move(root)), images_(std::move(images)), facts_(std::move(facts)), use_(use) {
   if (use_ == Use::training) forget_ground_truth(images_);
   facts_.count = static_cast<std::int64_t>(images_.size());
-  // What detectors take: pixels from 0 to 1.
+  // Detectors take pixels from 0 to 1.
   facts_.mean = {0, 0, 0};
   facts_.deviation = {1, 1, 1};
   facts_.has_boxes = true;

@@ -17,16 +17,17 @@ class DetectionSource : public Source {
  public:
   enum class Use { training, evaluation };
 
-  /// `images` are files below `root`. `facts` come with name, shape and classes, and are completed.
+  /// `images` are files below `root`. `facts` come with name, shape and classes; the rest is filled
+  /// in.
   DetectionSource(std::filesystem::path root,
                   std::vector<AnnotatedImage> images,
                   DataFacts facts,
                   Use use);
 
   [[nodiscard]] const DataFacts& facts() const override { return facts_; }
-  /// Three channels of any size; target 0 are its boxes (kBoxRow), in pixels, without crowds. For
-  /// an evaluation those of worker/data/sets/ground_truth.h follow. Errors: BadSample, also for an
-  /// image whose labels are wrong.
+  /// Gives three channels of any size; target 0 is the boxes (kBoxRow), in pixels, without crowds.
+  /// For an evaluation the targets of worker/data/sets/ground_truth.h follow. Errors: BadSample,
+  /// also for an image whose labels are wrong.
   void read(std::int64_t index, Sample& into) const override;
   [[nodiscard]] std::span<const AnnotatedBox> boxes(std::int64_t index) const override {
     return images_.at(static_cast<std::size_t>(index)).boxes;
@@ -42,7 +43,7 @@ class DetectionSource : public Source {
   Use use_;
 };
 
-/// Below data.root, the first of these that is there:
+/// Loads the first of these that exists below data.root:
 ///   images/train2017 (or images/train, train/images) with label files in labels/train2017, and the
 ///   same for val2017, val, valid or test; names of the classes in names.txt, classes.txt (a name a
 ///   line) or data.yaml;

@@ -81,14 +81,14 @@ class Random {
     const double first = real(-width / 2, width / 2);
     return first + real(-width / 2, width / 2);
   }
-  /// The bias of the remainder is below 2^-50 for the few choices asked for here.
+  /// The bias of the remainder is below 2^-50 for so few choices.
   std::size_t below(std::size_t count) { return bits() % count; }
 
  private:
   std::uint64_t state_;
 };
 
-// How one writer moves the pen: a linear map, a bend, and where it all lands, in pixels.
+// How one writer moves the pen: a linear map, a bend, and the place of the digit, in pixels.
 struct Hand {
   explicit Hand(Random& random) {
     const double size = random.real(16, 23);

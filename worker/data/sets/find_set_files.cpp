@@ -10,7 +10,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// An empty path: none of its names is there.
+/// The first of `names` that exists in the folder, plain or packed; empty: none does.
 fs::path find_file(const fs::path& folder, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     for (const char* const suffix : {"", ".gz", ".xz"}) {
@@ -27,7 +27,7 @@ std::vector<fs::path> find_files(const fs::path& folder, const SetFiles& wanted)
   return found;
 }
 
-/// The names of those that were not found.
+/// The names of the files that were not found.
 std::string missing(const std::vector<fs::path>& found, const SetFiles& wanted) {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < found.size(); ++i) {

@@ -13,20 +13,20 @@ struct SetFiles {
   std::string set;                              // "mnist", as data.name says it
   std::string folder;                           // below data.root: "MNIST/raw"
   std::vector<std::vector<std::string>> files;  // each by all of its names, without .gz and .xz
-  std::string other_form;  // a folder that holds the set in a form that is not read; may be empty
+  std::string other_form;  // a folder with the set in a form that is not read; may be empty
 };
 
-/// The path of each of `wanted.files`, in their order: all from data.root, or all from the folder.
-/// Each is plain, .gz or .xz.
+/// The path of each of `wanted.files`, in their order, each plain, .gz or .xz: all in data.root, or
+/// all in the folder.
 /// Errors: UsageError when `root` is not a directory or files are missing: what was expected where,
-/// and the command that gets it.
+/// and the command that fetches them.
 std::vector<std::filesystem::path> find_set_files(const SetFiles& wanted,
                                                   const std::filesystem::path& root);
 
-/// Also false for what cannot be looked at.
+/// Whether something exists there; false if that cannot be found out.
 [[nodiscard]] bool is_there(const std::filesystem::path& path);
 
-/// Errors: UsageError when `root` is not set, is not there or is not a directory; with `advice`.
+/// Errors: UsageError, with `advice`, when `root` is not set, does not exist or is not a directory.
 void require_root(const std::string& set,
                   const std::filesystem::path& root,
                   const std::string& advice);

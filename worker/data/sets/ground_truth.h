@@ -1,6 +1,5 @@
 // The ground truth of one image for an evaluation: boxes, areas and crowds, in pixels of its file.
-// It stands in targets of its own, behind the boxes (target 0), which have no crowds and move with
-// the image.
+// It has targets of its own behind target 0, whose boxes exclude crowds and move with the image.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +10,7 @@
 
 namespace ddp::worker {
 
-/// The targets of a sample that has them. The rows are class, left, top, right, bottom, area and
+/// Places of these targets in a sample. The rows are class, left, top, right, bottom, area and
 /// crowd (1 or 0), of float32; height and width of the file are one int64 each.
 inline constexpr std::size_t kGroundTruthRows = 1;
 inline constexpr std::size_t kFileHeight = 2;
@@ -19,8 +18,8 @@ inline constexpr std::size_t kFileWidth = 3;
 inline constexpr std::size_t kGroundTruthTargets = 4;  // with the boxes
 inline constexpr std::int64_t kGroundTruthRow = 7;
 
-/// Adds them to a sample with its boxes alone, whose input is as it was read. The area is that of
-/// the outline where labels tell it, else of the box.
+/// Adds these targets to a sample that has its boxes alone and its input as it was read. The area
+/// is that of the outline if the labels have it, else of the box.
 /// Shapes: the input is [channels, height, width]; rows [boxes and crowds, kGroundTruthRow].
 void add_ground_truth(const AnnotatedImage& image, Sample& sample);
 

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// As torchvision's weights expect them: the mean over ImageNet.
+// The mean over ImageNet, which torchvision's weights expect.
 const std::vector<float> kMean{0.485F, 0.456F, 0.406F};
 const std::vector<float> kDeviation{0.229F, 0.224F, 0.225F};
 
@@ -44,7 +44,7 @@ DataFacts facts_of(const ImageList& list, std::string name, int side) {
   return facts;
 }
 
-/// Which class names are in one list alone. Empty: none.
+/// The class names that only one of the lists has; empty: none.
 std::string odd_classes(const ImageList& one, const ImageList& other) {
   std::vector<std::string> odd;
   std::ranges::set_symmetric_difference(one.classes, other.classes, std::back_inserter(odd));
@@ -55,8 +55,8 @@ std::string odd_classes(const ImageList& one, const ImageList& other) {
   return join_words(odd) + (is_long ? ", ..." : "");
 }
 
-/// One that is long and thin grows when its smaller side does: from a file of a hundred bytes to
-/// gigabytes. Errors: BadSample.
+/// Refuses long and thin images. Fitting the smaller side makes them grow: a file of a hundred
+/// bytes could become gigabytes. Errors: BadSample.
 void require_fits(const fs::path& path, ImageSize image, int side) {
   const auto [shorter, longer] = std::minmax({image.height, image.width});
   const std::int64_t fitted = fitted_side(side);
@@ -67,7 +67,7 @@ void require_fits(const fs::path& path, ImageSize image, int side) {
                   std::to_string(side) + ": resized it would have " + std::to_string(pixels));
 }
 
-/// The first `wanted` of every class as near as that goes: each n-th file.
+/// Keeps `wanted` images, spread evenly over all classes: each n-th file.
 void take(ImageList& list, std::optional<std::int64_t> wanted, const char* key) {
   if (!wanted) return;
   const auto count = static_cast<std::int64_t>(list.files.size());

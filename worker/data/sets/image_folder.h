@@ -1,4 +1,4 @@
-// Images in files, one folder per class: ROOT/train/cat/1.jpg. Read as they are needed.
+// Images in files, one folder per class: ROOT/train/cat/1.jpg. Files are read when they are needed.
 #pragma once
 
 #include "worker/data/sets/image_list.h"
@@ -10,14 +10,14 @@ namespace ddp::worker {
 
 class ImageFolder : public Source {
  public:
-  /// Samples have any size and three channels; they are to be fitted to `side` x `side`. With
+  /// Samples have any size and three channels, and are fitted to `side` x `side` later. With
   /// `at_least` above 0 an image may come smaller than its file, but not below that side.
   ImageFolder(ImageList list, std::string name, int side, int at_least);
-  /// The same with what is known of the samples, as of a set that a model was trained on.
+  /// The same with given facts, such as those of the set that a model was trained on.
   ImageFolder(ImageList list, DataFacts facts, int at_least);
 
   [[nodiscard]] const DataFacts& facts() const override { return facts_; }
-  /// Errors: BadSample; of read_part() those of the request, too.
+  /// Errors: BadSample; read_part() also those of the request.
   void read(std::int64_t index, Sample& into) const override;
   [[nodiscard]] bool read_part(std::int64_t index,
                                const DecodeRequest& request,

@@ -15,9 +15,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Links to folders are followed, as people keep sets that way; not without end.
+// Links to folders are followed, because people keep sets that way, but only to this depth.
 constexpr int kMaxDepth = 16;
-constexpr std::size_t kSized = 64;  // files, and up to twice as many
+constexpr std::size_t kSized = 64;  // files at least, and fewer than twice as many
 
 struct Found {
   std::vector<std::string> folders;
@@ -42,7 +42,7 @@ Found read_folder(const fs::path& folder) {
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
     if (is_hidden(name)) continue;
-    // What cannot be looked at is not a folder, and is told when it is read.
+    // What cannot be examined counts as a file, and reading it gives the error.
     std::error_code ignored;
     if (at->is_directory(ignored)) {
       found.folders.push_back(name);
@@ -59,7 +59,7 @@ Found read_folder(const fs::path& folder) {
   return found;
 }
 
-/// A link to a folder in which it lies.
+/// Whether this is a link to a folder in which it lies.
 bool leads_back(const fs::path& root, const fs::path& below) {
   std::error_code ignored;
   if (!fs::is_symlink(root / below, ignored)) return false;
@@ -71,7 +71,7 @@ bool leads_back(const fs::path& root, const fs::path& below) {
   return false;
 }
 
-/// `below` is empty, or ends with a slash.
+/// Adds the images in root / below and in its folders. `below` is empty, or ends with a slash.
 void add_images(const fs::path& root,
                 const std::string& below,
                 int depth,

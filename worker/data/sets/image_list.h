@@ -16,25 +16,25 @@ struct ImageList {
   std::vector<std::string> files;    // below root, by class, then sorted by their bytes
   std::vector<std::int32_t> labels;  // [files]: which class
 
-  /// What lists with the same files have in common, whatever their root: 32 hexadecimal digits of
-  /// all names and of sizes_of_some().
+  /// Equal for lists with the same files, whatever their root: 32 hexadecimal digits, from all
+  /// names and sizes_of_some().
   [[nodiscard]] std::string digest() const;
 };
 
 /// All images in `root` and below it, sorted by their bytes within each folder. Errors: UsageError
-/// when it cannot be read.
+/// when `root` cannot be read.
 std::vector<std::string> list_images(const std::filesystem::path& root);
 
-/// The sizes of some of `count` files, at most 128, as a text: files of the same names may hold
-/// other images. `name` gives the path of one below `root`. Blocks: what the disk takes.
+/// The sizes of some of `count` files, at most 128, as a text: files with the same names may hold
+/// other images. `name` gives a file's path below `root`. Blocks: for the disk.
 std::string sizes_of_some(const std::filesystem::path& root,
                           std::size_t count,
                           const std::function<const std::string&(std::size_t)>& name);
 
-/// Every folder in `root` is a class, every file in it or below it that ends in .jpg, .jpeg, .png
-/// or .webp, in any case, one of its images. Files of other names, hidden ones, and links that lead
-/// back to a folder above are passed over. Errors: UsageError when `root` cannot be read, has no
-/// folder, or a class has no image.
+/// Every folder in `root` is a class. Its images are the files in it or below it that end in .jpg,
+/// .jpeg, .png or .webp, in upper or lower case. Skips files of other names, hidden ones, and links
+/// to a folder above them. Errors: UsageError when `root` cannot be read, has no folder, or a class
+/// has no image.
 ImageList list_classes(const std::filesystem::path& root);
 
 }  // namespace ddp::worker

@@ -26,16 +26,16 @@ struct Normalisation {
 struct CifarSet {
   CifarForm form;
   SetFiles files;
-  std::size_t train_files;  // the first of `files`; the last is the test set's
+  std::size_t train_files;  // how many of `files` are for training; the last file is the test set's
   std::int64_t records;     // of a training file
-  const char* class_names;  // a file beside them, one name a line
+  const char* class_names;  // a file beside these, with one name a line
   Normalisation normalisation;
 };
 
 constexpr std::int64_t kCifarTestRecords = 10000;
 constexpr int kIdxClasses = 10;
 
-/// The first data.train_size or data.test_size of a set.
+/// Keeps the first data.train_size or data.test_size images of a set.
 void keep_first(ImageSet& set, const std::string& key, std::optional<std::int64_t> wanted) {
   if (!wanted) return;
   require_part(key, *wanted, set.count, set.name);
@@ -119,8 +119,8 @@ CifarSet cifar100() {
           .normalisation = {{0.5071F, 0.4865F, 0.4409F}, {0.2673F, 0.2564F, 0.2762F}}};
 }
 
-// The classes' names are not needed to train. But a list of them that is there and has another
-// length tells that these are the files of another set.
+// Training does not need the classes' names. But a list of them with another length shows that
+// these are the files of another set.
 void check_class_names(const fs::path& path, int classes) {
   const std::optional<std::string> text = read_file(path, 1 << 16);
   if (!text) return;
@@ -167,7 +167,7 @@ DataSet load_digits(const DataRequest& request) {
               request.seed, DigitsSplit::test, request.test_size.value_or(kDigitsTestSize))};
 }
 
-// The constants are those of every published recipe for these sets.
+// The constants are those of all published recipes for these sets.
 DataSet load_mnist(const DataRequest& request) {
   return load_idx_set(request, "MNIST/raw", {{0.1307F}, {0.3081F}});
 }

@@ -1,4 +1,4 @@
-// An image set held in memory as plain bytes, and the request by which a job names a data set.
+// An image set held in memory as plain bytes, and the request with which a job names a data set.
 #pragma once
 
 #include <cstdint>
@@ -36,40 +36,41 @@ struct DataSet {
   ImageSet test;
 };
 
-/// Of the labels of sets with a label file for each image: one process of a node writes what it has
-/// read, the others only take it.
+/// How a set uses its label cache: one process of a node reads and writes it, the others only read
+/// it.
 enum class LabelCacheUse { none, read, write };
 
-/// What the factory of a data set is given. A Tracked field that the job sets and the factory never
+/// What the factory of a data set gets. A Tracked field that the job sets and the factory never
 /// reads is reported to the user.
 struct DataRequest {
-  std::string name = "digits";               // of one of built_in_sets(), or of a program's own
+  std::string name = "digits";               // one of built_in_sets(), or a program's own
   Tracked<std::filesystem::path> root{};     // where the files are; not used by digits
   Tracked<std::uint64_t> seed = 1U;          // digits are drawn from it
   std::optional<std::int64_t> train_size{};  // the first N of the files; digits: how many are drawn
   std::optional<std::int64_t> test_size{};
-  Args args{};                           // data.args, for the sets of a program's own
-  Tracked<int> image_size = kImageSize;  // of sets whose images vary in size: they are fitted to it
-  double max_bad = 0.01;                 // the share of a set's samples that may be bad
-  int train_at_least = 0;  // a side below which no training image may be decoded; 0: their own
+  Args args{};  // data.args, for the sets of a program's own
+  Tracked<int> image_size =
+      kImageSize;          // for sets whose images vary in size: they are fitted to it
+  double max_bad = 0.01;   // the share of a set's samples that may be bad
+  int train_at_least = 0;  // a side below which no training image may be decoded; 0: full size
   LabelCacheUse label_cache = LabelCacheUse::none;
 };
 
-/// The keys of the job that were given and that nobody has looked at: "data.root". Sizes are not
-/// among them: who does not obey those is refused.
+/// The keys of the job that were set but never read: "data.root". Sizes are not among them: a set
+/// that ignores sizes is refused.
 std::vector<std::string> ignored_keys(const DataRequest& request);
 
 inline constexpr std::int64_t kDigitsTrainSize = 12000;
 inline constexpr std::int64_t kDigitsTestSize = 2000;
 
-/// `key` is train_size or test_size, `name` what has `count` images. Errors: UsageError when
-/// `wanted` of them cannot be had.
+/// `key` is train_size or test_size; `name` is what has `count` images. Errors: UsageError when it
+/// does not have `wanted` of them.
 void require_part(const std::string& key,
                   std::int64_t wanted,
                   std::int64_t count,
                   const std::string& name);
 
-/// A set that this program has by itself, and that is in memory as a whole.
+/// A set that this program provides, and that is in memory as a whole.
 struct BuiltInSet {
   std::string_view name;
   DataSet (*load)(const DataRequest& request);
@@ -79,11 +80,11 @@ struct BuiltInSet {
 
 std::span<const BuiltInSet> built_in_sets();
 
-/// Reads or draws a built-in set by its name. Files are those that are published, by their names,
-/// plain, .gz or .xz: MNIST's four (also with a dot before idx), CIFAR's binary version. They lie
-/// in `root` or in torchvision's folder below it. Errors: UsageError for an unknown name, a missing
-/// root or file (with what was expected where), broken contents, and a train_size or test_size
-/// above what there is.
+/// Reads or draws a built-in set by its name. Its files are the published ones, under their own
+/// names, plain, .gz or .xz: MNIST's four (also with a dot before idx), CIFAR's binary version.
+/// They lie in `root` or in torchvision's folder below it. Errors: UsageError for an unknown name,
+/// a missing root or file (with what was expected where), broken contents, and a train_size or
+/// test_size above what there is.
 DataSet load_data_set(const DataRequest& request);
 
 }  // namespace ddp::worker

@@ -20,7 +20,7 @@ constexpr std::string_view kCacheVersion = "1 ";
 constexpr std::size_t kDigest = 32;  // digits
 constexpr std::size_t kLongestProblem = 1000;
 
-/// A box as the file has it.
+/// A box as it is stored in the file.
 struct Row {
   std::int32_t label = 0;
   Box box{};
@@ -47,7 +47,7 @@ void put_text(std::string& bytes, std::string_view text) {
   bytes += text;
 }
 
-/// Takes values off the front, as long as there are enough bytes.
+/// Takes values off the front, as long as enough bytes are left.
 class Bytes {
  public:
   explicit Bytes(std::string_view bytes) : bytes_(bytes) {}
@@ -72,7 +72,7 @@ class Bytes {
   std::string_view bytes_;
 };
 
-/// Not a NaN either.
+/// False for a NaN, too.
 bool is_box(const Box& box) {
   return box.left >= 0 && box.top >= 0 && box.right <= 1 && box.bottom <= 1 && area(box) > 0;
 }
@@ -84,7 +84,7 @@ bool is_problem(const std::string& text) {
 
 bool take_boxes(Bytes& bytes, std::vector<AnnotatedBox>& into) {
   std::uint32_t count = 0;
-  // A count alone must not take memory.
+  // A wrong count must not make this take memory.
   if (!bytes.take(count) || count > bytes.left() / sizeof(Row)) return false;
   into.reserve(count);
   for (Row row; count > 0; --count) {

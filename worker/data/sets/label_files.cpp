@@ -24,10 +24,10 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxTextFile = std::size_t{16} << 20;
 constexpr std::size_t kMaxCache = std::size_t{2} << 30;
-// Some editors put it in front of a text.
+// Some editors put it at the start of a text.
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-/// All of an open file; nothing, too, when it has more than `most` bytes.
+/// All of an open file; no value when there is none, or it has more than `most` bytes.
 std::optional<std::string> read_at_most(const std::optional<InputFile>& file,
                                         std::size_t most,
                                         std::string& why_not) {
@@ -44,19 +44,20 @@ std::optional<std::string> read_at_most(const std::optional<InputFile>& file,
   return text;
 }
 
-/// -1 when it cannot be opened.
+/// The descriptor is -1 when the directory cannot be opened.
 Descriptor open_directory(const fs::path& path) {
   return Descriptor(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
 }
 
-/// A file that was changed a moment ago may be changed again within the same tick of the file
-/// system's clock, with the same size, and its stamp would be the same.
+/// Whether a stamp is old enough to be trusted. A file that was changed a moment ago may change
+/// again within the same tick of the file system's clock; with the same size its stamp would be the
+/// same.
 class Settled {
  public:
   bool operator()(const FileStamp& stamp) const { return stamp.modified < latest_; }
 
  private:
-  static constexpr std::chrono::seconds kTick{2};  // FAT's, the longest
+  static constexpr std::chrono::seconds kTick{2};  // FAT's, the longest of all
   std::int64_t latest_ = std::chrono::duration_cast<std::chrono::nanoseconds>(
                              (std::chrono::system_clock::now() - kTick).time_since_epoch())
                              .count();
@@ -84,12 +85,12 @@ class Cache {
     }
   }
 
-  /// As it is now, before it is read.
+  /// The stamp of a label file now, before the file is read.
   [[nodiscard]] std::optional<FileStamp> stamp(const std::string& name) const {
     return folder_.fd() < 0 ? std::nullopt : stamp_of(folder_.fd(), name);
   }
 
-  /// What it said when it had that stamp; null: not known.
+  /// What the file contained when it had that stamp; null: not known.
   const CachedLabels* find(const std::string& name, const FileStamp& stamp) {
     const std::optional<std::size_t> place = place_of(name);
     if (!place) return nullptr;
@@ -103,7 +104,7 @@ class Cache {
     if (is_settled_(labels.stamp)) fresh_.push_back(std::move(labels));
   }
 
-  /// Returns why it could not be, or nothing. Nothing more can be found then.
+  /// Writes the cache. Returns why that failed, or "". find() must not be called after it.
   std::string write() {
     const bool is_right = std::ranges::all_of(is_right_, std::identity());
     if (is_right && fresh_.empty() && !is_damaged_) return "";
@@ -111,7 +112,7 @@ class Cache {
       if (is_right_[i]) fresh_.push_back(std::move(known_[i]));
     }
     std::ranges::sort(fresh_, {}, &CachedLabels::name);
-    // Two images may have one label file.
+    // Two images may share a label file.
     const auto again = std::ranges::unique(fresh_, {}, &CachedLabels::name);
     fresh_.erase(again.begin(), again.end());
     const std::string bytes = encode_label_cache(fresh_);
@@ -138,15 +139,15 @@ class Cache {
   Descriptor folder_;
   std::optional<DataCacheFile> cache_file_{};
   CachedFolder known_{};
-  std::vector<bool> is_right_{};  // [known]: asked for, and the file is as it was
-  std::size_t next_ = 0;          // the place that is asked for next, as a rule
+  std::vector<bool> is_right_{};  // [known]: asked for, and the file is unchanged
+  std::size_t next_ = 0;          // the place that is usually asked for next
   CachedFolder fresh_{};          // in any order
   Settled is_settled_{};
   bool is_damaged_ = false;
   std::string not_used_{};
 };
 
-/// False when there is no label file.
+/// Reads the labels of `image`. False when there is no label file.
 bool read_labels(const fs::path& folder, Cache& cache, AnnotatedImage& image) {
   const fs::path name = fs::path(image.file).replace_extension(".txt");
   const auto describe = [&](const std::string& why) {
@@ -171,7 +172,7 @@ bool read_labels(const fs::path& folder, Cache& cache, AnnotatedImage& image) {
 }  // namespace
 
 std::optional<std::string> read_text(const fs::path& path, std::string& why_not) {
-  // A link that leads nowhere is there, and wrong; so is what cannot be looked at.
+  // A link that leads nowhere exists, and is an error; so is a path that cannot be examined.
   std::error_code ignored;
   if (fs::symlink_status(path, ignored).type() == fs::file_type::not_found) return {};
   std::optional<std::string> text =

@@ -1,4 +1,5 @@
-// The label files of a folder of images, one for each, read and checked, or taken from their cache.
+// The label files of a folder of images, one per image: read and checked, or taken from their
+// cache.
 #pragma once
 
 #include <cstddef>
@@ -12,27 +13,27 @@
 
 namespace ddp::worker {
 
-/// All of a file of labels or names. Nothing when there is no such file, and when it cannot be
+/// The contents of a file of labels or names. No value when there is no such file, or it cannot be
 /// read, with the reason in `why_not`.
 std::optional<std::string> read_text(const std::filesystem::path& path, std::string& why_not);
 
 struct LabelFiles {
-  std::vector<AnnotatedImage> images{};  // as they were named
-  std::size_t found = 0;                 // label files
-  std::string not_used{};                // why a cache that is there was not; empty: nothing
-  std::string not_written{};             // why it could not be; empty: nothing
+  std::vector<AnnotatedImage> images{};  // in the order of their names in the request
+  std::size_t found = 0;                 // how many label files there are
+  std::string not_used{};                // why an existing cache was not used; empty: no problem
+  std::string not_written{};             // why the cache could not be written; empty: no problem
 };
 
-/// Sets of fewer images have no cache: they are read as quickly without.
+/// Sets with fewer images have no cache: they are read as quickly without one.
 inline constexpr std::size_t kLeastCached = 1000;
 
-/// labels/train.ddp-labels of labels/train: where the cache is, unless others could have put one
-/// there (data_cache_file.h).
+/// The place of the cache for labels/train: labels/train.ddp-labels, unless others could have put a
+/// file there (data_cache_file.h).
 [[nodiscard]] std::filesystem::path label_cache_of(const std::filesystem::path& folder);
 
-/// `images` are files below their own folder; the label file has the same name below `folder`, and
-/// ends in .txt. The result is the same for any `use`. Errors: none; what is wrong with a label
-/// file is told with its image.
+/// `images` are files below their own folder; the label file has the same name below `folder`,
+/// ending in .txt. The result is the same for any `use`. Errors: none; what is wrong with a label
+/// file is in its image.
 LabelFiles read_label_files(const std::filesystem::path& folder,
                             const std::vector<std::string>& images,
                             LabelCacheUse use);

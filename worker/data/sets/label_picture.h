@@ -11,11 +11,11 @@
 
 namespace ddp::worker {
 
-/// All that Source::boxes() tells, image after image.
+/// The boxes of all images that Source::boxes() knows, image after image.
 std::vector<AnnotatedBox> all_boxes(const Source& source);
 
-/// How many objects each class has (of more than 100 classes, those with the most), and where in
-/// their images boxes have their centres, and how large they are: the darker, the more, by the
+/// Draws how many objects each class has (of more than 100 classes, those with the most), where in
+/// their images boxes have their centres, and how large boxes are: the darker, the more, by the
 /// logarithm.
 Image draw_labels(std::span<const AnnotatedBox> boxes, const std::vector<std::string>& names);
 

@@ -25,8 +25,8 @@ DataFacts facts_of(const ImageSet& set) {
   return facts;
 }
 
-/// Of all labels and of the pixels of some images: another set has another one, and a large set
-/// costs no more than a small one.
+/// A digest of all labels and of the pixels of some images, so that a large set costs no more than
+/// a small one.
 std::string digest_of(std::int64_t count,
                       std::span<const std::uint8_t> pixels,
                       std::span<const std::uint8_t> labels) {

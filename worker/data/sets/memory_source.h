@@ -13,8 +13,8 @@ namespace ddp::worker {
 class MemorySource : public Source {
  public:
   explicit MemorySource(ImageSet set);
-  /// Shapes: `pixels` [count, channels, height, width], `labels` [count]. They live as long as
-  /// `owner`, which other sources may hold, too.
+  /// Shapes: `pixels` [count, channels, height, width], `labels` [count]. Both live as long as
+  /// `owner`, which other sources may share.
   MemorySource(DataFacts facts,
                std::span<const std::uint8_t> pixels,
                std::span<const std::uint8_t> labels,

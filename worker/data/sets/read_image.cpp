@@ -16,24 +16,25 @@
 namespace ddp::worker {
 namespace {
 
-constexpr std::size_t kHeader = std::size_t{1} << 16;  // bytes in which it is, nearly always
+constexpr std::size_t kHeader = std::size_t{1} << 16;  // bytes; they nearly always hold the header
 constexpr int kTries = 3;
 constexpr std::chrono::milliseconds kPause{200};
 
 /// Why a file could not be read.
 struct Failure {
   std::string why;
-  bool may_pass = true;  // by itself, as the forgetfulness of a network disk does
+  bool may_pass = true;  // by itself, as when a network disk loses a file for a moment
 };
 
-/// A folder or a FIFO stays one. What is gone was listed, and may come back.
+/// True for a folder or a FIFO, which will stay one. A file that is gone was listed once, and may
+/// come back.
 bool is_other_than_a_file(const std::filesystem::path& path) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
   return !error && std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
 }
 
-/// All of the file into `into`.
+/// Reads the whole file into `into`.
 std::optional<Failure> read_file(const std::filesystem::path& path,
                                  const DecodeLimits& limits,
                                  std::vector<std::uint8_t>& into) {
@@ -53,12 +54,12 @@ std::optional<Failure> read_file(const std::filesystem::path& path,
   return {};
 }
 
-/// EXIF data come before what tells the size (JPEG), so a beginning that has the one has both.
+/// In a JPEG, EXIF data come before the size, so a beginning that has the size has both.
 ImageSize size_in(std::span<const std::uint8_t> file) {
   return oriented_size(read_image_header(file).size, read_orientation(file));
 }
 
-/// The size that the file's header tells, or why there is none.
+/// Reads the size from the file's header; or returns why there is none.
 std::optional<Failure> read_size(const std::filesystem::path& path, ImageSize& into) {
   try {
     std::string why_not;
@@ -73,7 +74,7 @@ std::optional<Failure> read_size(const std::filesystem::path& path, ImageSize& i
     } catch (const BadImage& error) {
       if (bytes.size() == file->size()) return Failure{error.what(), false};
     }
-    // A preview or a colour profile may come first.
+    // A preview or a colour profile may come before the size.
     const std::size_t read = bytes.size();
     bytes.resize(file->size());
     bytes.resize(read + file->read(std::as_writable_bytes(std::span(bytes).subspan(read))));
@@ -86,7 +87,7 @@ std::optional<Failure> read_size(const std::filesystem::path& path, ImageSize& i
   return {};
 }
 
-/// What `read` says in the end: what may pass is tried again.
+/// The last result of `read`, which is tried again if its failure may pass.
 template <typename Read>
 std::optional<Failure> insist(const Read& read) {
   std::optional<Failure> failure = read();
@@ -97,7 +98,7 @@ std::optional<Failure> insist(const Read& read) {
   return failure;
 }
 
-/// The bytes of the file, good until the next call of the same thread.
+/// The bytes of the file, valid until the next call on the same thread.
 std::span<const std::uint8_t> bytes_of(const std::filesystem::path& path,
                                        const DecodeLimits& limits) {
   thread_local std::vector<std::uint8_t> bytes;

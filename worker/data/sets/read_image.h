@@ -1,4 +1,4 @@
-// One file of an image set, as it is read while a job trains.
+// Reads one file of an image set while a job trains.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,22 @@
 
 namespace ddp::worker {
 
-/// Reads and decodes it. `request.at_least` is a smaller side, in either direction. A file that
-/// cannot be read is tried three times, as network disks forget (ESTALE) and remember; one that is
-/// not a regular file, or too large, only once. Blocks: less than a second, and what the disk
-/// takes. Returns the size in the file. Errors: BadSample, with the path, for whatever is wrong
-/// with it.
+/// Reads and decodes the file. `request.at_least` is a smaller side, in either direction. A file
+/// that cannot be read is tried three times, because network disks lose files for a moment
+/// (ESTALE); one that is not a regular file, or too large, only once. Blocks: less than a second,
+/// and for the disk. Returns the size in the file. Errors: BadSample, with the path, for whatever
+/// is wrong.
 ImageSize read_image(const std::filesystem::path& path,
                      const DecodeRequest& request,
                      const DecodeLimits& limits,
                      Image& into);
 
-/// As read_image() of all of it, and then turned and mirrored as its EXIF data say: for what holds
-/// boxes, which people drew on the picture as a viewer shows it.
+/// As read_image() of the whole image, then turned and mirrored as its EXIF data say: for images
+/// with boxes, which people drew on the picture as a viewer shows it.
 void read_oriented_image(const std::filesystem::path& path, int channels, Image& into);
 
-/// The size of that image; nothing when its header cannot be read. Little of the file is looked at,
-/// as a rule.
+/// The size of that image; no value when its header cannot be read. Usually reads only a small part
+/// of the file.
 std::optional<ImageSize> read_oriented_size(const std::filesystem::path& path);
 
 /// The same two as the input of a sample: bytes [channels, height, width].

@@ -59,7 +59,7 @@ DataFacts facts_of(const json::object& text) {
   return facts;
 }
 
-/// A file in memory. One owner; the sources that read from it share that one.
+/// A file that is mapped into memory. The sources that read from it share it; the last one ends it.
 class Mapping {
  public:
   explicit Mapping(const std::filesystem::path& path) {

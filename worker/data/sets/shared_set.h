@@ -1,5 +1,6 @@
-// Image sets once per node: one rank writes them to memory that has a name in /proc, the others map
-// it. Nobody can change it, and it is gone with the last of them.
+// Image sets that are in memory once per node: one rank writes them into memory that has a name in
+// /proc, the other ranks map it. Nobody can change it, and it is gone with the last rank that has
+// it.
 #pragma once
 
 #include <filesystem>
@@ -11,13 +12,14 @@
 
 namespace ddp::worker {
 
-/// Sets in memory that other processes of this user and node can map, for as long as this one lives
-/// and keeps it. One owner.
+/// Sets in memory that other processes of this user and node can map, as long as this object lives.
+/// One owner.
 class SharedSet {
  public:
   /// Copies the set. Errors: SystemError when there is not enough memory.
   explicit SharedSet(const DataSet& data);
-  /// The one that another process has at `path`; it stays when that one ends. Errors: SystemError.
+  /// Opens the set that another process has at `path`; it stays when that process ends. Errors:
+  /// SystemError.
   explicit SharedSet(const std::filesystem::path& path);
 
   /// Where other processes find it.
@@ -27,7 +29,7 @@ class SharedSet {
   Descriptor file_;
 };
 
-/// The sets in there. Their pixels stay where they are. Errors: SystemError when it cannot be
+/// The sets in that memory, without a copy of their pixels. Errors: SystemError when it cannot be
 /// mapped or does not hold sets.
 Sources map_shared_set(const std::filesystem::path& path);
 

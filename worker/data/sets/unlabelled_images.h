@@ -1,4 +1,4 @@
-// Images that somebody names, by files and folders, to be looked at by a model: without labels.
+// Images without labels that a user names by files and folders, for a model to look at.
 #pragma once
 
 #include <filesystem>
@@ -13,21 +13,21 @@ namespace ddp::worker {
 
 struct NamedImage {
   std::filesystem::path path;  // as it was typed, or found
-  /// What files that belong to it are called, without an ending: of a file its own name, of an
+  /// The name, without an ending, of files that belong to the image: its file's own name, or for an
   /// image in a folder the path below that folder.
   std::filesystem::path name;
 
   bool operator==(const NamedImage&) const = default;
 };
 
-/// The files as they are given, and of each folder all images in it and below it, in its place.
-/// What is not there is taken for a file: anyone who reads it says so. Errors: UsageError for a
-/// folder that cannot be read, or holds no image.
+/// The given files, with each folder replaced by all images in it and below it. A path that does
+/// not exist counts as a file: reading it gives the error. Errors: UsageError for a folder that
+/// cannot be read, or holds no image.
 std::vector<NamedImage> find_images(std::span<const std::filesystem::path> given);
 
 class UnlabelledImages : public Source {
  public:
-  /// `facts` are those of the set that a model was trained on. Samples have the size of the file,
+  /// `facts` are those of the set that a model was trained on. A sample has the size of its file,
   /// and two targets of one number each: that height and width.
   UnlabelledImages(std::vector<NamedImage> images, DataFacts facts);
 

@@ -1,4 +1,4 @@
-// Where this user's programs keep what can be made again.
+// The directory where this user's programs keep what can be made again.
 #pragma once
 
 #include <filesystem>
@@ -6,8 +6,8 @@
 
 namespace ddp::worker {
 
-/// $XDG_CACHE_HOME, where that is an absolute path, else ~/.cache, with "ddp" behind it. Nothing
-/// where no home is known. It need not be there.
+/// $XDG_CACHE_HOME/ddp if that variable is an absolute path, else ~/.cache/ddp. No value if no home
+/// is known. The directory need not exist.
 std::optional<std::filesystem::path> user_cache_dir();
 
 }  // namespace ddp::worker
