@@ -27,7 +27,7 @@ at::Tensor decode_distances(const at::Tensor& logits) {
   std::vector<std::int64_t> shape = logits.sizes().vec();
   shape.back() = Detector::kSides;
   shape.push_back(Detector::kBins);
-  // A sum, as a product of matrices would be of 16 bits under autocast.
+  // A sum, because under autocast a matrix product would be in 16 bits.
   return (logits.view(shape).softmax(-1) * at::arange(Detector::kBins, logits.options())).sum(-1);
 }
 
@@ -54,7 +54,7 @@ at::Tensor complete_iou(const at::Tensor& a, const at::Tensor& b) {
   const at::Tensor either = a_width * a_height + b_width * b_height - both + kEpsilon;
   const at::Tensor iou = both / either;
 
-  const auto span = [&](std::size_t low) {  // of the smallest box around both
+  const auto span = [&](std::size_t low) {  // a side of the smallest box around both
     return at::maximum(first[low + 2], second[low + 2]) - at::minimum(first[low], second[low]);
   };
   const auto apart = [&](std::size_t low) {  // twice the distance of the centres

@@ -1,4 +1,4 @@
-// The anchor points at which a Detector looks for objects, and the boxes that it gives there.
+// The anchor points at which a Detector looks for objects, and the boxes that it predicts there.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,8 +7,8 @@
 
 namespace ddp::worker {
 
-/// The centres of a detector's cells, in the order of its outputs. Both of float32 (float64 for
-/// outputs of that type).
+/// The centres of a detector's cells, in the order of its outputs. Both tensors are float32
+/// (float64 for outputs of that type).
 struct AnchorPoints {
   at::Tensor centers;  // [A, 2]: x, y in pixels
   at::Tensor strides;  // [A, 1]: in pixels
@@ -16,7 +16,7 @@ struct AnchorPoints {
   [[nodiscard]] std::int64_t size() const { return centers.size(0); }
 };
 
-/// Of images of [height, width], with the type and on the device of `like`.
+/// The points for images of [height, width], with the type and on the device of `like`.
 AnchorPoints make_anchor_points(std::int64_t height, std::int64_t width, const at::Tensor& like);
 
 /// The expected distances. Shapes: logits [..., kSides * kBins] to [..., kSides], in strides.
@@ -30,10 +30,10 @@ at::Tensor make_boxes(const at::Tensor& distances,
                       const at::Tensor& centers,
                       const at::Tensor& strides);
 
-/// Complete IoU of boxes in pairs: the overlap, less how far the centres are apart, and less how
-/// much the ratios of width to height differ. Differentiable in `a`.
+/// Complete IoU of boxes in pairs: the overlap, minus a term for the distance of the centres, minus
+/// a term for different ratios of width to height. Differentiable in `a`.
 /// Shapes: [..., 4] both, to [...]. Source: Zheng et al., arXiv:1911.08287, eq. 10 to 12; 1e-7
-/// keeps divisors from 0, at the places where the field's package has it.
+/// keeps divisors from 0, where the field's package has it.
 at::Tensor complete_iou(const at::Tensor& a, const at::Tensor& b);
 
 }  // namespace ddp::worker

@@ -13,7 +13,7 @@ namespace {
 constexpr double kInside = 1e-9;  // pixels
 constexpr double kEpsilon = 1e-9;
 
-/// [N, A]: whether the anchor point is in the object's box.
+/// [N, A]: whether an anchor point lies in an object's box.
 at::Tensor find_inside(const AnchorPoints& points, const Objects& objects) {
   constexpr auto kLeastSide = static_cast<double>(Detector::kStrides[1]);
   const at::Tensor low = objects.boxes.narrow(1, 0, 2);
@@ -25,8 +25,8 @@ at::Tensor find_inside(const AnchorPoints& points, const Objects& objects) {
   return margin.amin(-1).gt(kInside);
 }
 
-/// Of anchor points and objects in pairs: how well they fit, and the IoU; 0 where an anchor point
-/// is outside.
+/// Pairs of anchor point and object: how well they fit, and their IoU; 0 for an anchor point
+/// outside of the object's box.
 struct Fits {
   at::Tensor objects;  // [pairs] of int64
   at::Tensor points;   // [pairs] of int64
@@ -56,20 +56,20 @@ Fits measure(const at::Tensor& logits,
   const at::Tensor own = objects.boxes.index_select(0, fits.objects);
   const at::Tensor found = boxes.index({images, fits.points});
   const at::Tensor is_inside = inside.index({fits.objects, fits.points});
-  // A box that is not a box, or so large that its area overflows, fits nowhere.
+  // A box with NaN, or one so large that its area overflows, fits nowhere.
   const at::Tensor overlap = complete_iou(own, found).clamp_min(0).nan_to_num(0, 0, 0);
   fits.overlap = at::where(is_inside, overlap, at::zeros_like(overlap));
   fits.metric = scores.pow(rule.alpha) * fits.overlap.pow(rule.beta);
   return fits;
 }
 
-/// [N, A] from pairs.
+/// Makes [N, A] of the pairs' values.
 at::Tensor to_matrix(const Fits& fits, const at::Tensor& values, at::IntArrayRef shape) {
   return at::zeros(shape, values.options()).index_put_({fits.objects, fits.points}, values);
 }
 
-/// For each of `size` rows the lowest of the values that lead there; without any, the largest
-/// number there is.
+/// For each of `size` rows, the lowest value with that row number; for a row without values the
+/// largest int64.
 at::Tensor scatter_min(const at::Tensor& rows, const at::Tensor& values, std::int64_t size) {
   return at::full({size}, std::numeric_limits<std::int64_t>::max(), values.options())
       .scatter_reduce_(0, rows, values, "amin");
@@ -96,7 +96,7 @@ Assignment assign(const at::Tensor& logits,
     return objects.images.index_select(0, object) * points.size() + point;
   };
 
-  // What each object asks for.
+  // The anchor points that each object asks for.
   const auto [fit, point] = metric.topk(std::min(rule.top, points.size()), 1);
   const at::Tensor chosen_points = point.flatten();
   const at::Tensor choosing_objects =
@@ -105,7 +105,7 @@ Assignment assign(const at::Tensor& logits,
   Assignment result;
   result.rows = row_of(choosing_objects, chosen_points);
 
-  // Who gets what several ask for.
+  // Which object gets an anchor point that several ask for.
   const at::Tensor times =
       at::zeros({rows}, choosing_objects.options())
           .scatter_add_(0, result.rows, is_chosen.to(choosing_objects.scalar_type()));
@@ -117,7 +117,7 @@ Assignment assign(const at::Tensor& logits,
                                 .index_select(0, result.rows);
   const at::Tensor is_contested = times.index_select(0, result.rows).gt(1);
   result.objects = at::where(is_contested & is_chosen, winner, choosing_objects);
-  // It is a candidate once, for the first who asks.
+  // The anchor point is a candidate once, for the first object that asks.
   const at::Tensor first =
       scatter_min(result.rows,
                   at::where(is_chosen, choosing_objects, at::full_like(choosing_objects, count)),

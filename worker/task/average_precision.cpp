@@ -24,7 +24,7 @@
 namespace ddp::worker {
 namespace {
 
-/// By image, the lowest rank that has it.
+/// For each image, the lowest rank that has it.
 using Owners = std::unordered_map<std::int64_t, std::size_t>;
 
 void require_batch(const Outputs& outputs, const Batch& batch, std::size_t classes) {
@@ -46,7 +46,7 @@ void require_batch(const Outputs& outputs, const Batch& batch, std::size_t class
          " images. They must be objects of [objects, 5]: class, left, top, right, bottom.");
 }
 
-/// As clip(), and what is empty then is kept.
+/// As clip(), but boxes that become empty are kept.
 Box clamp_box(const Box& box, ImageSize image) {
   const auto width = static_cast<float>(image.width);
   const auto height = static_cast<float>(image.height);
@@ -60,7 +60,8 @@ Box box_of(const float* sides) {
   return {sides[0], sides[1], sides[2], sides[3]};
 }
 
-/// `rows` [n, 6] of suppress(), each box as `place` has it; of nothing it is left out.
+/// The detections in `rows` [n, 6] of suppress(), with boxes mapped by `place`; one without a box
+/// is left out.
 template <typename Place>
 std::vector<Detection> read_detections(const at::Tensor& rows, Place place) {
   std::vector<Detection> detections;
@@ -72,7 +73,7 @@ std::vector<Detection> read_detections(const at::Tensor& rows, Place place) {
   return detections;
 }
 
-/// Rows of boxes (kBoxRow) or truths (kGroundTruthRow).
+/// Reads rows of boxes (kBoxRow) or of ground truth (kGroundTruthRow).
 std::vector<GroundTruth> read_ground_truth(const at::Tensor& rows,
                                            std::int64_t image,
                                            int classes) {
@@ -95,7 +96,7 @@ std::vector<GroundTruth> read_ground_truth(const at::Tensor& rows,
   return truths;
 }
 
-/// Nothing for what is not images.
+/// No value if the input is not images.
 std::optional<ImageSize> input_size(const Batch& batch) {
   if (batch.input.dim() != 4) return {};
   return ImageSize{static_cast<int>(batch.input.size(2)), static_cast<int>(batch.input.size(3))};
@@ -107,7 +108,7 @@ bool has_ground_truth(const Batch& batch) {
   return rows.values.dim() == 2 && rows.values.size(1) == kGroundTruthRow && rows.rows.defined();
 }
 
-/// What of a batch its images are truths by, on the host.
+/// The ground truth of a batch's images, on the host.
 class BatchTruths {
  public:
   explicit BatchTruths(const Batch& batch)
@@ -120,14 +121,14 @@ class BatchTruths {
     widths_ = batch.targets[kFileWidth].values.to(at::kCPU, at::kLong).contiguous();
   }
 
-  /// Of the next image.
+  /// The rows of the next image.
   at::Tensor take_rows() {
     const std::int64_t count = number(rows_, image_++);
     first_ += count;
     return values_.narrow(0, first_ - count, count);
   }
 
-  /// How an image fits into the model's input; nothing: its boxes are told in that input.
+  /// How an image fits into the model's input; no value: its boxes are in pixels of that input.
   [[nodiscard]] std::optional<Letterbox> letterbox(std::size_t image) const {
     if (!has_truths_) return {};
     const ImageSize file{static_cast<int>(number(heights_, image)),
@@ -175,7 +176,8 @@ std::vector<std::vector<Record>> gather_records(Group& group, const std::vector<
   return all;
 }
 
-/// Of each image those of its owner, in the order of images, and of an image in their own.
+/// For each image the records of its owner, in the order of images, and within an image in their
+/// own.
 template <typename Record>
 std::vector<Record> merge_records(Group& group,
                                   const std::vector<Record>& mine,
@@ -249,7 +251,7 @@ NamedValues AveragePrecision::values() const {
 }
 
 ClassResults AveragePrecision::class_results() const {
-  constexpr std::size_t kMaxClasses = 999;  // of which a page shows pairs, with background
+  constexpr std::size_t kMaxClasses = 999;  // with background, as many as the page shows in pairs
   ClassResults results;
   if (quality_.classes.empty() || quality_.classes.size() > kMaxClasses) return results;
   results.classes = std::ssize(quality_.classes);
@@ -272,7 +274,7 @@ ClassResults AveragePrecision::class_results() const {
 }
 
 Pictures AveragePrecision::pictures() const {
-  // Shared by what draws: this one is gone by then.
+  // Shared with the drawing functions, which outlive this metric.
   const auto found = std::make_shared<const std::pair<DetectionQuality, std::vector<std::string>>>(
       quality_, names_);
   return {{"PR_curve", [found] { return draw_precision_recall(found->first, found->second); }},

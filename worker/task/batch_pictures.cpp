@@ -13,7 +13,7 @@
 namespace ddp::worker {
 namespace {
 
-/// [C, 1, 1], or `otherwise`.
+/// `numbers` as [C, 1, 1], or `otherwise` for all channels if there are none.
 at::Tensor by_channel(const std::vector<float>& numbers, float otherwise, const at::Tensor& like) {
   const std::vector<float> all = numbers.empty() ? std::vector<float>{otherwise} : numbers;
   return at::tensor(all, at::kFloat).to(like.device()).reshape({-1, 1, 1});
@@ -86,7 +86,7 @@ std::vector<LabelledObjects> shown_answers(const Outputs& outputs,
   std::vector<LabelledObjects> all(count);
   for (std::size_t i = 0; i < count; ++i) {
     const at::Tensor rows = found.detections[i].contiguous();
-    // The surest comes last, above the others.
+    // The surest detection is drawn last, above the others.
     for (std::int64_t k = rows.size(0); k-- > 0;) {
       const float* const row = rows[k].const_data_ptr<float>();
       const auto number = static_cast<std::size_t>(row[5]);

@@ -8,7 +8,7 @@
 namespace ddp::worker {
 namespace {
 
-/// Of one class in one image.
+/// Objects and detections of one class in one image.
 struct ClassBoxes {
   std::vector<const GroundTruth*> truths;
   std::vector<std::size_t> detections;  // their places in the image
@@ -22,7 +22,7 @@ bool is_outside(double area, std::size_t range) {
   return area < kAreaLimits[range][0] || area > kAreaLimits[range][1];
 }
 
-/// By label; of detections the surest, best first.
+/// Groups both by label; of detections the surest, best first.
 std::map<int, ClassBoxes> by_class(std::span<const GroundTruth> truths,
                                    std::span<const Detection> detections) {
   std::map<int, ClassBoxes> classes;
@@ -46,7 +46,7 @@ class RangeMatching {
                 const std::vector<double>& ious,
                 std::size_t range)
       : boxes_(boxes), detections_(detections), ious_(ious), range_(range) {
-    // What counts comes first.
+    // Objects that count come before those that are ignored.
     const auto add = [&](bool ignored) {
       for (std::size_t i = 0; i < boxes.truths.size(); ++i)
         if (is_ignored(i) == ignored) order_.push_back(i);
@@ -60,7 +60,7 @@ class RangeMatching {
     return one.is_crowd || is_outside(one.area, range_);
   }
 
-  /// Sets the bits of `threshold` in `into`, which are as many as detections.
+  /// Sets the bits of `threshold` in `into`, which has an entry per detection.
   void match(std::size_t threshold, std::span<MatchedDetection> into) const {
     std::vector<bool> is_taken(boxes_.truths.size());
     const std::uint64_t bit = match_bit(static_cast<AreaRange>(range_), threshold);
@@ -76,7 +76,7 @@ class RangeMatching {
   }
 
  private:
-  /// Of equal IoUs the last, as COCO does.
+  /// Of equal IoUs it takes the last, as COCO does.
   [[nodiscard]] std::optional<std::size_t> choose(std::size_t detection,
                                                   std::size_t threshold,
                                                   const std::vector<bool>& is_taken) const {
@@ -86,7 +86,7 @@ class RangeMatching {
       if (is_taken[truth] && !boxes_.truths[truth]->is_crowd) continue;
       if (chosen && !is_ignored(*chosen) && is_ignored(truth)) break;
       const double iou = ious_[detection * boxes_.truths.size() + truth];
-      if (!(iou >= best)) continue;  // also what is not a number
+      if (!(iou >= best)) continue;  // also skips a NaN
       best = iou;
       chosen = truth;
     }
@@ -109,7 +109,7 @@ std::vector<double> ious_of(const ClassBoxes& boxes, std::span<const Detection> 
   return ious;
 }
 
-/// The places of detections that are sure enough to be drawn, best first.
+/// Places of the detections that are sure enough to be drawn, best first.
 std::vector<std::size_t> sure_ones(std::span<const Detection> detections) {
   std::vector<std::size_t> sure;
   for (std::size_t i = 0; i < detections.size(); ++i)
@@ -119,8 +119,8 @@ std::vector<std::size_t> sure_ones(std::span<const Detection> detections) {
   return sure;
 }
 
-/// Of any class: detections choose, best first, the free object of the greatest IoU; of equal ones
-/// the first.
+/// Across classes: detections choose, best first, the free object with the largest IoU; of equal
+/// ones the first.
 std::vector<ConfusedPair> confuse(std::int64_t image,
                                   std::span<const GroundTruth> truths,
                                   std::span<const Detection> detections,

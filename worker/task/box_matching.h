@@ -1,6 +1,7 @@
 // Which objects of one image were found: COCO's matching, and that of a confusion matrix. Values
 // alone, without Torch.
-// What is kept of a detection is little, as all of them are merged over all ranks: a score and two
+// Little is kept of a detection, because those of all ranks are merged: a score, and two bits for
+// each area range and threshold.
 // bits for each area range and threshold.
 #pragma once
 
@@ -13,26 +14,26 @@
 
 namespace ddp::worker {
 
-/// COCO's: 0.50, 0.55, ... 0.95.
+/// COCO's thresholds: 0.50, 0.55, ... 0.95.
 inline constexpr std::size_t kIouThresholds = 10;
 inline constexpr std::size_t kIou50 = 0;
 inline constexpr std::size_t kIou75 = 5;
 double iou_threshold(std::size_t number);
 
-/// COCO's, in square pixels, both ends included.
+/// COCO's area ranges, in square pixels, both ends included.
 enum class AreaRange : std::size_t { all, small, medium, large };
 inline constexpr std::size_t kAreaRanges = 4;
 inline constexpr std::array<std::array<double, 2>, kAreaRanges> kAreaLimits{
     {{0, 1e10}, {0, 32 * 32}, {32 * 32, 96 * 96}, {96 * 96, 1e10}}};
 
-/// COCO looks at no more of one image and class: the surest.
+/// COCO uses at most so many detections per image and class: the surest.
 inline constexpr std::size_t kMaxDetections = 100;
 
 /// An object of an image. Units: pixels.
 struct GroundTruth {
   int label = 0;
   Box box{};
-  double area = 0;  // of its box, or of its outline where that is known
+  double area = 0;  // of its outline if that is known, else of its box
   bool is_crowd = false;
 };
 
@@ -48,10 +49,10 @@ constexpr std::uint64_t match_bit(AreaRange range, std::size_t threshold) {
   return std::uint64_t{1} << (static_cast<std::size_t>(range) * kIouThresholds + threshold);
 }
 
-/// A detection after matching. It is a hit, ignored (of a crowd or another area), or else a miss.
+/// A detection after matching: a hit, ignored (in a crowd or another area range), or else a miss.
 struct MatchedDetection {
   std::int64_t image = 0;
-  std::uint64_t hits = 0;  // of match_bit()
+  std::uint64_t hits = 0;  // bits of match_bit()
   std::uint64_t ignored = 0;
   float score = 0;
   std::int32_t label = 0;
@@ -64,14 +65,15 @@ struct TruthCount {
   std::array<std::int32_t, kAreaRanges> counts{};
 };
 
-/// One more in a cell of the confusion matrix. The number of classes stands for background.
+/// Adds one to a cell of the confusion matrix. The number of classes stands for background.
 struct ConfusedPair {
   std::int64_t image = 0;
   std::int32_t predicted = 0;
   std::int32_t truth = 0;
 };
 
-/// IoU above, and score above: what the field draws.
+/// The confusion matrix counts pairs above this IoU, and detections above this score, as the field
+/// does.
 inline constexpr double kConfusionIou = 0.45;
 inline constexpr float kConfusionConfidence = 0.25F;
 
@@ -81,15 +83,15 @@ struct ImageMatches {
   std::vector<ConfusedPair> confused;
 };
 
-/// Intersection over union. Of a crowd, the share of the detection that is inside of it. 0 where
-/// nothing is shared.
+/// Intersection over union; with a crowd, the share of the detection inside of the crowd. 0 if the
+/// boxes do not overlap.
 double box_iou(const Box& detection, const Box& truth, bool is_crowd = false);
 
-/// Of one image. A detection whose score is not a number is left out. Equal scores stay in their
-/// order. Precondition: labels are in [0, classes).
+/// Matches the boxes of one image. Leaves out a detection whose score is NaN. Equal scores stay in
+/// their order. Precondition: labels are in [0, classes).
 /// Source: COCO's evaluation (cocodataset.org, "Detection evaluation"): detections choose, best
-/// first, the free object of the greatest IoU; what is ignored only where nothing else is left; a
-/// crowd any number of times.
+/// first, the free object with the largest IoU; an ignored object only if no other is left; a crowd
+/// any number of times.
 ImageMatches match_boxes(std::int64_t image,
                          std::span<const GroundTruth> truths,
                          std::span<const Detection> detections,

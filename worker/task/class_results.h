@@ -1,4 +1,4 @@
-// What an evaluation says of single classes, for people: how often each was taken for which.
+// Results of an evaluation by class, for people: how often each class was taken for which.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct ClassResults {
   std::vector<std::pair<std::string, std::vector<double>>> numbers;  // by name, then by class
 };
 
-/// As classes.json holds it: names, numbers, and the counts that are not 0 as [truth, answer,
+/// The content of classes.json: names, numbers, and the counts that are not 0 as [truth, answer,
 /// count]. `names` may be fewer than the classes. `step` is that of the weights.
 std::string to_json(const ClassResults& results,
                     const std::vector<std::string>& names,
@@ -29,7 +29,7 @@ class HasClassResults {
   HasClassResults& operator=(const HasClassResults&) = delete;
   virtual ~HasClassResults() = default;
 
-  /// After the metric's merge(), of rank 0.
+  /// Call it after the metric's merge(), on rank 0.
   [[nodiscard]] virtual ClassResults class_results() const = 0;
 };
 

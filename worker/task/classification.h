@@ -1,4 +1,4 @@
-// One label per image: scores of a model, a loss of scores and labels, accuracy.
+// One label per image: a model's scores, a loss of scores and labels, accuracy.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@ namespace ddp::worker {
 
 class Classification : public Task {
  public:
-  /// `test_criterion` is that of evaluations.
+  /// `test_criterion` is the loss of evaluations.
   Classification(Model model, Criterion criterion, Criterion test_criterion);
 
   torch::nn::Module& model() override { return *model_; }
@@ -24,7 +24,7 @@ class Classification : public Task {
   [[nodiscard]] Watched watched() const override { return {"accuracy", true}; }
 
   [[nodiscard]] const Model& image_model() const { return model_; }
-  /// From now on scores come from `through` in place of the model itself: its replicas on several
+  /// From now on scores come from `through` instead of the model: from its replicas on several
   /// devices.
   using Through = std::function<at::Tensor(const at::Tensor& images)>;
   void compute_through(Through through) { through_ = std::move(through); }
@@ -33,11 +33,11 @@ class Classification : public Task {
   Model model_;
   Criterion criterion_;
   Criterion test_criterion_;
-  Through through_;  // empty: the model
+  Through through_;  // empty: the model itself
 };
 
 /// The share of images whose label is among the `k` highest scores: "top5_accuracy". Errors:
-/// UsageError for fewer classes than k.
+/// UsageError if there are fewer classes than k.
 std::unique_ptr<Metric> make_top_k(int k, int classes);
 
 }  // namespace ddp::worker

@@ -24,7 +24,7 @@ class Confusion : public Metric, public HasClassResults {
         (given.is_floating_point() ? given.view_as(outputs[0]).argmax(1) : given)
             .to(answers.device(), at::kLong);
     if (labels.sizes() != answers.sizes()) return;
-    // The place behind the last is for labels that are not classes; nothing here waits for the
+    // The place behind the last is for labels that are not classes, so that nothing waits for the
     // device.
     if (!counts_.defined())
       counts_ = at::zeros({classes * classes + 1}, answers.options().dtype(at::kLong));
@@ -36,7 +36,7 @@ class Confusion : public Metric, public HasClassResults {
   }
 
   void merge(Group& group) override {
-    // A rank without samples has counted nothing and does not know how many classes there are.
+    // A rank without samples has counted nothing, and does not know the number of classes.
     const std::int64_t mine = counts_.defined() ? counts_.numel() : 0;
     const std::int64_t size =
         group.gather(at::full({1}, mine, at::kLong)).max().item<std::int64_t>();

@@ -1,4 +1,5 @@
-// Which classes of a classification are taken for which, counted over an evaluation on the device.
+// Which classes of a classification are taken for which others, counted on the device during an
+// evaluation.
 #pragma once
 
 #include <memory>
@@ -8,10 +9,10 @@
 
 namespace ddp::worker {
 
-inline constexpr std::int64_t kMaxConfusedClasses = 1000;  // of more nothing is counted
+inline constexpr std::int64_t kMaxConfusedClasses = 1000;  // with more classes nothing is counted
 
-/// Has no values, and class results. Scores that are not [B, classes] and labels that are not
-/// classes are left out. Null for a task that is not a Classification.
+/// A metric without values, but with class results. Leaves out scores that are not [B, classes] and
+/// labels that are not classes. Null for a task that is not a Classification.
 std::unique_ptr<Metric> count_confusion(Task& task);
 
 }  // namespace ddp::worker

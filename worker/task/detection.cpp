@@ -33,7 +33,7 @@ Outputs ObjectDetection::forward(const Batch& batch) {
   const at::Tensor& images = batch.input;  // [B, C, H, W]
   const at::Tensor raw = model_->forward(images);
   if (model_->is_training()) return {raw};
-  // Boxes of 640 pixels in 16 bits would be off by one or two.
+  // In 16 bits, boxes of 640 pixels would be off by one or two.
   const at::Tensor wide = raw.scalar_type() == at::kDouble ? raw : raw.to(at::kFloat);
   const AnchorPoints points = make_anchor_points(images.size(2), images.size(3), wide);
   const at::Tensor boxes = make_boxes(

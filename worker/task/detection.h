@@ -15,7 +15,7 @@ namespace ddp::worker {
 class ObjectDetection : public Task {
  public:
   /// `names` are those of the classes, `image` is the size of the model's input. `multi_scale`: in
-  /// training that input is up to so many times its size smaller or larger, from step to step.
+  /// training the input is up to so many times its size smaller or larger, drawn for each step.
   ObjectDetection(std::shared_ptr<Detector> model,
                   const DetectionLossRule& rule,
                   std::vector<std::string> names,
@@ -24,14 +24,14 @@ class ObjectDetection : public Task {
 
   torch::nn::Module& model() override { return *model_; }
   Batch vary(const Batch& batch, std::uint64_t seed) override;
-  /// In training mode {raw}, what the model gives; in evaluation mode {boxes, scores, raw}: boxes
+  /// In training mode {raw}, the model's own output; in evaluation mode {boxes, scores, raw}: boxes
   /// [B, A, 4] in pixels and scores [B, A, classes], from 0 to 1.
   Outputs forward(const Batch& batch) override;
   Loss loss(const Outputs& outputs, const Batch& batch) override;
   void fuse() override { model_->fuse(); }
   std::unique_ptr<Metric> metric() override;
-  /// Of 16 images at most: NAME with the objects; of an evaluation NAME_labels, and NAME_pred with
-  /// what a prediction gives.
+  /// Pictures of at most 16 images: in training NAME with the objects; of an evaluation NAME_labels
+  /// with the objects, and NAME_pred with the predictions.
   Pictures pictures(const ShownBatch& shown) override;
   [[nodiscard]] Watched watched() const override { return {"AP50:95", true}; }
 

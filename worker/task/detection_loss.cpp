@@ -11,7 +11,7 @@
 namespace ddp::worker {
 namespace {
 
-/// The rows of an assignment, ready to be compared. P: its candidates.
+/// The candidates of an assignment, ready to be compared. P: their number.
 struct Candidates {
   at::Tensor distances;  // [P, kSides * kBins]: logits
   at::Tensor boxes;      // [P, 4]: those of the objects, in strides
@@ -42,7 +42,7 @@ at::Tensor sum_of_distance_losses(const Candidates& candidates) {
   return -(cost.mean(-1) * candidates.scores).sum();
 }
 
-/// With target t and logit x it is log(1 + e^x) - t x, and few targets are not 0.
+/// With target t and logit x the loss is log(1 + e^x) - t x, and few targets are not 0.
 at::Tensor sum_of_class_losses(const at::Tensor& logits,
                                const at::Tensor& rows,
                                const at::Tensor& labels,
@@ -78,7 +78,7 @@ Objects objects_of(const Batch& batch) {
   Objects objects;
   objects.labels = values.select(1, 0).to(at::kLong);
   objects.boxes = values.narrow(1, 1, 4);
-  // Trap: with a plain number it is another function.
+  // Trap: with a plain number it would call another overload.
   objects.images = at::repeat_interleave(rows, std::optional(values.size(0)));
   return objects;
 }

@@ -1,5 +1,5 @@
-// What a detector is trained by: how well boxes lie, how sharp the distances to their sides are,
-// and the classes.
+// The loss of a detector: how well boxes fit, how sharp the distances to their sides are, and the
+// classes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,23 +17,23 @@ struct DetectionLossRule {
   double cls = 0.5;
   double dfl = 1.5;
   AssignerRule assigner{};
-  /// The loss is divided by the sum of target scores: of all ranks, or of each rank alone, as the
+  /// The loss is divided by the sum of target scores: over all ranks, or on each rank alone, as the
   /// field's packages do, which then take the mean over ranks.
   bool is_divided_per_rank = false;
   /// The gradient is that of so many times the loss: packages of the field sum over the images of a
-  /// batch of this size, and their learning rates are meant for it.
+  /// batch of this size, and their learning rates fit that.
   double nominal_batch = 64;
 };
 
 /// Errors: UsageError.
 DetectionLossRule read_detection_loss(const Args& args);
 
-/// The objects of a batch: target 0 holds rows of class, left, top, right, bottom.
-/// Waits for no GPU.
+/// The objects of a batch: target 0 has rows of class, left, top, right, bottom. Does not wait for
+/// a GPU.
 Objects objects_of(const Batch& batch);
 
-/// Sums over places, each with the target score as its weight, and the sum of target scores as the
-/// weight of it all, which counts as 1 at least. Parts: box, cls, dfl.
+/// Sums over anchor points, weighted by the target score; the sum of target scores is the weight of
+/// the loss, which counts as 1 at least. Parts: box, cls, dfl.
 ///   box  1 - CIoU                 Zheng et al., arXiv:1911.08287
 ///   dfl  cross-entropy of the two whole distances beside the true one, by how near they are, mean
 ///        over the sides           Li et al., arXiv:2006.04388, eq. 6

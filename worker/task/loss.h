@@ -10,24 +10,24 @@
 
 namespace ddp::worker {
 
-/// The loss of one micro-batch and, by name, what it is made of or is shown beside it. The parts
-/// are detached, or at least take no part in backward. Shapes: all [].
-/// Without a weight `total` and `parts` are means over the batch's samples. With one they are sums,
-/// and the loss of an optimizer step is the sum over all ranks and micro-steps of `total`, divided
-/// by that of `weight`: for tasks whose mean is not over samples (boxes, tokens). A step whose
-/// weight is 0 has no gradient.
+/// The loss of one micro-batch and its parts by name, which are shown beside it. The parts are
+/// detached, or at least take no part in backward. Shapes: all [].
+/// Without a weight, `total` and `parts` are means over the batch's samples. With a weight they are
+/// sums, and the loss of an optimizer step is the sum of `total` over all ranks and micro-steps,
+/// divided by the sum of `weight`: for tasks whose mean is not over samples (boxes, tokens). A step
+/// whose weight is 0 has no gradient.
 struct Loss {
   at::Tensor total;
   std::vector<NamedTensor> parts{};
   at::Tensor weight{};  // on the device, detached; undefined: one for each sample
-  // What the weight of a step counts as at least; the same in every pass on every rank.
+  // The weight of a step counts as at least this; the same in every pass on every rank.
   double least_weight = 0;
   double gain = 1;  // the gradient is that of so many times the loss
 };
 
 /// A loss of scores and labels.
 /// Shapes: scores [B, classes] of float32 or float64, labels [B] of int64, or [B, classes]: shares,
-/// as of mixed images.
+/// as for mixed images.
 using Criterion = std::function<Loss(const at::Tensor& scores, const at::Tensor& labels)>;
 
 /// Cross-entropy. With smoothing s, a label is 1 - s for its class and s / classes for every class;

@@ -1,4 +1,4 @@
-// How good a model is, exact over all ranks: every sample counts once, however they were dealt.
+// How good a model is, exact over all ranks: every sample counts once, whichever rank has it.
 #pragma once
 
 #include <string>
@@ -12,13 +12,13 @@
 
 namespace ddp::worker {
 
-/// What a model gives for a batch, in the order that its task knows.
+/// What a model returns for a batch, in an order that its task knows.
 using Outputs = std::vector<at::Tensor>;
 
-/// Each on a line of its own.
+/// Each name on a line of its own.
 std::string to_lines(const std::vector<std::string>& names);
 
-/// Collects over one evaluation.
+/// Collects values over one evaluation.
 class Metric {
  public:
   Metric() = default;
@@ -26,26 +26,26 @@ class Metric {
   Metric& operator=(const Metric&) = delete;
   virtual ~Metric() = default;
 
-  /// Once for each batch of this rank. A rank may have none.
+  /// Called once for each batch of this rank, which may have none.
   virtual void update(const Outputs& outputs, const Batch& batch) = 0;
-  /// After the last batch; all ranks call it. Errors: PeerError.
+  /// Called after the last batch; all ranks call it. Errors: PeerError.
   virtual void merge(Group& group) = 0;
-  /// After merge() the same on every rank. The names are there from the start.
+  /// After merge(): the values, the same on every rank. The names are there from the start.
   [[nodiscard]] virtual NamedValues values() const = 0;
-  /// After merge(), of rank 0 alone: what people look at in the run directory, which each
-  /// evaluation puts in place of the last one's.
+  /// After merge(), on rank 0 alone: pictures for people in the run directory, where those of each
+  /// evaluation replace the last ones.
   [[nodiscard]] virtual Pictures pictures() const { return {}; }
 };
 
-/// Sums by name on the device, in double precision; nothing waits for it. The first values decide
+/// Sums by name on the device, in double precision, without waiting for it. The first values decide
 /// which names there are.
 class NamedSums {
  public:
   /// Shapes: each []. Errors: std::logic_error for other names than the first time.
   void add(const std::vector<NamedTensor>& values);
 
-  /// Over all ranks; one that has added nothing is given the names of the others. All ranks call
-  /// it. Errors: PeerError; UsageError when ranks have different names.
+  /// Sums over all ranks; a rank that has added nothing gets the names of the others. All ranks
+  /// call it. Errors: PeerError; UsageError when ranks have different names.
   void merge(Group& group);
 
   [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
@@ -54,7 +54,7 @@ class NamedSums {
   /// Blocks: until the device has added all.
   [[nodiscard]] NamedValues values() const;
 
-  /// To 0; the names stay.
+  /// Sets the sums to 0; the names stay.
   void clear();
 
  private:

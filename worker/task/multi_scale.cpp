@@ -11,9 +11,9 @@
 namespace ddp::worker {
 namespace {
 
-constexpr double kRounding = 1e-9;  // 640 * (1 - 0.3) is 448, too
+constexpr double kRounding = 1e-9;  // so that 640 * (1 - 0.3) is 448
 
-/// The lengths of the larger side that may be drawn, in multiples. None: last < first.
+/// The lengths of the larger side that may be drawn, in multiples. last < first: there are none.
 struct Lengths {
   std::int64_t first = 1;
   std::int64_t last = 0;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kRecallPoints = 101;
 
-/// COCO's way to count up, so that a recall of exactly 0.07 falls on the same side.
+/// Computed as COCO does, so that a recall of exactly 0.07 falls on the same side.
 double recall_point(std::size_t number) {
   return number + 1 == kRecallPoints ? 1.0 : static_cast<double>(number) * 0.01;
 }
@@ -24,8 +24,8 @@ double average(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-/// The precision at each hit, or the highest of a later one. `detections` are of one class, best
-/// first. It changes at hits alone: a miss only lowers it.
+/// At each hit the highest precision there or at a later hit. `detections` are of one class, best
+/// first. Only hits are needed: a miss only lowers the precision.
 std::vector<double> precision_at_hits(std::span<const MatchedDetection> detections,
                                       std::uint64_t bit) {
   std::vector<double> precision;
@@ -44,7 +44,7 @@ std::vector<double> precision_at_hits(std::span<const MatchedDetection> detectio
   return precision;
 }
 
-/// At `count` recalls that rise; 0 where that recall is not reached.
+/// The precision at `count` ascending recalls; 0 where that recall is not reached.
 std::vector<double> at_recalls(const std::vector<double>& precision,
                                std::int64_t truths,
                                std::size_t count,
@@ -90,7 +90,7 @@ void add_curves(std::span<const MatchedDetection> detections, ClassQuality& into
   }
 }
 
-/// `detections` are of one class, best first.
+/// Measures one class. `detections` are of that class, best first.
 void measure_class(std::span<const MatchedDetection> detections, ClassQuality& into) {
   for (std::size_t range = 0; range < kAreaRanges; ++range) {
     if (into.truths[range] == 0) continue;
@@ -103,7 +103,7 @@ void measure_class(std::span<const MatchedDetection> detections, ClassQuality& i
   if (into.truths[0] > 0) add_curves(detections, into);
 }
 
-/// Over the classes that have objects.
+/// The mean over the classes that have objects.
 std::vector<double> mean_curve(const std::vector<ClassQuality>& classes,
                                std::vector<double> Curves::*curve) {
   std::vector<double> sum(kCurvePoints);
@@ -118,7 +118,7 @@ std::vector<double> mean_curve(const std::vector<ClassQuality>& classes,
   return sum;
 }
 
-/// The means, and each class at the best confidence.
+/// Adds the means, and each class's values at the best confidence.
 void add_means(DetectionQuality& quality) {
   std::vector<ClassQuality>& classes = quality.classes;
   Curves& curves = quality.mean;

@@ -1,6 +1,6 @@
 // How good detections are, from the matches of all images: COCO's average precision, and precision
 // and recall over confidence. Values alone, without Torch.
-// What is not defined (a class without objects) is left out of means, as COCO does; a mean of
+// A value that is not defined (a class without objects) is left out of means, as in COCO; a mean of
 // nothing is 0.
 #pragma once
 
@@ -12,21 +12,21 @@
 
 namespace ddp::worker {
 
-/// From 0 to 1, evenly.
+/// Points of a curve, evenly from 0 to 1.
 inline constexpr std::size_t kCurvePoints = 1000;
 
 /// At IoU 0.50, for objects of any size; each has kCurvePoints values.
 struct Curves {
   std::vector<double> precision_of_recall;  // the highest at that recall or a higher one
-  /// Over confidence: of the detections that are at least as sure. Precision is 1 where there are
-  /// none, and 0 for a class that has none at all.
+  /// Over confidence, for the detections of at least that score. Precision is 1 if there are none,
+  /// and 0 for a class without any detections.
   std::vector<double> precision;
   std::vector<double> recall;
   std::vector<double> f1;
 };
 
 struct ClassQuality {
-  std::int64_t images = 0;                         // that hold objects of it
+  std::int64_t images = 0;                         // that have objects of the class
   std::array<std::int64_t, kAreaRanges> truths{};  // objects, by area range
   /// By area range and IoU threshold; 0 where there are no objects.
   std::array<std::array<double, kIouThresholds>, kAreaRanges> ap{};
@@ -47,21 +47,21 @@ struct DetectionQuality {
   double precision = 0;
   double recall = 0;
   double f1 = 0;
-  /// The lowest of the curves' points where the mean F1 is the highest.
+  /// The confidence with the highest mean F1; of several such points of the curves the lowest.
   double confidence = 0;
-  /// [classes + 1, classes + 1] counts: a row per predicted class, a column per true one; the last
-  /// ones are background: objects that were not found, and detections of nothing.
+  /// [classes + 1, classes + 1] counts: a row per predicted class, a column per true one. The last
+  /// of both is background: objects that were not found, and detections of nothing.
   std::vector<std::int64_t> confusion;
 
-  /// The mean over the classes that have objects of that size.
+  /// The mean over the classes that have objects of that size range.
   [[nodiscard]] double mean_ap(AreaRange range = AreaRange::all) const;
   [[nodiscard]] double mean_ap_at(std::size_t threshold, AreaRange range = AreaRange::all) const;
 };
 
-/// Of the matches of all images, which come in the order of images, each once: detections of equal
-/// scores count in that order.
-/// Source: COCO's accumulation: precision made to never rise with recall, read at the recalls 0.00,
-/// 0.01, ... 1.00.
+/// Measures the matches of all images, which come in the order of images, each once: detections of
+/// equal scores count in that order.
+/// Source: COCO's accumulation: precision is made to never rise with recall, and read at the
+/// recalls 0.00, 0.01, ... 1.00.
 DetectionQuality measure_detections(std::vector<MatchedDetection> detections,
                                     const std::vector<TruthCount>& truths,
                                     const std::vector<ConfusedPair>& confused,

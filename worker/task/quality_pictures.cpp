@@ -26,7 +26,7 @@ std::string three_decimals(double value) {
   return fmt::format("{:.3f}", value);
 }
 
-/// From 0 to 1, as the curves have them.
+/// The x values of the curves' points, from 0 to 1.
 std::vector<double> curve_points() {
   std::vector<double> points;
   for (std::size_t i = 0; i < kCurvePoints; ++i)
@@ -34,7 +34,7 @@ std::vector<double> curve_points() {
   return points;
 }
 
-/// Those that have objects, by their number of objects, the most first.
+/// The classes that have objects, those with the most objects first.
 std::vector<std::size_t> classes_with_objects(const DetectionQuality& quality) {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < quality.classes.size(); ++i)
@@ -50,7 +50,7 @@ struct CurveChart {
   std::string y;
   std::vector<double> Curves::*curve;
   double (*number)(const ClassQuality& one);  // in the legend
-  double mean = 0;                            // likewise
+  double mean = 0;                            // in the legend
 };
 
 Image draw_curves(const DetectionQuality& quality,
@@ -60,7 +60,7 @@ Image draw_curves(const DetectionQuality& quality,
   const std::vector<double> points = curve_points();
   const std::vector<std::size_t> order = classes_with_objects(quality);
   std::vector<LegendEntry> legend{{"all classes " + three_decimals(wanted.mean), kMean, 4}};
-  // Those with a color above the grey ones.
+  // Colored curves are drawn above the grey ones.
   for (std::size_t i = order.size(); i-- > 0;) {
     const ClassQuality& one = quality.classes[order[i]];
     chart.curve(points, one.curves.*wanted.curve, 1, i < kNamed ? series_color(i) : kOthers);
@@ -77,7 +77,7 @@ Image draw_curves(const DetectionQuality& quality,
   return chart.image();
 }
 
-/// Of a matrix [side, side], a row of the places' names, and background.
+/// An axis of a matrix [side, side]: the classes, then background.
 Axis places(const std::string& title, std::size_t side, const std::vector<std::string>& names) {
   constexpr std::size_t kMaxNames = 101;
   Axis axis{.title = title, .high = static_cast<double>(side)};
@@ -141,7 +141,7 @@ Image draw_confusion(const DetectionQuality& quality, const std::vector<std::str
       const double share = static_cast<double>(count) / static_cast<double>(sum);
       const auto x = static_cast<double>(truth);
       const auto y = static_cast<double>(predicted);
-      // So that a rare cell is told from an empty one.
+      // An offset, so that a rare cell differs from an empty one.
       chart.fill(x, y, x + 1, y + 1, heat_color(0.06 + 0.94 * share));
       constexpr Color kLight{255, 255, 255};
       if (side <= kMaxCounts)

@@ -45,8 +45,8 @@ struct Chosen {
   at::Tensor values;  // [n] of float32
 };
 
-/// Shapes: `scores` [B, A, classes]. A comparison with what is not a number is false, so that is
-/// never above the confidence.
+/// Shapes: `scores` [B, A, classes]. A comparison with NaN is false, so a NaN is never above the
+/// confidence.
 Chosen choose(const at::Tensor& scores, const SuppressionOptions& options) {
   at::Tensor places;
   at::Tensor values;
@@ -55,7 +55,7 @@ Chosen choose(const at::Tensor& scores, const SuppressionOptions& options) {
     places = flat.gt(options.confidence).nonzero().squeeze(1);
     values = flat.index_select(0, places);
   } else {
-    // Else a score that is not a number would be the greatest.
+    // Otherwise a NaN would be the greatest score.
     const at::Tensor numbers =
         scores.masked_fill(scores.isnan(), -std::numeric_limits<float>::infinity());
     const auto [best, label] = numbers.flatten(0, 1).max(1);
@@ -66,7 +66,7 @@ Chosen choose(const at::Tensor& scores, const SuppressionOptions& options) {
   return {places.cpu(), values.cpu()};
 }
 
-/// Those of one image, whose places begin with `first`: `count` of them there are at most.
+/// The candidates of one image, whose places begin at `first`; it has at most `count` places.
 std::vector<Candidate> candidates_of(const Chosen& chosen, std::int64_t first, std::int64_t count) {
   const std::int64_t* const place = chosen.places.const_data_ptr<std::int64_t>();
   const std::int64_t* const end = place + chosen.places.numel();
@@ -92,7 +92,8 @@ struct KeptBox {
   float area = 0;
 };
 
-/// The arithmetic of torchvision's nms, to the bit: a box of negative width has a negative area.
+/// The same arithmetic as torchvision's nms, to the bit: a box of negative width has a negative
+/// area.
 KeptBox with_area(const Box& box) {
   return {box, (box.right - box.left) * (box.bottom - box.top)};
 }
@@ -109,7 +110,7 @@ bool has_finite_sides(const Box& box) {
          std::isfinite(box.bottom);
 }
 
-/// Of one image. Shapes: `boxes` [A, 4] on the host; gives [n, 6].
+/// Suppresses the boxes of one image. Shapes: `boxes` [A, 4] on the host; returns [n, 6].
 at::Tensor suppress_one(const at::Tensor& boxes,
                         std::vector<Candidate> candidates,
                         std::int64_t classes,
@@ -154,7 +155,7 @@ Suppressed suppress(const at::Tensor& boxes,
   const Clock::time_point began = Clock::now();
   require_shapes(boxes, scores);
   const std::int64_t classes = scores.size(2);
-  const std::int64_t pairs = scores.size(1) * classes;  // of box and class, in an image
+  const std::int64_t pairs = scores.size(1) * classes;  // pairs of box and class in an image
   const Chosen chosen = choose(scores.to(at::kFloat), options);
   const at::Tensor host = boxes.to(at::kFloat).cpu().contiguous();
   Suppressed result;
