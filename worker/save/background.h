@@ -1,4 +1,4 @@
-// One thread that does pieces of work in their order, while anyone who asks for them goes on.
+// One thread that does pieces of work in their order, while their callers go on.
 #pragma once
 
 #include <condition_variable>
@@ -12,19 +12,19 @@
 
 namespace ddp::worker {
 
-/// Its end waits until all that was begun is done.
+/// Its destructor waits until all work is done.
 class Background {
  public:
-  /// `work_for`: what the thread is there for, as "that writes checkpoints".
+  /// `work_for`: the thread's purpose for messages, such as "that writes checkpoints".
   explicit Background(std::string work_for) : work_for_(std::move(work_for)) {}
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
 
-  /// `work` lets no exception out. The first call starts the thread, on which no stop signal is
-  /// handled. Errors: SystemError when there can be no thread.
+  /// `work` must not throw. The first call starts the thread, on which no stop signal is handled.
+  /// Errors: SystemError when no thread can be started.
   void start(std::function<void()> work);
 
-  /// Blocks: until all that was begun is done.
+  /// Blocks: until all work that was started is done.
   void wait();
 
  private:
@@ -33,7 +33,7 @@ class Background {
   const std::string work_for_;
   std::mutex mutex_;
   std::condition_variable_any changed_;
-  // The first one is being done. As many as were begun: who begins much waits for it.
+  // The first one is being done. Without a limit: a caller that starts much work waits for it.
   std::deque<std::function<void()>> work_;
   std::jthread thread_;  // ends first
 };

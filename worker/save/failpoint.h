@@ -1,5 +1,5 @@
-// Places in a program where a test makes it fail: DDP_FAILPOINTS="save.rename=kill@2". Compiled in
-// and inert: without that variable each costs one look at an empty list.
+// Places in a program where a test makes it fail: DDP_FAILPOINTS="save.rename=kill@2". They are
+// compiled in, and without that variable each costs one look at an empty list.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace ddp::worker {
 
-/// All there are, in the order in which a save passes them: before each of its nine steps, and
+/// All failpoints, in the order in which a save passes them: before each of its nine steps, and
 /// before the manifest changes for an evaluation.
 inline constexpr std::array<std::string_view, 10> kFailpoints{"save.snapshot",
                                                               "save.tensors",
@@ -23,10 +23,10 @@ inline constexpr std::array<std::string_view, 10> kFailpoints{"save.snapshot",
 
 /// NAME=ACTION[@N], separated by commas: at the Nth pass (1: the first) do ACTION: kill (SIGKILL),
 /// stop (SIGSTOP), abort, exit:CODE, error:ERRNO (throws SystemError), sleep:MILLISECONDS. Call it
-/// before there are threads. Errors: UsageError with the names that there are.
+/// before other threads start. Errors: UsageError with the known names.
 void arm_failpoints(const std::string& text);
 
-/// `name` is one of the above. Errors: SystemError, when it is armed so.
+/// `name` is one of kFailpoints. Errors: SystemError, if that is its action.
 void failpoint(std::string_view name);
 
 }  // namespace ddp::worker

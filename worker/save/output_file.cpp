@@ -43,8 +43,8 @@ void OutputFile::write(std::span<const std::byte> bytes) {
     bytes = bytes.subspan(static_cast<std::size_t>(written));
     not_begun_ += static_cast<std::size_t>(written);
     if (not_begun_ < kBytesBeforeWriteback) continue;
-    // The disk works while more comes, and sync() has less to wait for. Where that is not possible
-    // nothing is lost.
+    // Starts writing to the disk early, so that sync() has less to wait for. A failure here does no
+    // harm.
     (void)::sync_file_range(file_.fd(), 0, 0, SYNC_FILE_RANGE_WRITE);
     not_begun_ = 0;
   }
@@ -69,7 +69,7 @@ void replace_with(const fs::path& path, const std::function<void(OutputFile)>& w
     throw SystemError("cannot replace " + target.string() + ": it is not a regular file");
   const fs::path above = target.has_parent_path() ? target.parent_path() : fs::path(".");
   const fs::path temporary = above / (target.filename().string() + ".tmp-" + random_name());
-  // Made here, so that a file that another has made is not removed below.
+  // Made before the `try`, so that the clean-up below never removes somebody else's file.
   OutputFile file(temporary, OutputFile::Mode::create);
   try {
     if (fs::exists(before))

@@ -1,6 +1,6 @@
-// A file that is written, from open to close, with every failure seen.
-// Trap: a stream's destructor hides a full disk; here write() and sync() say so, and the destructor
-// only lets go.
+// A file for writing, from open to close, that reports every failure.
+// Trap: a stream's destructor hides a full disk; here write() and sync() report it, and the
+// destructor only closes the file.
 #pragma once
 
 #include <cstddef>
@@ -21,15 +21,15 @@ class OutputFile {
 
   /// Errors: SystemError.
   OutputFile(const std::filesystem::path& path, Mode mode);
-  /// The same in a directory of ours. Errors: SystemError, also for a file that is not ours alone.
+  /// The same in a directory of ours. Errors: SystemError, also when the file is not ours alone.
   OutputFile(const OwnedDir& directory, const std::string& name, Mode mode);
 
-  /// Writes all of it, without a buffer of our own: a reader sees it when this returns.
+  /// Writes all bytes, without a buffer of our own: a reader sees them when this returns.
   /// Errors: SystemError.
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
 
-  /// Makes it durable.
+  /// Makes the file durable.
   /// Blocks: until the disk has it.
   /// Errors: SystemError.
   void sync();
@@ -39,13 +39,13 @@ class OutputFile {
  private:
   std::filesystem::path path_;
   Descriptor file_;
-  std::size_t not_begun_ = 0;  // bytes that the disk was not asked to write yet
+  std::size_t not_begun_ = 0;  // bytes whose writing was not started yet
 };
 
-/// Writes a file that is whole or not there: `write` fills a new one beside `path` and syncs it;
-/// then it takes the place of what stood there, and its mode. A link is followed. Errors:
-/// SystemError, also for a directory, a FIFO or a device, and whatever `write` throws: what was
-/// there is then as it was, and nothing else is left.
+/// Replaces a file as a whole: `write` fills a new file beside `path` and syncs it; then it takes
+/// the place and the mode of the old one. Follows a link. Errors: SystemError, also when `path` is
+/// a directory, a FIFO or a device; and whatever `write` throws. The old file is then as it was,
+/// and nothing else is left.
 void replace_with(const std::filesystem::path& path, const std::function<void(OutputFile)>& write);
 
 }  // namespace ddp::worker

@@ -15,7 +15,7 @@ std::vector<std::byte> read_bytes(const std::filesystem::path& path) {
 
 std::vector<std::byte> read_bytes(const InputFile& file) {
   std::vector<std::byte> bytes(file.size());
-  bytes.resize(file.read(bytes));  // somebody may have cut the file meanwhile
+  bytes.resize(file.read(bytes));  // somebody may have cut the file since
   return bytes;
 }
 

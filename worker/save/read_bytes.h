@@ -1,4 +1,4 @@
-// A file read as a whole.
+// Reads a whole file.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 namespace ddp::worker {
 
 /// All bytes of a regular file.
-/// Errors: UsageError when it is not there, not regular or not ours to read; SystemError when
-/// reading fails.
+/// Errors: UsageError when it does not exist, is not regular or we may not read it; SystemError
+/// when reading fails.
 std::vector<std::byte> read_bytes(const std::filesystem::path& path);
 
 /// All bytes that are left. Errors: SystemError.

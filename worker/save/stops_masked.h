@@ -1,13 +1,13 @@
 // A signal mask for the start of a thread, which inherits it (pthread_sigmask(3)): signals that ask
-// the process to stop are for the thread that trains; a crash, and SIGUSR2 for stacks, is each
-// thread's own.
+// the process to stop go to the thread that trains, while crashes, and SIGUSR2 for stacks, go to
+// each thread itself.
 #pragma once
 
 #include <csignal>
 
 namespace ddp::worker {
 
-/// As long as it lives. Not for a thread that is to be stopped by a signal.
+/// Masks these signals while it lives. Not for a thread that a signal has to stop.
 class StopsMasked {
  public:
   StopsMasked() {

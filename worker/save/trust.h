@@ -1,4 +1,4 @@
-// Whose files are believed: what a model starts from decides what it learns and says.
+// Whose files are trusted: the file that a model starts from decides what it learns and says.
 #pragma once
 
 #include <sys/types.h>
@@ -10,13 +10,13 @@
 
 namespace ddp::worker {
 
-/// A file of ours, or of root, who needs no file of ours to do what he likes.
+/// True for our own files, and for those of root, who can do anything without a file of ours.
 bool is_trusted(uid_t owner);
 
-/// Who owns it, who we are, and the flag that lets it in: the second half of a refusal.
+/// The second half of a refusal: who owns the file, who we are, and the flag that allows it.
 std::string why_not_trusted(uid_t owner);
 
-/// All bytes of such a file, or with `trust` of anybody's. Errors: UsageError (no such file, not
+/// All bytes of a trusted file, or with `trust` of any file. Errors: UsageError (no such file, not
 /// trusted, more bytes than this node has memory), SystemError (reading).
 std::vector<std::byte> read_trusted(const std::filesystem::path& path, bool trust);
 

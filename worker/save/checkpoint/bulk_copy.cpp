@@ -13,14 +13,14 @@
 namespace ddp::worker {
 namespace {
 
-// What a thread takes at a time.
+// Bytes that a thread takes at a time.
 constexpr std::size_t kPart = 1 << 20;
 
 #ifdef __SSE2__
 constexpr std::size_t kLine = 64;  // bytes of the cache
 
 void copy_past_cache(std::byte* to, const std::byte* from, std::size_t size) {
-  // Such a store wants its address aligned; LibTorch's memory is.
+  // Such a store needs an aligned address; LibTorch's memory is aligned.
   const std::size_t misaligned = reinterpret_cast<std::uintptr_t>(to) % kLine;
   const std::size_t head = std::min(size, misaligned == 0 ? 0 : kLine - misaligned);
   std::memcpy(to, from, head);
@@ -37,7 +37,7 @@ void copy_past_cache(std::byte* to, const std::byte* from, std::size_t size) {
     _mm_stream_si128(target + 2, c);
     _mm_stream_si128(target + 3, d);
   }
-  _mm_sfence();  // before another thread is told that it is there
+  _mm_sfence();  // before another thread learns that the bytes are there
   std::memcpy(to + i, from + i, size - i);
 }
 #else
@@ -56,7 +56,8 @@ void bulk_copy(const std::vector<BytesToCopy>& pieces) {
       parts.push_back({piece.from.subspan(first, size), piece.to + first});
     }
   }
-  constexpr std::int64_t kAtLeast = 4;  // parts of a thread: fewer are not worth waking one
+  constexpr std::int64_t kAtLeast =
+      4;  // parts per thread: for fewer, waking a thread is not worth it
   at::parallel_for(0,
                    static_cast<std::int64_t>(parts.size()),
                    kAtLeast,

@@ -1,6 +1,6 @@
 // Copies much memory at once, on as many threads as LibTorch computes with.
-// Past the cache: what is written is not read again soon, and a store through the cache would read
-// each line of memory first, that it replaces. A third of the traffic less.
+// Copies past the cache: the bytes are not read again soon, and a store through the cache would
+// first read each line that it replaces. This saves a third of the memory traffic.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,10 @@ namespace ddp::worker {
 
 struct BytesToCopy {
   std::span<const std::byte> from;
-  std::byte* to = nullptr;  // as many bytes, of other memory
+  std::byte* to = nullptr;  // equally many bytes, of other memory
 };
 
-/// Copies them all. Blocks: until it is done.
+/// Copies all pieces. Blocks: until that is done.
 void bulk_copy(const std::vector<BytesToCopy>& pieces);
 
 }  // namespace ddp::worker

@@ -41,7 +41,7 @@ constexpr const char* kOptimizer = "optimizer.safetensors";
 constexpr const char* kState = "state.safetensors";
 constexpr const char* kBest = "best";
 
-/// Steps of the whole checkpoints, newest first, with the names of their directories.
+/// Steps of the checkpoints that are whole, newest first, with the names of their directories.
 std::vector<std::pair<std::int64_t, std::string>> list(const OwnedDir& directory) {
   std::vector<std::pair<std::int64_t, std::string>> found;
   for (const std::string& name : directory.names())
@@ -66,7 +66,8 @@ ManifestFile write_tensors(OutputFile& output,
   return file;
 }
 
-// All of a checkpoint in `directory`, durable but for the entry of the directory itself.
+// Writes a whole checkpoint into `directory` and makes it durable, except for the directory's own
+// entry.
 void write_content(const OwnedDir& directory, const CheckpointContent& content) {
   failpoint("save.tensors");
   Manifest manifest{.head = content.head, .files = {}};
@@ -83,15 +84,15 @@ void write_content(const OwnedDir& directory, const CheckpointContent& content) 
   failpoint("save.manifest");
   create(kManifest).write(to_text(manifest));
   failpoint("save.sync-file");
-  // All at the end: the disk works on each while the next one is put together.
+  // Synced at the end: the disk writes each file while the next one is prepared.
   for (OutputFile& file : files)
     file.sync();
   failpoint("save.sync-directory");
   directory.sync();
 }
 
-// Gives `temporary` its name. A checkpoint of that name gets the temporary one, in the same instant
-// where the file system can do that, else after it was moved aside.
+// Renames `temporary` to `name`. If there is a checkpoint of that name, the two are swapped:
+// atomically if the file system can do that, else by moving the old one aside first.
 void publish(const OwnedDir& directory, const std::string& temporary, const std::string& name) {
   const std::string path = (directory.path() / name).string();
   const int fd = directory.fd();
@@ -106,7 +107,7 @@ void publish(const OwnedDir& directory, const std::string& temporary, const std:
   check(rename(name, old), "rename", old);
   if (rename(temporary, name) != 0) {
     const int reason = errno;
-    (void)rename(old, name);  // as it was
+    (void)rename(old, name);  // puts the old one back
     throw SystemError(system_message("rename", path, reason));
   }
   check(rename(old, temporary), "rename", temporary);
@@ -114,7 +115,7 @@ void publish(const OwnedDir& directory, const std::string& temporary, const std:
 
 // ---- load
 
-// Opens a file of a checkpoint; nothing, and the reason, when it is not there or refused.
+// Opens a file of a checkpoint. No value, with the reason, when it does not exist or is refused.
 using Opener = std::function<std::optional<InputFile>(const std::string& name, std::string& why)>;
 
 TensorFile read_tensors(const Opener& open, const ManifestFile& expected) {
@@ -131,7 +132,7 @@ TensorFile read_tensors(const Opener& open, const ManifestFile& expected) {
   std::vector<std::byte> bytes = read_bytes(*input);
   if (digest(bytes) != expected.digest) refuse("checksum differs");
   TensorFile file = TensorFile::parse(std::move(bytes), expected.name);
-  // The whole file is what was written, so this finds mistakes of the writer, not damage.
+  // The whole file has its checksum, so this finds mistakes of the writer, not damage.
   if (file.tensors().size() != expected.tensors.size())
     refuse("its tensors are not the manifest's");
   for (const ManifestTensor& tensor : expected.tensors) {
@@ -179,8 +180,8 @@ LoadedCheckpoint read_verified(const fs::path& path, const Opener& open) {
   return loaded;
 }
 
-// Out of the way, but kept for anyone who wants to know why. Returns what went wrong with that, or
-// "".
+// Renames a damaged checkpoint, and keeps it for anyone who wants to know why. Returns why that
+// failed, or "".
 std::string set_aside(const OwnedDir& directory, const std::string& name) {
   const int fd = directory.fd();
   for (int number = 1; number < 1000; ++number) {
@@ -192,7 +193,7 @@ std::string set_aside(const OwnedDir& directory, const std::string& name) {
   return "too many .bad directories";
 }
 
-// Of a checkpoint of this run, which is ours alone. Errors: SystemError when it is not.
+// Opens a checkpoint of this run. Errors: SystemError when its directory is not ours alone.
 OwnedDir find_own(const OwnedDir& checkpoints, const std::string& name) {
   std::string why_not;
   std::optional<OwnedDir> directory = checkpoints.find(name, why_not);
@@ -213,10 +214,10 @@ LoadedCheckpoint read_own(const OwnedDir& checkpoints, const std::string& name) 
   return read_verified(directory.path(), opener(directory));
 }
 
-/// What the manifests of a run tell.
+/// What the manifests of a run say.
 struct Heads {
   std::optional<std::string> best;
-  std::vector<std::string> unreadable;  // just now: any of them may be the best
+  std::vector<std::string> unreadable;  // just now: any of these may be the best
 };
 
 Heads read_heads(const OwnedDir& directory) {
@@ -239,8 +240,8 @@ Heads read_heads(const OwnedDir& directory) {
   return result;
 }
 
-// A result that is not the best one is worse than it; of results that all were, the later is
-// better.
+// A result that is not its head's best is worse than the best. If every result was the best of its
+// time, the later ones are better.
 bool is_higher_better(std::span<const CheckpointHead> heads) {
   std::optional<double> first;
   bool is_higher = true;
@@ -253,7 +254,7 @@ bool is_higher_better(std::span<const CheckpointHead> heads) {
   return is_higher;
 }
 
-// Not where something else has the name, a file of the user's: that was never one.
+// False if a file of the user's has the name: that was never a checkpoint.
 bool may_be_checkpoint(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::symlink_status(path, error);
@@ -304,7 +305,7 @@ Checkpoints::Checkpoints(const OwnedDir& run_dir, int keep, std::string run_id)
   if (run_id_.empty()) run_id_ = std::to_string(::getpid());
 }
 
-// Each time again: somebody may have moved it to make room.
+// Opens it each time: somebody may have moved it to make room.
 OwnedDir Checkpoints::directory() const {
   return run_dir_.enter("checkpoints");
 }
@@ -326,7 +327,7 @@ fs::path Checkpoints::save(const CheckpointContent& content) {
   failpoint("save.sync-parent");
   directory.sync();
   failpoint("save.latest");
-  directory.remove(temporary);  // the old one of that step, if they changed places
+  directory.remove(temporary);  // the old one of that step, if the two were swapped
   replace_file(directory, "latest", name + "\n");
   failpoint("save.remove-old");
   remove_old(directory, content.head.step);
@@ -356,14 +357,15 @@ bool Checkpoints::amend(const CheckpointHead& head) {
 std::optional<LoadedCheckpoint> Checkpoints::load_newest(std::vector<std::string>& warnings) {
   const OwnedDir directory = this->directory();
   std::vector<std::string> reasons;
-  bool has_unread = false;  // one that may be good
+  bool has_unread = false;  // a checkpoint that may be good
   std::optional<LoadedCheckpoint> loaded;
   for (const auto& [step, name] : list(directory)) {
     try {
       loaded = read_own(directory, name);
       break;
     } catch (const SystemError& error) {
-      // Not its fault: a network disk that is away, too many open files. It stays where it is.
+      // A network disk that is away, or too many open files: not the checkpoint's fault, so it
+      // stays.
       reasons.push_back("checkpoint " + name + " cannot be read (" + error.what() + ")");
       has_unread = has_unread || may_be_checkpoint(directory.path() / name);
     } catch (const UsageError& error) {
@@ -372,7 +374,7 @@ std::optional<LoadedCheckpoint> Checkpoints::load_newest(std::vector<std::string
                         (aside.empty() ? ")" : "; it stays there: " + aside + ")"));
     }
   }
-  // What was trained is there: beginning again would overwrite it.
+  // There may be a trained state: beginning again would overwrite it.
   if (!loaded && has_unread) {
     throw SystemError(join_words(reasons, "; ") + ". Make " + directory.path().string() +
                       " readable, or begin again in another directory.");
@@ -389,7 +391,7 @@ void Checkpoints::mark_best() {
   const std::optional<std::string> best = read_heads(directory).best;
   if (!best) return;
   const std::string text = *best + "\n";
-  // What is not ours is not read; it is replaced.
+  // A file that is not ours is not read, only replaced.
   const bool is_ours = directory.problem_of(kBest).empty();
   if (!is_ours || read_file(directory, kBest) != text) replace_file(directory, kBest, text);
 }
@@ -405,10 +407,10 @@ void Checkpoints::remove_old(const OwnedDir& directory, std::int64_t newest) con
   if (heads.best) kept.insert(*heads.best);
   int newer = 0;
   for (const auto& [step, name] : list(directory)) {
-    // Trap: one of a later step could not be read when this run began: it is not one of those that
-    // are newer.
+    // Trap: a checkpoint of a later step is one that could not be read when this run began. It does
+    // not count as newer.
     if (step > newest || newer++ < keep_ || kept.contains(name)) continue;
-    // Renamed first, so that a crash in between leaves no checkpoint with half its files.
+    // Renamed first, so that a crash in between leaves no half checkpoint under its name.
     const std::string doomed = name + std::string(kTemporary) + "old";
     const int fd = directory.fd();
     if (::renameat(fd, name.c_str(), fd, doomed.c_str()) == 0) directory.remove(doomed);

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kFolder = "checkpoints";  // of a run
+constexpr const char* kFolder = "checkpoints";  // below a run's directory
 constexpr std::size_t kMaxOfName = 64;          // bytes of a file that holds a checkpoint's name
 
 bool is_folder(const fs::path& path) {
@@ -23,7 +23,8 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, ignored);
 }
 
-/// Of a run's directory the checkpoints below it are meant: RUN/best is RUN/checkpoints/best.
+/// For a path in a run's directory, the one below its checkpoints: RUN/best is
+/// RUN/checkpoints/best.
 fs::path with_folder(const fs::path& path) {
   const fs::path name = path.filename();
   const bool is_name = name == "best" || name == "latest" || step_of(name.string());
@@ -32,7 +33,7 @@ fs::path with_folder(const fs::path& path) {
   return is_name && !fs::exists(path, ignored) && is_folder(below) ? below / name : path;
 }
 
-/// What a file `latest` or `best` says; nothing for any other file.
+/// The checkpoint's name in a file `latest` or `best`; no value for any other file.
 std::optional<std::string> read_name(const fs::path& path) {
   std::string text = read_file(path, kMaxOfName).value_or("");
   while (text.ends_with('\n'))
@@ -40,7 +41,7 @@ std::optional<std::string> read_name(const fs::path& path) {
   return step_of(text) ? std::optional(text) : std::nullopt;
 }
 
-/// Newest first. Errors: UsageError.
+/// The checkpoints in `directory`, newest first. Errors: UsageError.
 std::vector<fs::path> list_checkpoints(const fs::path& directory) {
   std::vector<std::pair<std::int64_t, fs::path>> found;
   std::error_code error;

@@ -11,7 +11,8 @@
 namespace ddp::worker {
 namespace {
 
-/// Dense, with equal bits for equal numbers of one dtype: bytes of one file may have strides.
+/// The tensor, dense: bytes in a file may have strides, and equal numbers of one dtype must have
+/// equal bits.
 at::Tensor dense(const TensorView& saved) {
   return to_tensor(saved).contiguous();
 }
@@ -26,7 +27,7 @@ std::optional<double> largest_difference(const at::Tensor& a, const at::Tensor& 
   if (a.numel() == 0) return 0;
   const at::Tensor wide_a = a.to(at::kDouble);
   const at::Tensor wide_b = b.to(at::kDouble);
-  // Of two equal infinities the difference would be NaN.
+  // The difference of two equal infinities would be NaN.
   const at::Tensor apart = at::where(wide_a.eq(wide_b), 0.0, (wide_a - wide_b).abs());
   const auto largest = apart.max().item<double>();
   return std::isnan(largest) ? std::nullopt : std::optional(largest);

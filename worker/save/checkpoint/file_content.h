@@ -1,5 +1,5 @@
-// What a tensor file of a checkpoint holds, as its own metadata say it: who copies one file takes
-// no manifest along. Files of older versions do not say it.
+// What a checkpoint's tensor file holds, in its own metadata, because a copied file leaves its
+// manifest behind. Files of older versions lack it.
 #pragma once
 
 #include <string_view>

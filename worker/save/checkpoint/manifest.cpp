@@ -38,7 +38,7 @@ std::optional<double> read_number(const json::value& value) {
   return decode(value.as_string());
 }
 
-// Nothing is better or worse than NaN, so it would stay the best for ever.
+// No NaN is written: nothing is better or worse than NaN, so it would stay the best for ever.
 json::value to_json(const std::optional<double>& value) {
   return value && !std::isnan(*value) ? json::value(format_number(*value)) : json::value(nullptr);
 }
@@ -50,7 +50,7 @@ json::array to_json(const std::vector<float>& numbers) {
   return texts;
 }
 
-/// Names of folders may be any bytes, and JSON is UTF-8: others would make it unreadable.
+/// Names of folders may have any bytes, but JSON is UTF-8: other bytes would make it unreadable.
 json::array to_json(const std::vector<std::string>& names) {
   constexpr std::size_t kLongest = 4096;
   json::array texts;
@@ -89,7 +89,8 @@ std::optional<DataFacts> read_data(const json::value* value) {
   data.mean = read_numbers(entry.at("mean"));
   data.deviation = read_numbers(entry.at("deviation"));
   data.varies = entry.at("is_fitted").as_bool();
-  const json::value* const has_boxes = entry.if_contains("has_boxes");  // older ones do not tell
+  const json::value* const has_boxes =
+      entry.if_contains("has_boxes");  // missing in older manifests
   data.has_boxes = has_boxes != nullptr && has_boxes->as_bool();
   return data;
 }
@@ -147,7 +148,7 @@ Manifest read_content(const json::object& content) {
   head.world_size = content.at("world_size").to_number<int>();
   head.batch = content.at("batch").to_number<std::int64_t>();
   head.best = read_number(content.at("best"));
-  // Manifests of older versions have none; where nothing was better since, it was its own.
+  // Older manifests have no result. If nothing was better since, it was the best itself.
   const json::value* const result = content.if_contains("result");
   head.result = result != nullptr ? read_number(*result) : head.best;
   if (const json::value* const later = content.if_contains("later")) {

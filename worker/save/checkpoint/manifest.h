@@ -1,5 +1,5 @@
-// The table of contents of a checkpoint: what was saved and the checksum of every part, under a
-// checksum of its own, so that a flipped bit in a step number is seen like one in a weight.
+// The table of contents of a checkpoint: what was saved, and the checksum of every part. It has a
+// checksum of its own, so that a flipped bit in a step number is found like one in a weight.
 #pragma once
 
 #include <cstdint>
@@ -36,12 +36,11 @@ struct Manifest {
   bool operator==(const Manifest&) const = default;
 };
 
-/// JSON, the first line of which holds the checksum of all that follows.
+/// JSON; its first line holds the checksum of all that follows.
 std::string to_text(const Manifest& manifest);
 
 /// The inverse of to_text().
-/// Errors: UsageError that says what is wrong (checksum, fields, a version that is newer than
-/// ours).
+/// Errors: UsageError that says what is wrong (checksum, fields, a version newer than ours).
 Manifest parse_manifest(std::string_view text);
 
 }  // namespace ddp::worker

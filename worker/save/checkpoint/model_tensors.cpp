@@ -17,7 +17,7 @@ bool has_averages(const LoadedCheckpoint& checkpoint) {
 }
 
 std::vector<NamedTensor> model_tensors(const LoadedCheckpoint& checkpoint, bool averaged) {
-  // The file has them by the width of their elements.
+  // The file orders tensors by the width of their elements.
   std::vector<std::string> names = checkpoint.model_names;
   if (names.empty()) {
     for (const TensorView& saved : checkpoint.model.tensors())

@@ -11,18 +11,17 @@
 
 namespace ddp::worker {
 
-/// Whether the run kept a moving average (optimizer.ema_decay); its evaluations are then those of
-/// the average.
+/// Whether the run kept a moving average (optimizer.ema_decay); its evaluations then use the
+/// average.
 bool has_averages(const LoadedCheckpoint& checkpoint);
 
-/// Parameters and buffers, in the order of Python's state_dict. With `averaged` the averages stand
-/// in the place of what they are of, in its type, as in an evaluation; integer buffers are the
-/// model's.
+/// Parameters and buffers, in the order of Python's state_dict. With `averaged`, averages replace
+/// their tensors, in the tensors' own type, as in an evaluation; integer buffers are the model's.
 std::vector<NamedTensor> model_tensors(const LoadedCheckpoint& checkpoint, bool averaged);
 
-/// Makes `model` the one of the checkpoint as it is evaluated: its averages where it has any.
-/// `identity` is that of the job that built the model (job_identity()). Errors: UsageError, which
-/// names the keys of another model, or the tensors that do not fit.
+/// Puts the checkpoint's model into `model` as it is evaluated: with its averages if it has any.
+/// `identity` is that of the job that built `model` (job_identity()). Errors: UsageError with the
+/// keys that make it another model, or with the tensors that do not fit.
 void put_evaluated(const LoadedCheckpoint& checkpoint,
                    const TextMap& identity,
                    const torch::nn::Module& model);

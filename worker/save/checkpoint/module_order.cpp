@@ -8,10 +8,10 @@
 
 namespace ddp::worker {
 
-// By what each module on the way to a tensor was the how-manyth of its own module, beginning with
-// 1; the tensor's own name counts as 0, as it comes before the modules.
+// Sorts names by the modules on their way: each module counts by its place in its parent, from 1. A
+// tensor's own name counts as 0, because tensors come before the modules.
 std::vector<std::size_t> module_order(std::span<const std::string> names) {
-  std::map<std::pair<std::size_t, std::string_view>, std::size_t> modules;  // by the one above
+  std::map<std::pair<std::size_t, std::string_view>, std::size_t> modules;  // by parent and name
   std::vector<std::vector<std::size_t>> ways;
   ways.reserve(names.size());
   for (const std::string& name : names) {
@@ -19,8 +19,8 @@ std::vector<std::size_t> module_order(std::span<const std::string> names) {
     std::vector<std::size_t>& way = ways.emplace_back();
     std::size_t above = 0;
     for (std::size_t dot = rest.find('.'); dot != std::string_view::npos; dot = rest.find('.')) {
-      // Numbered as they are met, all of them together: the order among those of one module is
-      // kept.
+      // All modules are numbered together, in the order in which they occur; that keeps the order
+      // within each parent.
       above = modules.try_emplace({above, rest.substr(0, dot)}, modules.size() + 1).first->second;
       way.push_back(above);
       rest.remove_prefix(dot + 1);

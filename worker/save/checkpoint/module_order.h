@@ -1,5 +1,5 @@
-// The order that Python's state_dict has: of each module its own parameters, its own buffers, then
-// the modules in it. Checkpoints hold all parameters first, as C++ tells them.
+// The order of Python's state_dict: of each module its own parameters, its own buffers, then the
+// modules in it. Checkpoints hold all parameters first, as C++ lists them.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace ddp::worker {
 
-/// Places in `names`, in that order. `names` are dotted ("layer1.0.bn1.bias"): parameters, then
-/// buffers, both in order of construction. A module without parameters of its own or below comes
+/// Indices into `names`, in that order. `names` are dotted ("layer1.0.bn1.bias"): parameters, then
+/// buffers, both in order of construction. A module without parameters, its own or below, comes
 /// behind those that have some.
 std::vector<std::size_t> module_order(std::span<const std::string> names);
 

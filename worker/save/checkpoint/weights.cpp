@@ -25,7 +25,7 @@ bool is_real(std::string_view dtype) {
   return dtype.starts_with('F') || dtype == "BF16";
 }
 
-// `name` as the model has it; what was cut off is added to `prefixes`.
+// `name` as the model spells it; prefixes that were cut off are added to `prefixes`.
 std::string cut_prefixes(std::string name,
                          const std::set<std::string>& wanted,
                          std::set<std::string>& prefixes) {
@@ -41,7 +41,7 @@ std::string cut_prefixes(std::string name,
   return name;
 }
 
-// The tensors of a file by the names that the model has for them.
+// The tensors of a file, by their names in the model.
 std::map<std::string, const TensorView*> match_names(const std::vector<TensorView>& tensors,
                                                      const std::set<std::string>& wanted,
                                                      LoadReport& report) {
@@ -56,7 +56,7 @@ std::map<std::string, const TensorView*> match_names(const std::vector<TensorVie
   return found;
 }
 
-// SGD's momentum has the names and shapes of the weights. Errors: UsageError.
+// Refuses other files: SGD's momentum has the names and shapes of the weights. Errors: UsageError.
 void require_weights(const TensorFile& file, const std::string& name) {
   const auto content = file.metadata().find(kContentKey);
   if (content == file.metadata().end() || content->second == kModelContent) return;
@@ -64,7 +64,7 @@ void require_weights(const TensorFile& file, const std::string& name) {
                    " of a checkpoint, not weights. Give the model.safetensors of that checkpoint.");
 }
 
-// Why a tensor of the file cannot be copied; nothing when it can.
+// Why a tensor of the file cannot be copied; "" when it can.
 std::string difference(const TensorView& saved, const at::Tensor& tensor) {
   const std::string dtype = dtype_name(tensor.scalar_type());
   const bool same_shape = tensor.sizes() == saved.shape;

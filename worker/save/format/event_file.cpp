@@ -35,7 +35,7 @@ constexpr protozero::pbf_tag_type kImage = 4;
 constexpr protozero::pbf_tag_type kTensor = 8;
 constexpr protozero::pbf_tag_type kMetadata = 9;
 constexpr protozero::pbf_tag_type kPluginData = 1;  // of the metadata
-constexpr protozero::pbf_tag_type kPluginName = 1;  // of that
+constexpr protozero::pbf_tag_type kPluginName = 1;  // in the plugin data
 constexpr protozero::pbf_tag_type kPluginContent = 2;
 }  // namespace summary_field
 namespace image_field {
@@ -44,7 +44,7 @@ constexpr protozero::pbf_tag_type kWidth = 2;
 constexpr protozero::pbf_tag_type kColors = 3;
 constexpr protozero::pbf_tag_type kBytes = 4;
 }  // namespace image_field
-// Of the plugin's plugin_data.proto and api.proto, and of protobuf's struct.proto.
+// From the plugin's plugin_data.proto and api.proto, and from protobuf's struct.proto.
 namespace hparams_field {
 constexpr protozero::pbf_tag_type kSessionStart = 3;
 constexpr protozero::pbf_tag_type kValues = 1;  // a map: key and value
@@ -55,7 +55,7 @@ constexpr protozero::pbf_tag_type kNumber = 2;
 constexpr protozero::pbf_tag_type kText = 3;
 constexpr protozero::pbf_tag_type kFlag = 4;
 }  // namespace hparams_field
-// Of tensor.proto and tensor_shape.proto.
+// From tensor.proto and tensor_shape.proto.
 namespace tensor_field {
 constexpr protozero::pbf_tag_type kType = 1;
 constexpr std::int32_t kFloat = 1;
@@ -77,8 +77,8 @@ double wall_time() {
   return now.count();
 }
 
-// Readers take the files of a directory in the order of their names, so ours must come last even
-// when a run goes on within the same second, or after the clock was set back.
+// Readers sort the files of a directory by name, so ours must come last even if a run goes on
+// within the same second, or after the clock was set back.
 std::int64_t next_time(const OwnedDir& directory) {
   std::int64_t time = static_cast<std::int64_t>(wall_time());
   for (const std::string& name : directory.names()) {
@@ -95,8 +95,8 @@ std::string new_name(const OwnedDir& directory) {
          std::to_string(::getpid());
 }
 
-// CRC-32C, rotated and shifted so that checksums of checksums stay good. Source: TensorFlow's
-// lib/hash/crc32c.h.
+// CRC-32C, rotated and shifted so that the checksum of data that contain a checksum works too.
+// Source: TensorFlow's lib/hash/crc32c.h.
 std::uint32_t masked_checksum(std::string_view bytes) {
   boost::crc_optimal<32, 0x1EDC6F41, 0xFFFFFFFF, 0xFFFFFFFF, true, true> crc;
   crc.process_bytes(bytes.data(), bytes.size());
@@ -109,7 +109,7 @@ void append_little_endian(std::string& text, Integer value) {
     text += static_cast<char>(static_cast<unsigned char>(value >> (8 * i)));
 }
 
-/// An event whose summary `fill` writes.
+/// An event with a summary that `fill` writes.
 template <typename Fill>
 std::string summary_event(std::int64_t step, const Fill& fill) {
   std::string bytes;
@@ -122,7 +122,7 @@ std::string summary_event(std::int64_t step, const Fill& fill) {
   return bytes;
 }
 
-/// Of a list.
+/// Adds the type and the shape of a list.
 void add_type(protozero::pbf_writer& tensor, std::int32_t type, std::int64_t size) {
   tensor.add_enum(tensor_field::kType, type);
   protozero::pbf_writer shape(tensor, tensor_field::kShape);
@@ -242,7 +242,7 @@ void EventFile::write_hyperparameters(std::int64_t step,
     protozero::pbf_writer value(summary, summary_field::kValue);
     value.add_string(summary_field::kTag, "_hparams_/session_start_info");
     {
-      // A value that is metadata alone would be dropped by readers.
+      // Readers would drop a value that has metadata alone.
       protozero::pbf_writer tensor(value, summary_field::kTensor);
       add_type(tensor, tensor_field::kFloat, 0);
     }

@@ -1,8 +1,8 @@
 // TensorBoard's event file, written directly: protobuf by protozero, framing and masked CRC-32C by
-// us.
+// our own code.
 // Source: tensorboard/compat/proto/event.proto, summary.proto and TensorFlow's record_writer.cc
 // (the framing).
-// Trap: never libprotobuf here: libtorch_cpu exports a copy of its own.
+// Trap: libprotobuf must not be used here, because libtorch_cpu exports a copy of its own.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@ struct Scalar {
 
 class EventFile {
  public:
-  /// Makes a new events.out.tfevents.* in `directory`, whose name sorts after those that are there,
+  /// Makes a new events.out.tfevents.* in `directory`, whose name sorts after the existing ones,
   /// and writes its first records: the version, and a START that makes TensorBoard drop the points
-  /// of steps after `resumed_step`, which this run will do again.
+  /// after step `resumed_step`, which this run does again.
   /// Errors: SystemError.
   EventFile(const OwnedDir& directory, std::int64_t resumed_step);
 
@@ -33,15 +33,15 @@ class EventFile {
   /// Errors: SystemError.
   void write(std::int64_t step, std::span<const Scalar> scalars);
 
-  /// For TensorBoard's page of texts, in Markdown. Errors: SystemError.
+  /// A text for TensorBoard's page of texts, in Markdown. Errors: SystemError.
   void write_text(std::int64_t step, const std::string& tag, const std::string& text);
 
-  /// For its page of images. `png` is a whole file; what is not one is left out. Errors:
+  /// An image for its page of images. `png` is a whole file; anything else is ignored. Errors:
   /// SystemError.
   void write_image(std::int64_t step, const std::string& tag, std::string_view png);
 
-  /// For its page of hyperparameters: what this run was started with. A text that is a number,
-  /// `true` or `false` is one there. Errors: SystemError.
+  /// For its page of hyperparameters: the values with which this run was started. A text that is a
+  /// number, `true` or `false` is shown as such. Errors: SystemError.
   void write_hyperparameters(std::int64_t step, const std::map<std::string, std::string>& values);
 
   [[nodiscard]] const std::filesystem::path& path() const { return file_.path(); }
@@ -52,7 +52,7 @@ class EventFile {
   OutputFile file_;
 };
 
-/// A record as it stands in the file: length, its checksum, payload, its checksum.
+/// A record as it is in the file: length, its checksum, payload, its checksum.
 std::string frame_record(std::string_view payload);
 
 }  // namespace ddp::worker

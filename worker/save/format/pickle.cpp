@@ -15,15 +15,15 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-constexpr std::size_t kMaxName = 1000;  // of a global: the one text that is copied from the memo
+constexpr std::size_t kMaxName = 1000;  // of a global: the only text that is copied from the memo
 
-// One byte may put a value of 80 bytes on the stack. A list of any numbers takes 20 bytes for each
-// of its own, a list of tensors 15.
+// One byte of a pickle can put a value of 80 bytes on the stack. A list of numbers takes 20 bytes
+// of its own for each number, a list of tensors 15.
 constexpr std::size_t kFree = std::size_t{64} << 20;
 constexpr std::size_t kPerByte = 32;
-constexpr std::size_t kOfHeap = 32;  // what an allocation takes beside what it is for
+constexpr std::size_t kOfHeap = 32;  // overhead of an allocation
 
-// One run over the bytes: a machine with a stack, marks on it, and a memo of values by number.
+// One pass over the bytes: a machine with a stack, marks on it, and a memo of values by number.
 class PickleReader {
  public:
   PickleReader(std::span<const std::byte> bytes, const std::string& file)
@@ -65,7 +65,7 @@ class PickleReader {
     return line;
   }
 
-  // Little endian, two's complement. Longer ones are not sizes of anything.
+  // Little endian, two's complement. A longer integer is not the size of anything.
   void push_long(std::uint64_t size) {
     const std::string_view bytes = take_text(size);
     if (size > sizeof(std::int64_t)) return push({});
@@ -93,7 +93,7 @@ class PickleReader {
     push_place(pickle_.values.size() - 1);
   }
 
-  // What cannot change is there once for all who name it.
+  // A value that cannot change is stored once, and shared by all its users.
   void push_constant(const PickleValue& value) {
     const std::pair key{value.kind, value.integer};
     const auto found = constants_.find(key);
@@ -125,7 +125,7 @@ class PickleReader {
     return place;
   }
 
-  // The newest values, oldest first.
+  // The newest `count` values, oldest first.
   std::vector<std::size_t> pop_last(std::size_t count) {
     if (stack_.size() - floor() < count) refuse("is damaged");
     std::vector<std::size_t> items(stack_.end() - static_cast<std::ptrdiff_t>(count), stack_.end());
@@ -144,11 +144,11 @@ class PickleReader {
     push({.kind = Kind::tuple, .items = std::move(items)});
   }
 
-  // To the value on top: of another kind it is an object that nobody asked for.
+  // Adds to the value on top. If it is of another kind, it is an object that nobody needs.
   void add(const std::vector<std::size_t>& items, Kind kind) {
     PickleValue& target = pickle_.values[top()];
     if (target.kind != kind) return;
-    // Twice, as it grows by doubling.
+    // Charged twice, because the list grows by doubling.
     charge((target.items.empty() ? kOfHeap : 0) + 2 * items.size() * sizeof(std::size_t));
     target.items.insert(target.items.end(), items.begin(), items.end());
   }
@@ -163,7 +163,7 @@ class PickleReader {
     push({.kind = Kind::call, .items = {function, arguments}});
   }
 
-  // Python numbers them one after the other.
+  // Python numbers the memo's entries one after the other.
   void remember(std::uint64_t number) {
     const std::size_t place = top();
     if (number < memo_.size()) {
@@ -193,10 +193,10 @@ class PickleReader {
   std::vector<std::size_t> stack_;
   std::vector<std::size_t> marks_;  // heights of the stack
   std::vector<std::size_t> memo_;
-  std::unordered_map<std::uint64_t, std::size_t> odd_memo_;  // of other numbers
+  std::unordered_map<std::uint64_t, std::size_t> odd_memo_;  // entries with other numbers
   std::map<std::pair<Kind, std::int64_t>, std::size_t> constants_;
   std::map<std::pair<std::size_t, std::size_t>, std::size_t> globals_;  // by their two names
-  std::size_t left_;  // bytes of memory that it may still take
+  std::size_t left_;  // bytes of memory that may still be used
 };
 
 // The names behind the codes are those of pickletools.

@@ -1,6 +1,7 @@
-// What a pickle says, as plain values. Python's pickle is a program that may call anything; here it
-// is only read: names of functions stay names, calls stay descriptions of calls, nothing is run.
-// Protocols 2 to 5, without the text opcodes of protocol 0 that nothing has written since 2001.
+// The content of a pickle as plain values. Python's pickle is a program that may call anything;
+// here it is only read: names of functions stay names, calls stay descriptions of calls, nothing is
+// run. Protocols 2 to 5, without the text opcodes of protocol 0, which nothing has written since
+// 2001.
 // Source: CPython, Lib/pickletools.py.
 #pragma once
 
@@ -14,7 +15,7 @@
 
 namespace ddp::worker {
 
-/// One value; others are named by their place in Pickle::values.
+/// One value; it refers to others by their index in Pickle::values.
 struct PickleValue {
   enum class Kind {
     none,
@@ -28,7 +29,7 @@ struct PickleValue {
     global,      // text: "module.name"
     call,        // items: function, arguments
     persistent,  // items: the id
-    other        // an object that nobody asked for yet
+    other        // an object that nobody needs
   };
 
   Kind kind = Kind::other;
@@ -38,10 +39,10 @@ struct PickleValue {
   std::vector<std::size_t> items{};
 };
 
-/// A graph: a pickle may name a value many times, and a value that says all by itself (None, (), a
-/// small number, a function's name) is there once. collections.OrderedDict() is a dict.
+/// A graph: a pickle may refer to a value many times, and an immutable value (None, (), a small
+/// number, a function's name) is stored once. collections.OrderedDict() is a dict.
 struct Pickle {
-  std::deque<PickleValue> values;  // which grows without a copy of all
+  std::deque<PickleValue> values;  // a deque grows without copying all
   std::size_t root = 0;
 
   [[nodiscard]] const PickleValue& operator[](std::size_t place) const { return values[place]; }
@@ -52,7 +53,8 @@ struct Pickle {
 
 /// `name` stands for the file in messages. Time and memory grow with the bytes read, and memory has
 /// a limit: 64 MiB, and 32 bytes for each byte.
-/// Errors: UsageError for what is cut off, damaged, written by another protocol, or asks for more.
+/// Errors: UsageError when the pickle is cut off, damaged, of another protocol, or needs more
+/// memory.
 Pickle read_pickle(std::span<const std::byte> bytes, const std::string& name);
 
 }  // namespace ddp::worker

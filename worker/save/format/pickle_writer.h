@@ -1,4 +1,4 @@
-// Instructions of a pickle, protocol 2, one after another: those that a state_dict needs.
+// Writes the instructions of a pickle, protocol 2, that a state_dict needs.
 // Source: CPython, Lib/pickletools.py.
 #pragma once
 
@@ -13,21 +13,21 @@ class PickleWriter {
  public:
   PickleWriter();
 
-  /// What is put lands on a stack, as pickletools tells it.
+  /// Each put lands on the stack, as pickletools describes it.
   void put(std::string_view text);
   void put(std::int64_t number);
   void put_false();
-  /// A name of Python's; it is not called.
+  /// A name in Python; it is not called.
   void put_global(std::string_view module, std::string_view name);
   /// collections.OrderedDict(), empty.
   void put_dict();
   void put_tuple(std::span<const std::int64_t> numbers);
 
   void mark();
-  void tuple();       // of what was put since the mark
-  void set_items();   // the same, key, value, ..., into the dict below the mark
-  void persistent();  // an id, in place of what is on top
-  void call();        // a function and the tuple of its arguments
+  void tuple();       // from what was put since the mark
+  void set_items();   // puts what was put since the mark (key, value, ...) into the dict below it
+  void persistent();  // turns the value on top, an id, into what it refers to
+  void call();        // calls a function with the tuple of its arguments
 
   /// The whole pickle.
   [[nodiscard]] std::string finish();

@@ -30,7 +30,7 @@ std::optional<double> to_number(const PickleValue& value) {
   return {};
 }
 
-/// An entry of the file by the name that the job gives it, or by one of those that are usual.
+/// An entry of the file, under the name that the job gives it, or one of the usual names.
 struct NamedEntry {
   const char* part;  // in checkpoint.keys
   std::vector<std::string> names;
@@ -111,8 +111,8 @@ class CheckpointReader {
       archive_.refuse("its entry for the optimizer is not a state_dict of torch.optim");
     PythonOptimizer optimizer;
     optimizer.groups = groups->items.size();
-    std::map<std::int64_t, std::size_t> places;  // of torch's numbers
-    // A small file may name one large value as that of many.
+    std::map<std::int64_t, std::size_t> places;  // by torch's numbers
+    // A small file may refer to one large value as the state of many parameters.
     std::set<std::size_t> used;
     const auto use = [&](const PickleValue& list, std::size_t i) -> const PickleValue& {
       if (!used.insert(list.items[i]).second)

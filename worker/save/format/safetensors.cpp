@@ -25,7 +25,7 @@ static_assert(std::endian::native == std::endian::little,
 
 constexpr std::uint64_t kMaxHeader = 100'000'000;  // as in the reference implementation
 constexpr std::string_view kMetadata = "__metadata__";
-// What is digested and written is in the cache from the first time on.
+// Small parts: what is digested is still in the cache when it is written.
 constexpr std::size_t kPart = 256 << 10;
 
 [[noreturn]] void refuse(const std::string& name, const std::string& what) {
@@ -59,7 +59,7 @@ std::vector<std::int64_t> read_shape(const json::object& entry, const std::strin
   return shape;
 }
 
-// One tensor of the header, with its bytes out of `data`.
+// Reads one tensor of the header, with its bytes from `data`.
 TensorView read_entry(const std::string& name,
                       const json::value& value,
                       std::span<const std::byte> data,
@@ -107,7 +107,8 @@ std::map<std::string, std::string> read_metadata(const json::value& value,
   return metadata;
 }
 
-// Every byte of the data belongs to exactly one tensor. Tensors are in the order of their bytes.
+// Every byte of the data must belong to exactly one tensor. Tensors are in the order of their
+// bytes.
 void check_coverage(std::span<const TensorView> tensors,
                     std::span<const std::byte> data,
                     const std::string& file) {
@@ -121,7 +122,7 @@ void check_coverage(std::span<const TensorView> tensors,
     refuse(file, "there are bytes after the last tensor, or a name stands there twice");
 }
 
-// Wide elements first, otherwise in the order given.
+// Wide elements come first; otherwise the order stays.
 std::vector<TensorView> arrange(std::span<const TensorView> tensors) {
   std::vector<TensorView> order(tensors.begin(), tensors.end());
   std::stable_sort(order.begin(), order.end(), [](const TensorView& a, const TensorView& b) {
@@ -130,9 +131,9 @@ std::vector<TensorView> arrange(std::span<const TensorView> tensors) {
   return order;
 }
 
-/// Numbers alone: one whose exponent has all its bits is infinite or NaN (IEEE 754). Then, and only
-/// then, adding the lowest of these bits carries into the sign. In groups of one length and without
-/// a branch: GCC makes operations on whole vectors out of no other loop at -O2.
+/// A number whose exponent has all bits set is infinite or NaN (IEEE 754). Then, and only then,
+/// adding the lowest bit of the exponent carries into the sign. In groups of one length and without
+/// a branch, because at -O2 GCC makes vector operations from no other loop.
 template <typename Bits>
 bool has_finite(std::span<const std::byte> bytes, Bits exponent) {
   std::array<Bits, 4096 / sizeof(Bits)> numbers{};
@@ -199,7 +200,7 @@ std::size_t dtype_size(std::string_view dtype) {
 std::uint64_t tensor_bytes(std::string_view dtype, std::span<const std::int64_t> shape) {
   std::uint64_t bytes = dtype_size(dtype);
   if (bytes == 0) throw UsageError("dtype " + std::string(dtype) + " is not supported");
-  // A size of 0 makes the tensor empty, whatever the others are.
+  // A size of 0 makes the tensor empty, whatever the other sizes are.
   const bool empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
   for (const std::int64_t size : shape) {
     if (size < 0) throw UsageError("a shape holds the size " + std::to_string(size));
@@ -265,7 +266,7 @@ TensorFile read_safetensors(const std::filesystem::path& path) {
 WrittenFile write_safetensors(const std::filesystem::path& path,
                               std::span<const TensorView> tensors,
                               const std::map<std::string, std::string>& metadata) {
-  (void)encode_header(arrange(tensors), metadata);  // a mistake of the caller leaves no file
+  (void)encode_header(arrange(tensors), metadata);  // a mistake of the caller must not leave a file
   return write_safetensors(OutputFile(path, OutputFile::Mode::create), tensors, metadata);
 }
 

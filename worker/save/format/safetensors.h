@@ -1,7 +1,7 @@
 // safetensors: a u64 header length, a JSON header, raw tensors. Read and written here; no code can
-// hide in it.
-// Promises: what is written is read by Python's safetensors and the other way round; the reader
-// checks everything a header says before a tensor is handed out.
+// hide in such a file.
+// Promises: Python's safetensors reads what this writes, and the other way round; the reader checks
+// everything that a header says before it returns a tensor.
 // Source: github.com/huggingface/safetensors, README "Format".
 #pragma once
 
@@ -19,24 +19,25 @@
 
 namespace ddp::worker {
 
-/// A named tensor whose bytes belong to somebody else: little endian, in C order unless `strides`
-/// says otherwise.
+/// A named tensor whose bytes somebody else owns: little endian, in C order unless `strides` says
+/// otherwise.
 struct TensorView {
   std::string name;
   std::string dtype;  // F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL
   std::vector<std::int64_t> shape;
   std::span<const std::byte> bytes;
-  std::vector<std::int64_t> strides{};  // in elements; empty: C order, all that safetensors knows
+  std::vector<std::int64_t>
+      strides{};  // in elements; empty: C order, the only order in safetensors
 };
 
 /// Bytes of one element, 0 for a dtype that we do not write.
 std::size_t dtype_size(std::string_view dtype);
 
-/// The product of `shape`, in bytes.
-/// Errors: UsageError when the dtype is unknown, a size is negative or it all overflows.
+/// The bytes of a tensor of that shape.
+/// Errors: UsageError when the dtype is unknown, a size is negative or the product overflows.
 std::uint64_t tensor_bytes(std::string_view dtype, std::span<const std::int64_t> shape);
 
-/// Whether none of its numbers is infinite or NaN; of integers none ever is.
+/// Whether none of its numbers is infinite or NaN; always true for integers.
 bool is_finite(const TensorView& tensor);
 
 /// A file in memory with its tensors. Movable; the views live as long as it does.
@@ -75,20 +76,20 @@ TensorFile read_safetensors(const std::filesystem::path& path);
 struct WrittenFile {
   std::uint64_t size = 0;
   std::string digest;                          // XXH3-128 of the whole file
-  std::map<std::string, std::string> tensors;  // and of the bytes of each tensor, by name
+  std::map<std::string, std::string> tensors;  // and of each tensor's bytes, by name
 };
 
-/// Writes into a new file and makes it durable (fsync); the directory's entry is the caller's. Wide
+/// Writes a new file and makes it durable (fsync); the directory's entry is the caller's task. Wide
 /// dtypes come first, so that every tensor is aligned to its element.
-/// Errors: SystemError; std::logic_error for a repeated name, an unknown dtype or a size that is
-/// not that of the shape.
+/// Errors: SystemError; std::logic_error for a repeated name, an unknown dtype or a size that does
+/// not fit the shape.
 WrittenFile write_safetensors(OutputFile file,
                               std::span<const TensorView> tensors,
                               const std::map<std::string, std::string>& metadata = {});
 WrittenFile write_safetensors(const std::filesystem::path& path,
                               std::span<const TensorView> tensors,
                               const std::map<std::string, std::string>& metadata = {});
-/// The same, but for making it durable: that is the caller's, too.
+/// The same without fsync, which is then the caller's task, too.
 WrittenFile put_safetensors(OutputFile& file,
                             std::span<const TensorView> tensors,
                             const std::map<std::string, std::string>& metadata = {});

@@ -37,7 +37,7 @@ bool starts_with(std::span<const std::byte> bytes, std::string_view start) {
   return bytes.size() >= start.size() && std::memcmp(bytes.data(), start.data(), start.size()) == 0;
 }
 
-// "archive/" of "archive/data.pkl".
+// "archive/" for "archive/data.pkl".
 std::string find_folder(const ZipRecords& records, const std::string& file) {
   std::optional<std::string> folder;
   for (const auto& [name, bytes] : records) {
@@ -108,7 +108,7 @@ const PickleValue* TorchArchive::find(const PickleValue& dict, std::string_view 
   return nullptr;
 }
 
-// The function of a call, or nothing.
+// The function of a call; "" for another value.
 std::string_view TorchArchive::function_of(const PickleValue& value) const {
   if (value.kind != Kind::call) return {};
   const PickleValue& function = pickle_.item(value, 0);
@@ -156,7 +156,7 @@ const PickleValue& TorchArchive::argument(const PickleValue& call,
 
 std::vector<std::int64_t> TorchArchive::numbers(const PickleValue& list,
                                                 const std::string& tensor) const {
-  // One list of them may be that of many tensors.
+  // One list may serve as the sizes of many tensors.
   if (list.items.size() > kMaxSizes)
     refuse("tensor " + tensor + " has " + std::to_string(list.items.size()) +
            " sizes or strides, and torch's tensors have at most " + std::to_string(kMaxSizes));
@@ -169,7 +169,8 @@ std::vector<std::int64_t> TorchArchive::numbers(const PickleValue& list,
   return values;
 }
 
-// torch._utils._rebuild_tensor_v2(storage, offset, size, stride, ...), or what wraps such a call.
+// Reads torch._utils._rebuild_tensor_v2(storage, offset, size, stride, ...), or a call that wraps
+// it.
 TensorView TorchArchive::read_tensor(const std::string& name,
                                      const PickleValue& call,
                                      int depth) const {
@@ -204,8 +205,8 @@ TensorView TorchArchive::read_tensor(const std::string& name,
   return view;
 }
 
-// Its bytes, from the first element to the last. The record counts, not what the pickle says of
-// it.
+// Sets the tensor's bytes, from its first element to its last. The record's size counts, not the
+// size in the pickle.
 void TorchArchive::cut_out(TensorView& view,
                            std::span<const std::byte> storage,
                            std::int64_t offset) const {
@@ -231,7 +232,7 @@ void TorchArchive::cut_out(TensorView& view,
   is_wrong |= __builtin_add_overflow(last, static_cast<std::uint64_t>(offset), &end) ||
               __builtin_add_overflow(end, 1, &end) || __builtin_mul_overflow(end, size, &end);
   const bool is_empty = elements == 0;
-  // More elements than the storage has: a broadcast view, which no training leaves behind.
+  // More elements than the storage has: a broadcast view, which no training saves.
   if (is_wrong || (!is_empty && (end > storage.size() || elements > storage.size() / size)))
     refuse("tensor " + view.name + " reaches beyond its storage, a record of " +
            std::to_string(storage.size()) + " bytes");

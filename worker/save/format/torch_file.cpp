@@ -30,7 +30,8 @@ const PickleValue& find_state(const TorchArchive& archive) {
       "model. A whole nn.Module is code, which is not run; save model.state_dict().");
 }
 
-// A JSON header behind its length. Trap: the length may have the first bytes of any other format.
+// safetensors has a JSON header behind its length. Trap: that length may look like the first bytes
+// of any other format.
 bool is_safetensors(std::span<const std::byte> bytes) {
   std::uint64_t length = 0;
   if (bytes.size() <= sizeof length) return false;
@@ -38,7 +39,7 @@ bool is_safetensors(std::span<const std::byte> bytes) {
   return length < bytes.size() - sizeof length && bytes[sizeof length] == std::byte{'{'};
 }
 
-// torch._utils._rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks).
+// Writes torch._utils._rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks).
 void put_tensor(PickleWriter& pickle, const TensorView& tensor, const std::string& record) {
   const std::size_t width = dtype_size(tensor.dtype);
   if (width == 0 || !tensor.strides.empty() ||
@@ -87,7 +88,8 @@ TensorFile read_tensor_file(const std::filesystem::path& path, bool trust) {
     return is_torch_file(bytes) ? parse_torch_file(std::move(bytes), path.string())
                                 : TensorFile::parse(std::move(bytes), path.string());
   } catch (const UsageError& error) {
-    throw UsageError(one_line(error.what(), kLongestReason));  // it quotes names of the file
+    throw UsageError(
+        one_line(error.what(), kLongestReason));  // the message quotes names from the file
   }
 }
 

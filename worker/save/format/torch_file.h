@@ -1,8 +1,8 @@
 // The tensors of a state_dict in a file of torch.save, read and written: a zip archive with a
-// pickle, data.pkl, that names tensors as parts of storages, and one record of raw bytes per
+// pickle, data.pkl, that describes tensors as parts of storages, and one record of raw bytes per
 // storage, data/0, data/1, ...
-// Promises: nothing in a file is executed (save/format/torch_archive); what is written torch.load
-// takes by its default, weights_only=True.
+// Promises: nothing in a file is executed (save/format/torch_archive); torch.load takes what this
+// writes by its default, weights_only=True.
 #pragma once
 
 #include <filesystem>
@@ -13,24 +13,24 @@
 
 namespace ddp::worker {
 
-/// Is it torch.save's, by its first bytes? Also of the formats that read_torch_file refuses.
+/// Whether the first bytes are those of torch.save, also in formats that read_torch_file refuses.
 bool is_torch_file(std::span<const std::byte> bytes);
 
-/// The tensors of the state_dict in the bytes of a whole file: of the saved dict itself, or of its
-/// entry `state_dict`, `model_state_dict` or `model`. nn.Parameter is a tensor; entries that are
-/// not tensors are left out. `name` stands for the file in messages. Errors: UsageError for
-/// anything that is not right, for tensors that are not plain (sparse, quantized, complex),
-/// TorchScript archives, and the format from before torch 1.6.
+/// The tensors of the state_dict in the bytes of a whole file: the saved dict itself, or its entry
+/// `state_dict`, `model_state_dict` or `model`. nn.Parameter counts as a tensor; other entries are
+/// skipped. `name` stands for the file in messages. Errors: UsageError for anything that is wrong,
+/// for tensors that are not plain (sparse, quantized, complex), TorchScript archives, and the
+/// format from before torch 1.6.
 TensorFile parse_torch_file(std::vector<std::byte> bytes, const std::string& name);
 
 /// Reads a file of torch.save or a safetensors file, told apart by their first bytes. Without
-/// `trust` it belongs to us or to root.
+/// `trust` it must belong to us or to root.
 /// Errors: UsageError (contents, no such file, more bytes than this node has memory), SystemError
 /// (reading).
 TensorFile read_tensor_file(const std::filesystem::path& path, bool trust = false);
 
 /// Writes a state_dict, as torch.save(model.state_dict()) does, and makes it durable. Errors:
-/// SystemError; std::logic_error for an unknown dtype, strides, or a size that is not that of the
+/// SystemError; std::logic_error for an unknown dtype, strides, or a size that does not fit the
 /// shape.
 void write_torch_file(OutputFile file, std::span<const TensorView> tensors);
 

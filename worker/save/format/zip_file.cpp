@@ -25,7 +25,7 @@ constexpr std::size_t kMaxComment = 0xFFFF;
 constexpr std::uint16_t kSizes64 = 1;  // id of the extra field with 64-bit sizes
 constexpr std::uint32_t kIn64 = 0xFFFFFFFF;
 
-// Reads fields one after another; what is not there is an error of the file.
+// Reads fields one after another. A missing field is an error of the file.
 class FieldReader {
  public:
   FieldReader(ArchiveBytes bytes, const std::string& file) : rest_(bytes), file_(file) {}
@@ -83,7 +83,7 @@ Directory read_directory64(ArchiveBytes archive, std::size_t end, const std::str
   return directory;
 }
 
-// The end record stands at the end, before a comment.
+// The end record is at the end, before a comment.
 Directory read_directory(ArchiveBytes archive, const std::string& file) {
   const std::size_t lowest =
       archive.size() > kEndSize + kMaxComment ? archive.size() - kEndSize - kMaxComment : 0;
@@ -157,7 +157,7 @@ Entry read_entry(FieldReader& directory) {
   return entry;
 }
 
-/// Where a record lies in the archive, with its header.
+/// The bytes of a record in the archive, with its header.
 struct Place {
   const Entry* entry = nullptr;
   std::uint64_t end = 0;
@@ -204,7 +204,7 @@ void put(std::string& text, T value) {
   text.append(reinterpret_cast<const char*>(&value), sizeof(value));
 }
 
-/// What stands in both headers of a record, from the needed version to the length of its name.
+/// The part that both headers of a record share: from the needed version to the length of its name.
 std::string facts_of(const std::string& name, std::uint32_t checksum) {
   std::string facts;
   put(facts, kVersion64);
@@ -212,8 +212,8 @@ std::string facts_of(const std::string& name, std::uint32_t checksum) {
   put<std::uint16_t>(facts, 0);  // stored
   put<std::uint32_t>(facts, 0);  // time
   put(facts, checksum);
-  put(facts, kIn64);  // size, packed
-  put(facts, kIn64);  // and not
+  put(facts, kIn64);  // packed size
+  put(facts, kIn64);  // unpacked size
   put(facts, static_cast<std::uint16_t>(name.size()));
   return facts;
 }
@@ -248,7 +248,7 @@ void ZipWriter::add(const std::string& name, std::span<const std::byte> bytes) {
   header += name + extra;
 
   put(directory_, kEntryMark);
-  put(directory_, kVersion64);  // that wrote it
+  put(directory_, kVersion64);  // version that wrote it
   directory_ += facts;
   put<std::uint16_t>(directory_, 2 + 2 + 3 * 8);  // extra field
   put<std::uint16_t>(directory_, 0);              // comment
@@ -295,10 +295,10 @@ void ZipWriter::finish() {
 ZipRecords read_zip(std::span<const std::byte> archive, const std::string& name) {
   const Directory directory = read_directory(archive, name);
   FieldReader reader(from(archive, directory.offset, name), name);
-  std::deque<Entry> entries;  // they stay where they are
+  std::deque<Entry> entries;  // a deque: entries do not move
   std::vector<Place> places;
   ZipRecords records;
-  for (std::uint64_t i = 0; i < directory.entries; ++i) {  // each takes bytes, so this ends
+  for (std::uint64_t i = 0; i < directory.entries; ++i) {  // each entry takes bytes, so this ends
     const Entry& entry = entries.emplace_back(read_entry(reader));
     places.push_back(find_record(archive, entry, name));
     if (!records.emplace(entry.name, places.back().bytes).second)

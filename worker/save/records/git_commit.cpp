@@ -27,13 +27,13 @@ std::string first_line(const fs::path& file) {
   return text.substr(0, text.find_first_of("\r\n"));
 }
 
-/// The directory of git's files for the work tree that holds `directory`.
+/// Git's directory for the work tree that holds `directory`.
 std::optional<fs::path> find_git(fs::path directory) {
   while (true) {
     std::error_code error;
     const fs::path git = directory / ".git";
     if (fs::is_directory(git, error)) return git;
-    // Of a further work tree, or of a submodule, it is a file.
+    // In a further work tree, or a submodule, .git is a file.
     constexpr std::string_view kLink = "gitdir: ";
     if (const std::string line = first_line(git); line.starts_with(kLink))
       return (directory / line.substr(kLink.size())).lexically_normal();
@@ -57,7 +57,7 @@ std::string find_packed(const fs::path& git, const std::string& name) {
   return "";
 }
 
-/// A name of a reference is a path below git's directory: nothing else is read.
+/// A reference's name is a path below git's directory; no other file is read.
 bool is_reference(const std::string& name) {
   return name.starts_with("refs/") && name.find("..") == std::string::npos;
 }

@@ -1,4 +1,4 @@
-// The commit that a directory was at, read from git's own files: no git has to be there.
+// The commit of a directory, read from git's own files: git need not be installed.
 #pragma once
 
 #include <filesystem>
@@ -6,8 +6,8 @@
 
 namespace ddp::worker {
 
-/// The full hash of HEAD of the work tree that holds `directory`; empty where there is none, or it
-/// has no commit yet, or what is there is not understood. Errors: none.
+/// The full hash of HEAD of the work tree that holds `directory`; empty if there is none, or no
+/// commit yet, or its files are not understood. Errors: none.
 std::string git_commit(const std::filesystem::path& directory);
 
 }  // namespace ddp::worker

@@ -66,7 +66,7 @@ void MetricsCommand::finish(std::string line) {
   process_.reset();
 }
 
-// On the thread.
+// Runs on the thread.
 void MetricsCommand::write(const std::string& line) {
   std::string_view rest = line;
   while (!rest.empty() && !is_over_) {

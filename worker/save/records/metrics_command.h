@@ -1,7 +1,7 @@
-// `metrics.command`: a program of the user's that gets the run's numbers as lines of JSON, as
-// Weights & Biases or MLflow are attached. Promises: training never waits for it but at its very
-// end, kPatience at most, and never fails by it: what it does not read in time is left out, and
-// what goes wrong is said once.
+// `metrics.command`: a user's program that gets the run's numbers as lines of JSON, for example to
+// feed Weights & Biases or MLflow. Promises: training waits for it only at the very end, at most
+// kPatience, and never fails because of it: lines that it does not read in time are left out, and
+// each kind of failure is logged once.
 #pragma once
 
 #include <atomic>
@@ -26,10 +26,11 @@ class MetricsCommand {
   explicit MetricsCommand(const std::vector<std::string>& command,
                           std::chrono::milliseconds patience = kPatience);
 
-  /// One line, with its end. Blocks: never.
+  /// Queues one line, with its line break. Blocks: never.
   void feed(std::string line);
 
-  /// The last line; then the program ends, or is killed. Blocks: until then, kPatience at most.
+  /// Queues the last line; then the program ends, or is killed. Blocks: until then, at most
+  /// kPatience.
   void finish(std::string line);
 
  private:
@@ -41,8 +42,8 @@ class MetricsCommand {
   std::unique_ptr<Process> process_;  // null: it could not be started
   std::atomic<std::size_t> queued_{0};
   std::atomic<bool> is_closing_{false};  // from then on writing has a deadline
-  std::atomic<bool> is_over_{false};     // it reads no more
-  Process::Clock::time_point deadline_;  // once is_closing_
+  std::atomic<bool> is_over_{false};     // the program reads no more
+  Process::Clock::time_point deadline_;  // valid once is_closing_
   std::size_t left_out_ = 0;
   Background thread_{"that feeds a program"};  // ends first
 };

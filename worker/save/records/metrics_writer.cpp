@@ -27,7 +27,7 @@ struct Field {
 };
 using Fields = std::vector<Field>;
 
-// What only some runs have: left out of a record without it.
+// A value that only some runs have; other runs' records lack it.
 struct Figure {
   std::string_view name;
   std::string_view tag;  // in TensorBoard
@@ -40,7 +40,7 @@ constexpr std::array<Figure, 7> kFigures{{{"forward_ms", "ddp/forward_ms"},
                                           {"skipped_steps", "amp/skipped_steps"},
                                           {"data_wait_ms", "data/wait_ms"}}};
 
-// The columns of the CSV behind `kind`, in order. A record has some of them.
+// The columns of the CSV after `kind`, in order. A record fills some of them.
 std::vector<std::string> columns_of(const MetricsRequest& request) {
   std::vector<std::string> columns{"epoch", "step", "loss", "lr"};
   const auto add = [&columns](const std::string& half, const std::vector<std::string>& names) {
@@ -56,7 +56,7 @@ std::vector<std::string> columns_of(const MetricsRequest& request) {
   return columns;
 }
 
-// Numbers as they read back; `missing` for what is not there.
+// Numbers in a form that reads back equal; `missing` stands for a missing value.
 std::string encode(const Value& value, std::string_view missing) {
   if (const auto* const number = std::get_if<std::int64_t>(&value)) return std::to_string(*number);
   if (const auto* const number = std::get_if<double>(&value)) return format_number(*number);
@@ -126,15 +126,15 @@ std::optional<LineHead> read_csv_head(std::string_view line) {
   return LineHead{numbers[0], numbers[1], is_epoch, is_evaluation};
 }
 
-// What drop_later must know of a file.
+// What drop_later must know about a file.
 struct Format {
   const char* name;
   std::string header;
-  std::string_view before_epoch;  // what stands before the number of a line's epoch
+  std::string_view before_epoch;  // the text before the epoch's number in a line
   std::optional<LineHead> (*read_head)(std::string_view line);
 };
 
-// The epoch of the line, counted from 1 in place of 0.
+// The line with its epoch counted from 1 instead of 0.
 std::string count_from_one(std::string_view line, const Format& format, std::int64_t epoch) {
   const std::size_t from = line.find(format.before_epoch) + format.before_epoch.size();
   const std::size_t to = line.find(',', from);
@@ -147,8 +147,8 @@ bool is_kept(const LineHead& head, const MetricsRequest& request) {
   return !(head.is_epoch && request.epoch_is_open) && !(head.is_evaluation && request.step_is_open);
 }
 
-// Drops what the run will write again, and a line that a crash cut off. A file that has an epoch 0
-// was written when they counted from 0. Returns whether the record of the resumed step is there.
+// Drops records that the run will write again, and a line that a crash cut off. A file with an
+// epoch 0 counts epochs from 0, and is rewritten. Returns whether the resumed step has a record.
 bool drop_later(const Format& format, const MetricsRequest& request) {
   constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
   const std::string old = read_file(request.directory, format.name, kAll).value_or("");
@@ -171,7 +171,7 @@ bool drop_later(const Format& format, const MetricsRequest& request) {
   return has_step;
 }
 
-// Runs `action`; when the disk refuses, says so once and gives the target up.
+// Runs `action`; when the disk refuses, logs that once and gives the target up.
 template <typename Target, typename Action>
 void attempt(std::optional<Target>& target, const char* what, const Action& action) {
   try {
@@ -185,7 +185,7 @@ void attempt(std::optional<Target>& target, const char* what, const Action& acti
 
 }  // namespace
 
-// One record as names and values: both text formats are made from it, so that they cannot differ.
+// One record as names and values. Both text formats are made from it, so they cannot differ.
 struct MetricsWriter::Record {
   std::string_view kind;
   std::int64_t step = 0;
@@ -200,7 +200,7 @@ struct MetricsWriter::Record {
     for (const auto& [name, value] : values)
       scalars.push_back({name + after, value});
   }
-  /// With null for what was not evaluated.
+  /// With nulls if nothing was evaluated.
   void add_test(const std::vector<std::string>& names, const NamedValues& test) {
     if (test.empty()) {
       for (const std::string& name : names)
@@ -318,7 +318,7 @@ void MetricsWriter::show(std::int64_t step, const NamedValues& values) {
   attempt(events_, "the TensorBoard file", [&](auto& file) { file->write(step, scalars); });
 }
 
-/// What the model got in the run's first step, once it is drawn.
+/// Shows the images of the run's first step in TensorBoard, once they are drawn.
 void MetricsWriter::show_first_batch() {
   if (!events_) return;
   attempt(events_, "the TensorBoard file", [&](auto& file) {

@@ -1,8 +1,9 @@
-// The run's numbers: metrics.jsonl, metrics.csv and TensorBoard's event file, from one record each.
+// The run's numbers: metrics.jsonl, metrics.csv and TensorBoard's event file, made from the same
+// records.
 // Promises: a record is one whole line, visible at once; numbers read back bit-equal; a run that
-// goes on at step S first drops the records after S, so that no step stands there twice, and one
-// whose records count epochs from 0, as they once did, has them counted from 1; a failing disk is
-// reported once and training goes on.
+// goes on at step S first drops the records after S, so that no step occurs twice; old files that
+// count epochs from 0 are changed to count from 1; a failing disk is reported once and training
+// goes on.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ namespace ddp::worker {
 class MetricsCommand;
 
 struct StepRecord {
-  std::int64_t epoch = 0;  // done before it, here and below; in the files the first is 1
+  std::int64_t epoch = 0;  // epochs done before it, here and below; the files count from 1
   std::int64_t step = 0;   // steps done; the first is 1
   double loss = 0;         // of that step, over all ranks
   double lr = 0;
@@ -38,13 +39,13 @@ struct EpochRecord {
   NamedValues test{};     // "loss", the task's metric, "loss/PART"; empty: not evaluated
   double images_per_s = 0;
   double seconds = 0;
-  // data_wait_ms: what rank 0 waited for its loader, per step. What c10d measured, as means over
-  // the steps that it samples, in milliseconds per step: forward_ms, backward_ms, communication_ms,
-  // and overlap_ms, the part of communication while backward still ran. Where steps may be skipped:
-  // loss_scale, skipped_steps so far.
+  // data_wait_ms: what rank 0 waited for its loader, per step. Measured by c10d, as means over the
+  // steps that it samples, in milliseconds per step: forward_ms, backward_ms, communication_ms, and
+  // overlap_ms, the part of communication during backward. If steps may be skipped: loss_scale, and
+  // skipped_steps so far.
   NamedValues figures{};
   NamedValues more{};                 // of hooks
-  std::optional<double> data_wait{};  // the share of the time in which rank 0 waited; not written
+  std::optional<double> data_wait{};  // share of the time in which rank 0 waited; not written
 };
 
 /// An evaluation in the middle of an epoch.
@@ -59,21 +60,21 @@ struct MetricsRequest {
   bool jsonl = true;
   bool csv = true;
   bool tensorboard = true;
-  std::int64_t resumed_step = 0;  // steps done so far; records of later ones are dropped
-  bool step_is_open = false;      // the weights of that step are evaluated again: likewise
-  bool epoch_is_open = false;  // the epoch of that step goes on: its record, if any, is dropped too
-  // What the columns of the CSV are made of; names with a '/' have none.
+  std::int64_t resumed_step = 0;  // steps done so far; records of later steps are dropped
+  bool step_is_open = false;      // that step is evaluated again: its evaluation is dropped, too
+  bool epoch_is_open = false;     // that step's epoch goes on: its record is dropped, too
+  // Names for the columns of the CSV; names with a '/' have none.
   std::vector<std::string> train_names{"loss", "accuracy"};
   std::vector<std::string> test_names{"loss", "accuracy"};
   std::string job_text{};             // for TensorBoard: the job; may be empty
-  TextMap hyperparameters{};          // for it, too
-  MetricsCommand* command = nullptr;  // gets the lines of metrics.jsonl, too; null: there is none
+  TextMap hyperparameters{};          // for TensorBoard, too
+  MetricsCommand* command = nullptr;  // gets the lines of metrics.jsonl, too; null: none
 };
 
 /// Used by rank 0 alone, from one thread.
 class MetricsWriter {
  public:
-  /// Errors: none; what cannot be opened is reported in one warning and left out.
+  /// Errors: none; a file that cannot be opened is reported in one warning and left out.
   explicit MetricsWriter(const MetricsRequest& request);
 
   /// Whether the files have the record of the resumed step itself.
@@ -82,7 +83,7 @@ class MetricsWriter {
   void write(const StepRecord& record);
   void write(const EpochRecord& record);
   void write(const EvaluationRecord& record);
-  /// To TensorBoard alone, by tag.
+  /// Writes values to TensorBoard alone, by tag.
   void show(std::int64_t step, const NamedValues& values);
 
  private:
@@ -92,12 +93,12 @@ class MetricsWriter {
 
   const OwnedDir& directory_;
   bool has_resumed_step_ = false;
-  bool waits_for_picture_ = false;  // that another thread draws
+  bool waits_for_picture_ = false;  // that another thread is drawing
   std::vector<std::string> columns_;
   std::vector<std::string> test_names_;
   MetricsCommand* command_ = nullptr;
 
-  std::optional<OutputFile> jsonl_;  // nothing: switched off, or given up after a failure
+  std::optional<OutputFile> jsonl_;  // no value: switched off, or given up after a failure
   std::optional<OutputFile> csv_;
   std::optional<EventFile> events_;
 };

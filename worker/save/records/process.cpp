@@ -26,7 +26,7 @@ class SpawnOrders {
     ::posix_spawn_file_actions_init(&files_);
     ::posix_spawn_file_actions_adddup2(&files_, input, STDIN_FILENO);
     ::posix_spawnattr_init(&attributes_);
-    // A program is started without what we ignore and block.
+    // The program starts with default signals, without those that we ignore or block.
     sigset_t none;
     sigset_t usual;
     ::sigemptyset(&none);
@@ -54,7 +54,7 @@ class SpawnOrders {
   posix_spawnattr_t attributes_{};
 };
 
-/// As execve(2) wants them; they hold as long as `words`.
+/// The arguments in the form of execve(2); valid as long as `words`.
 std::vector<char*> pointers_to(std::vector<std::string>& words) {
   std::vector<char*> pointers;
   for (std::string& word : words)
@@ -98,7 +98,7 @@ Process::Process(const std::vector<std::string>& command) {
 Process::~Process() {
   close_input();
   if (!is_reaped_) {
-    // The group has its number as long as its leader is not reaped.
+    // The group keeps its number until its leader is reaped.
     (void)::kill(-pid_, SIGKILL);
     siginfo_t ignored{};
     (void)::waitid(P_PID, static_cast<id_t>(pid_), &ignored, WEXITED);
@@ -129,7 +129,7 @@ std::optional<std::string> Process::wait_until(Clock::time_point deadline) {
   siginfo_t ending{};
   const int result = ::waitid(P_PID, static_cast<id_t>(pid_), &ending, WEXITED | WNOHANG | WNOWAIT);
   if (result != 0 || ending.si_pid == 0) return {};
-  (void)::kill(-pid_, SIGKILL);  // what it has started and left behind
+  (void)::kill(-pid_, SIGKILL);  // processes that the program has left behind
   (void)::waitid(P_PID, static_cast<id_t>(pid_), &ending, WEXITED);
   is_reaped_ = true;
   return describe(ending);

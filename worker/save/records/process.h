@@ -1,5 +1,6 @@
-// A program of the user's that is fed on its standard input. Its own output goes where ours does.
-// It is in a process group of its own: the Ctrl-C that stops a training leaves it the last lines.
+// A user's program that we feed on its standard input. Its output goes where ours does. It has a
+// process group of its own, so that it survives the Ctrl-C that stops a training, and gets the last
+// lines.
 #pragma once
 
 #include <sys/types.h>
@@ -23,24 +24,25 @@ class Process {
   explicit Process(const std::vector<std::string>& command);
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
-  /// What still runs of its group is killed.
+  /// Kills what still runs of its group.
   ~Process();
 
-  /// As much as it takes for now, without waiting: how many bytes. Nothing: it reads no more.
+  /// Writes as many bytes as it takes now, without waiting. Returns how many; no value: it reads no
+  /// more.
   std::optional<std::size_t> feed(std::string_view bytes);
-  /// Blocks: until it takes more, or `limit` is over.
+  /// Blocks: until it can take more, or `limit` is over.
   void wait_for_room(std::chrono::milliseconds limit) const;
 
-  /// It sees the end of its input.
+  /// Ends its input.
   void close_input();
-  /// How it ended, as "it ended with exit code 3"; nothing: it runs when `deadline` comes. "" is an
-  /// end with 0, or one that was told before. Blocks: until then.
+  /// How it ended, as "it ended with exit code 3"; no value: it still runs at `deadline`. "" means
+  /// an end with code 0, or one that was reported before. Blocks: until it ends, or `deadline`.
   std::optional<std::string> wait_until(Clock::time_point deadline);
 
  private:
   pid_t pid_ = -1;
-  Descriptor pid_fd_;  // stays that process, no matter who has its number later
-  Descriptor input_;   // none: closed
+  Descriptor pid_fd_;  // refers to that process even if its number is used again
+  Descriptor input_;   // no descriptor: closed
   bool is_reaped_ = false;
 };
 

@@ -31,7 +31,7 @@ double now() {
   return std::chrono::duration<double>(time).count();
 }
 
-/// JSON has no other numbers.
+/// Numbers that are not finite become null, because JSON has only finite ones.
 json::array finite(const std::vector<double>& values) {
   json::array array;
   for (const double value : values)
@@ -50,7 +50,7 @@ RoundFile::RoundFile(const OwnedDir& directory) {
   try {
     const std::string before = read_file(directory, kName).value_or("");
     file_.emplace(directory, kName, OutputFile::Mode::append);
-    // A line that a crash cut off ends here.
+    // Ends a line that a crash has cut off.
     if (!before.empty() && !before.ends_with('\n')) file_->write("\n");
   } catch (const SystemError& error) {
     warn(error);
