@@ -12,10 +12,9 @@
 namespace ddp::worker {
 
 struct AnnotatedBox {
-  int label = 0;  // in [0, classes)
-  Box box{};      // in shares of the image's size: {0, 0, 1, 1} is all of it
-  std::optional<double>
-      area{};  // of its outline, as a share of the image's; no value: the box's area counts
+  int label = 0;                 // in [0, classes)
+  Box box{};                     // in shares of the image's size: {0, 0, 1, 1} is all of it
+  std::optional<double> area{};  // of its outline, as a share of the image; no value: the box's
 
   bool operator==(const AnnotatedBox&) const = default;
 };

@@ -15,12 +15,11 @@
 namespace ddp::worker {
 
 struct GlooRequest {
-  c10::intrusive_ptr<c10d::Store>
-      store;  // without an interface: this side of the connection to the store
+  c10::intrusive_ptr<c10d::Store> store;  // its keys are this round's alone
   int rank = 0;
   int world_size = 1;
   std::string interface;      // GLOO_SOCKET_IFNAME, or empty
-  std::string local_address;  // used when there is no interface: where the store was reached from
+  std::string local_address;  // without interface: our side of the link to the store
   Device device;              // its GPU is current already
   std::chrono::milliseconds join_timeout{0};
   std::chrono::milliseconds collective_timeout{0};

@@ -91,8 +91,7 @@ void serve_refusal(const WorkerIdentity& self, const std::string& why, milliseco
   const std::string frame = frame_of(job_line(self), why);  // less than a socket takes at once
   const std::string before_rank = std::string(kHello) + job_line(self);
   const auto world_size = static_cast<std::uint32_t>(self.world_size);
-  std::set<std::uint32_t>
-      spoken;  // ranks, not callers: a rank that was not answered in time calls again
+  std::set<std::uint32_t> spoken;  // ranks; one that was not answered in time calls again
   while (spoken.size() + 1 < world_size) {
     const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
     if (left.count() <= 0) break;

@@ -19,9 +19,8 @@ using torch::autograd::variable_list;
 
 // Statistics over the batches of all ranks.
 struct Statistics {
-  at::Tensor mean;  // [C]
-  at::Tensor
-      spread;  // [C], as the kernels take it. CPU: variance; CUDA: 1 / sqrt(variance + epsilon)
+  at::Tensor mean;     // [C]
+  at::Tensor spread;   // [C]. CPU: variance; CUDA: 1 / sqrt(variance + epsilon)
   at::Tensor count;    // samples per channel. CPU: []; CUDA: [world_size], of each rank
   double epsilon = 0;  // of the norm
 };

@@ -19,11 +19,10 @@ struct SuppressionOptions {
   double iou = 0.7;                     // boxes whose IoU with a surer box is above it are dropped
   std::int64_t max_candidates = 30000;  // of an image: the surest; the rest is ignored
   std::int64_t max_kept = 300;          // of an image
-  bool is_multi_label =
-      false;  // one box for each class above the confidence, else for the best class
-  bool is_class_agnostic = false;  // boxes of other classes suppress too
-  std::optional<std::chrono::steady_clock::duration>
-      time_limit{};  // of the batch; checked before each image
+  bool is_multi_label = false;          // a box for each class above the confidence, or the best
+  bool is_class_agnostic = false;       // boxes of other classes suppress too
+  std::optional<std::chrono::steady_clock::duration> time_limit{};  // of a batch; checked
+                                                                    // before each image
 };
 
 /// Keeps unsure boxes and several labels per box: average precision needs the whole curve.

@@ -184,8 +184,7 @@ void Checkpointer::save(const Position& position, Which which) {
 }
 
 void Checkpointer::begin(const Position& position, Which which, Last last) {
-  if (parts_.group.is_root() && !checkpoints_)
-    return;  // alone in the place of one rank: writes nothing
+  if (parts_.group.is_root() && !checkpoints_) return;  // as one rank alone: writes nothing
   const Phase before = parts_.page.phase.exchange(Phase::saving, std::memory_order_relaxed);
   parts_.replica.sync_buffers();
   const Snapshot* snapshot = nullptr;
@@ -345,8 +344,7 @@ void Checkpointer::write(Copy& copy) {
 
 void Checkpointer::note_failure(std::int64_t number, const std::string& reason, Last last) {
   const std::string step = std::to_string(number);
-  const std::lock_guard lock(
-      mutex_);  // to the end: a vote sees both the count and the reason, or neither
+  const std::lock_guard lock(mutex_);  // to the end: a vote sees count and reason, or neither
   const bool is_too_many = missed_.add(std::chrono::steady_clock::now());
   const bool is_removed = is_run_removed();
   const std::string why = ": " + reason + ".";

@@ -45,8 +45,7 @@ double memory_mib(const at::Device& device) {
 /// step, in which fast ranks wait for slow ones.
 std::vector<double> work_of(const std::map<std::string, std::vector<double>>& numbers) {
   if (!numbers.contains("forward_ms") || !numbers.contains("backward_ms")) {
-    const auto step =
-        numbers.find("step_ms");  // none if the run resumed after an epoch's last step
+    const auto step = numbers.find("step_ms");  // none: resumed after the last step
     return step == numbers.end() ? std::vector<double>() : step->second;
   }
   std::vector<double> work(numbers.at("forward_ms").size());

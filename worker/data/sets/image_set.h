@@ -48,10 +48,9 @@ struct DataRequest {
   Tracked<std::uint64_t> seed = 1U;          // digits are drawn from it
   std::optional<std::int64_t> train_size{};  // the first N of the files; digits: how many are drawn
   std::optional<std::int64_t> test_size{};
-  Args args{};  // data.args, for the sets of a program's own
-  Tracked<int> image_size =
-      kImageSize;          // for sets whose images vary in size: they are fitted to it
-  double max_bad = 0.01;   // the share of a set's samples that may be bad
+  Args args{};                           // data.args, for the sets of a program's own
+  Tracked<int> image_size = kImageSize;  // images of varying size are fitted to it
+  double max_bad = 0.01;                 // the share of a set's samples that may be bad
   int train_at_least = 0;  // a side below which no training image may be decoded; 0: full size
   LabelCacheUse label_cache = LabelCacheUse::none;
 };

@@ -56,8 +56,7 @@ void bulk_copy(const std::vector<BytesToCopy>& pieces) {
       parts.push_back({piece.from.subspan(first, size), piece.to + first});
     }
   }
-  constexpr std::int64_t kAtLeast =
-      4;  // parts per thread: for fewer, waking a thread is not worth it
+  constexpr std::int64_t kAtLeast = 4;  // parts per thread: fewer are not worth waking it
   at::parallel_for(0,
                    static_cast<std::int64_t>(parts.size()),
                    kAtLeast,

@@ -59,8 +59,7 @@ struct LoadedCheckpoint {
   TensorFile model;
   TensorFile optimizer;
   TensorFile state;
-  std::vector<std::string>
-      model_names{};  // names of the tensors, in the order in which they were given
+  std::vector<std::string> model_names{};  // in the order in which the tensors were given
 };
 
 /// Index of the checkpoint with the best result, the first of equal ones; `heads` are in the order

@@ -89,8 +89,7 @@ std::optional<DataFacts> read_data(const json::value* value) {
   data.mean = read_numbers(entry.at("mean"));
   data.deviation = read_numbers(entry.at("deviation"));
   data.varies = entry.at("is_fitted").as_bool();
-  const json::value* const has_boxes =
-      entry.if_contains("has_boxes");  // missing in older manifests
+  const json::value* const has_boxes = entry.if_contains("has_boxes");  // not in older ones
   data.has_boxes = has_boxes != nullptr && has_boxes->as_bool();
   return data;
 }

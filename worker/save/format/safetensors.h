@@ -26,8 +26,7 @@ struct TensorView {
   std::string dtype;  // F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL
   std::vector<std::int64_t> shape;
   std::span<const std::byte> bytes;
-  std::vector<std::int64_t>
-      strides{};  // in elements; empty: C order, the only order in safetensors
+  std::vector<std::int64_t> strides{};  // in elements; empty: C order, as in safetensors
 };
 
 /// Bytes of one element, 0 for a dtype that we do not write.

@@ -88,8 +88,7 @@ TensorFile read_tensor_file(const std::filesystem::path& path, bool trust) {
     return is_torch_file(bytes) ? parse_torch_file(std::move(bytes), path.string())
                                 : TensorFile::parse(std::move(bytes), path.string());
   } catch (const UsageError& error) {
-    throw UsageError(
-        one_line(error.what(), kLongestReason));  // the message quotes names from the file
+    throw UsageError(one_line(error.what(), kLongestReason));  // it quotes names from the file
   }
 }
 
