@@ -17,8 +17,9 @@ class NcclModule : public CudaModule {
 
   [[nodiscard]] c10::intrusive_ptr<c10d::Backend> make_nccl(
       const NcclRequest& request) const override {
-    // Trap: what goes wrong later (a time-out, a broken link) is thrown in NCCL's watchdog thread,
-    // which nobody can catch: std::terminate (program tells it, and leaves by 97).
+    // Trap: later errors (a time-out, a broken link) are thrown in NCCL's watchdog thread, where
+    // nobody can catch them: std::terminate follows (report_on_terminate() prints them, exit code
+    // 97).
     auto options = c10d::ProcessGroupNCCL::Options::create();
     options->timeout = request.timeout;
     return c10::make_intrusive<c10d::ProcessGroupNCCL>(

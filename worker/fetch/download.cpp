@@ -31,11 +31,11 @@ enum class End {
 
 struct Outcome {
   End end = End::complete;
-  std::string what;  // happened
+  std::string what;  // what happened
 };
 
-/// Whether bytes come at the least rate, over spans of the stall limit, through all tries: a server
-/// that sends a byte now and then, or one for each connection, brings something new each time.
+/// Whether bytes arrive at the least rate, over spans of the stall limit, through all tries: a
+/// server that sends a byte now and then, or one per connection, always brings something new.
 class Pace {
  public:
   explicit Pace(const DownloadRequest& request) : request_(request) {}
@@ -79,13 +79,14 @@ struct Transfer {
   std::uint64_t begin;  // where the part ended before
   std::uint64_t size = begin;
   Clock::time_point last_byte = Clock::now();
-  std::string refusal{};     // of what the server sends
+  std::string refusal{};     // why the server's bytes cannot be the file
   bool has_stalled = false;  // no byte for the limit
   bool is_too_slow = false;
-  std::exception_ptr error{};  // of our own side
+  std::exception_ptr error{};  // an error on our own side
 };
 
-/// Why what comes cannot be the file, before `more` bytes of it are written; empty: it can.
+/// Why the bytes that arrive cannot be the file, checked before `more` of them are written; empty:
+/// they can.
 std::string refuse_length(const Transfer& transfer, std::size_t more) {
   const std::uint64_t wanted = transfer.request.file.size;
   curl_off_t length = -1;  // unknown
@@ -108,7 +109,7 @@ extern "C" std::size_t on_bytes(char* bytes, std::size_t, std::size_t count, voi
   try {
     transfer.part.write(std::as_bytes(std::span(bytes, count)));
   } catch (const SystemError&) {
-    transfer.error = std::current_exception();  // libcurl is C: it goes on behind the transfer
+    transfer.error = std::current_exception();  // libcurl is C: rethrown after the transfer
     return 0;
   }
   transfer.size += count;
@@ -153,10 +154,10 @@ void set_up(CURL* handle, Transfer& transfer, std::array<char, CURL_ERROR_SIZE>&
   set(CURLOPT_XFERINFODATA, static_cast<void*>(&transfer));
 }
 
-/// Of an error that libcurl tells. `reason` is its own text for it.
+/// The outcome of an error that libcurl reports. `reason` is its own text for the error.
 Outcome judge(CURLcode code, long status, const std::string& reason) {
   switch (code) {
-    // So libcurl calls a line, or all of a header, that is longer than it takes.
+    // libcurl uses this code for a header, or a line of it, that is longer than it accepts.
     case CURLE_OUT_OF_MEMORY:
       return {End::never, "the server's header is too large"};
     case CURLE_RANGE_ERROR:
@@ -181,7 +182,7 @@ Outcome judge(CURLcode code, long status, const std::string& reason) {
   }
 }
 
-/// One try, from where the part ends. Errors: SystemError of the disk; UsageError.
+/// One try, starting where the part ends. Errors: SystemError for the disk; UsageError.
 Outcome transfer_once(const DownloadRequest& request,
                       OutputFile& part,
                       Pace& pace,
@@ -201,12 +202,12 @@ Outcome transfer_once(const DownloadRequest& request,
   if (transfer.is_too_slow) return {End::again, pace.what()};
   long status = 0;
   curl_easy_getinfo(handle.get(), CURLINFO_RESPONSE_CODE, &status);
-  // Before any answer it is the user's address, after one it is that of a redirection.
+  // Before any answer the bad address is the user's, after one it is that of a redirection.
   if (code == CURLE_URL_MALFORMAT && status == 0)
     throw UsageError(request.url + ": not an address. Give --from as http://HOST/PATH.");
   if (code != CURLE_OK)
     return judge(code, status, reason[0] != 0 ? reason.data() : curl_easy_strerror(code));
-  // "Range not satisfiable" is not an error to libcurl, which takes it for a file that is whole.
+  // libcurl does not count "Range not satisfiable" as an error: it takes the file for complete.
   if (size > 0 && size == transfer.begin)
     return {End::from_start, "the server does not go on at byte " + std::to_string(size)};
   if (size < request.file.size)
@@ -230,23 +231,23 @@ class Download {
   }
 
  private:
-  /// False when there is more to get. Errors: SystemError when what was got in one piece is not the
-  /// file.
+  /// False when more bytes are needed. Errors: SystemError when a file that came in one piece is
+  /// not the published one.
   bool is_whole() {
     if (size_ < request_.file.size) return false;
     const std::string found = sha256_of(part_);
     if (found == request_.file.sha256) return true;
     const bool may_be_mixed = !is_of_one_piece_ && !has_restarted_;
     start_over();
-    // The file may have changed since its first part was got.
+    // The file may have changed since its first part was fetched.
     has_restarted_ = true;
     if (may_be_mixed) return false;
     fail("what came has the size of the published file, but not its contents (SHA-256 " + found +
          ", expected " + request_.file.sha256 + "). It was removed");
   }
 
-  /// Tries until one brings bytes, or none does. A server that cuts each time at the same place
-  /// brings nothing new, either.
+  /// Tries until a try brings bytes, or no more tries are left. A server that always cuts at the
+  /// same place brings nothing new, either.
   void get_rest() {
     std::string what;
     Pace pace(request_);
@@ -257,11 +258,11 @@ class Download {
       what = outcome.what;
       if (outcome.end == End::complete) return;
       if (outcome.end == End::never) fail(what);
-      // Also where each try is shorter than a span.
+      // Also needed when each try is shorter than a span.
       if (pace.is_too_slow(Clock::now())) what = pace.what();
       const bool is_new = size_ > farthest_;
       farthest_ = std::max(farthest_, size_);
-      // Continued, it comes in one piece no longer.
+      // A file that is continued does not come in one piece any more.
       if (outcome.end == End::from_start)
         start_over();
       else if (size_ > 0)
@@ -284,7 +285,7 @@ class Download {
     }
   }
 
-  /// Errors: SystemError when there is something that is not a file.
+  /// Errors: SystemError when something that is not a file is in the way.
   void start_over() {
     std::error_code error;
     fs::remove(part_, error);
@@ -304,9 +305,9 @@ class Download {
   const DownloadRequest& request_;
   fs::path part_;
   std::uint64_t size_ = 0;        // of the part
-  std::uint64_t farthest_ = 0;    // that the part has ever been
-  bool is_of_one_piece_ = false;  // all of it came by one transfer of this run
-  bool has_restarted_ = false;    // as the pieces did not make the file
+  std::uint64_t farthest_ = 0;    // largest size that the part has had
+  bool is_of_one_piece_ = false;  // the whole part came by one transfer of this run
+  bool has_restarted_ = false;    // because the pieces did not make the file
 };
 
 }  // namespace

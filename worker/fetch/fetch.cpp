@@ -28,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 constexpr const char* kProgram = "ddp-worker fetch";
 constexpr std::uint64_t kMaxExtra = 64 << 10;  // a list of names
 
-/// What a person sees of it.
+/// What a person sees of the download.
 class Console {
  public:
   Console(std::ostream& out, bool is_terminal) : out_(out), is_terminal_(is_terminal) {}
@@ -38,7 +38,7 @@ class Console {
     has_bar_ = false;
   }
 
-  /// On a terminal a line in place, some times a second.
+  /// On a terminal, rewrites one line several times a second.
   void show(const PublishedFile& file, std::uint64_t done) {
     const Clock::time_point now = Clock::now();
     if (!is_terminal_ || now < next_) return;
@@ -59,7 +59,7 @@ class Console {
   Clock::time_point next_{};
 };
 
-/// One process per directory, by a lock that ends with its process.
+/// Lets one process at a time work in a directory, by a lock that ends with its process.
 class DirectoryLock {
  public:
   DirectoryLock(const fs::path& directory, Console& console) {
@@ -70,7 +70,7 @@ class DirectoryLock {
     if (::flock(file_.fd(), LOCK_EX | LOCK_NB) == 0) return;
     if (errno != EWOULDBLOCK) check(-1, "flock", path.string());
     console.print("another process fetches into " + directory.string() + "; waiting for it");
-    // Without a limit: the lock goes with its owner, whose own waits have limits.
+    // No time limit: the lock ends with its owner, whose own waits have limits.
     while (::flock(file_.fd(), LOCK_EX) != 0) {
       if (errno != EINTR) check(-1, "flock", path.string());
     }
@@ -80,7 +80,7 @@ class DirectoryLock {
   Descriptor file_;
 };
 
-/// True when it is there and is what was published. Errors: UsageError when it is another file:
+/// True when the file exists and is the published one. Errors: UsageError when it is another file:
 /// that is somebody's, and not ours to replace.
 bool is_there(const fs::path& path, const PublishedFile& file) {
   std::error_code error;
@@ -118,8 +118,8 @@ void get(const PublishedSet& set,
             .note = [&](const std::string& line) { console.print(line); }});
 }
 
-/// Copies the member into `path`, by way of `path`.part. An empty digest asks for nothing.
-/// Errors: SystemError, and then nothing of it is left.
+/// Copies the member into `path`, by way of `path`.part. An empty digest is not checked. Errors:
+/// SystemError; nothing of the member is left then.
 void unpack_member(TarReader& archive, const fs::path& path, const std::string& sha256) {
   const fs::path part = path.string() + ".part";
   fs::remove(part);
@@ -147,7 +147,8 @@ void unpack_member(TarReader& archive, const fs::path& path, const std::string& 
   }
 }
 
-/// The members that belong to the set, and no others: a name in an archive may lead anywhere.
+/// Unpacks the members that belong to the set, and no others: a name in an archive may lead
+/// anywhere.
 void unpack(const PublishedSet& set, const fs::path& archive_path, const fs::path& folder) {
   TarReader archive(ByteSource::open(archive_path, "a tar archive"));
   std::vector<PublishedFile> missing = set.files;
@@ -176,7 +177,7 @@ void get_archive(const PublishedSet& set,
                  const fs::path& folder,
                  Console& console) {
   const fs::path path = options.directory / set.archive->name;
-  // Left by a run that was ended before it had unpacked it.
+  // An archive may be left from a run that ended before it had unpacked it.
   if (!is_there(path, *set.archive)) get(set, options, *set.archive, path, console);
   console.print("unpacking " + path.string());
   std::uint64_t size = 0;

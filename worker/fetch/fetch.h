@@ -1,4 +1,4 @@
-// Gets the files of a published data set into a directory: all of `ddp-worker fetch`.
+// Gets the files of a published data set into a directory: the whole of `ddp-worker fetch`.
 #pragma once
 
 #include <filesystem>
@@ -9,21 +9,21 @@
 
 namespace ddp::worker {
 
-/// Leaves the files of `set` in options.directory / set.folder, each whole and verified. What is
-/// there already is checked and kept. One process per directory at a time.
-/// Blocks: while another process fetches into the directory, and while bytes come. Says in
-/// `console` what it does; `is_terminal`: with a line that moves.
-/// Errors: UsageError when a file of that name is there and is another one, or the directory is not
-/// one. SystemError when the set cannot be got.
+/// Puts the files of `set` into options.directory / set.folder, each whole and verified. Files that
+/// are there already are checked and kept. One process per directory at a time.
+/// Blocks: while another process fetches into the directory, and while bytes arrive. Reports on
+/// `console` what it does; `is_terminal`: with a line that is rewritten.
+/// Errors: UsageError when another file has one of the names, or the directory is not a directory.
+/// SystemError when the set cannot be fetched.
 void fetch(const PublishedSet& set,
            const FetchOptions& options,
            std::ostream& console,
            bool is_terminal);
 
-/// What fetch() would get, one line a file: address, size, SHA-256, path.
+/// What fetch() would get, one line per file: address, size, SHA-256, path.
 std::string describe_fetch(const PublishedSet& set, const FetchOptions& options);
 
-/// The whole of ddp-fetch with these sets, to its exit code.
+/// The whole of ddp-fetch with these sets. Returns its exit code.
 int run_fetch(int argc, const char* const* argv, const std::vector<PublishedSet>& sets);
 
 }  // namespace ddp::worker

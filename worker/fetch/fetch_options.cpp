@@ -15,7 +15,7 @@ bool is_address(const std::string& text) {
   return text.starts_with("http://") || text.starts_with("https://");
 }
 
-/// Takes a value for its flag. A problem is said in `problems`.
+/// Takes a value for its flag, or adds a problem to `problems`.
 void take_value(const std::string& flag,
                 const std::string& value,
                 FetchOptions& options,

@@ -22,7 +22,7 @@ struct FetchOptions {
   bool operator==(const FetchOptions&) const = default;
 };
 
-/// Reads NAME DIR and the flags, in any order. `known` are the sets that there are.
+/// Reads NAME DIR and the flags, in any order. `known` are the names of all sets.
 /// Errors: UsageError with all that is wrong.
 FetchOptions parse_fetch_options(const std::vector<std::string>& arguments,
                                  const std::vector<std::string>& known);

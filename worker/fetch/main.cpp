@@ -1,5 +1,5 @@
-// ddp-fetch: what `ddp-worker fetch` becomes. A program of its own, so that those who train do not
-// load libcurl and the thirty libraries behind it.
+// ddp-fetch, which `ddp-worker fetch` becomes. It is a program of its own, so that a training does
+// not load libcurl and the thirty libraries behind it.
 #include "worker/fetch/fetch.h"
 
 int main(int argc, char** argv) {

@@ -5,7 +5,7 @@ namespace ddp::worker {
 const std::vector<PublishedSet>& published_sets() {
   static const std::vector<PublishedSet> sets{
       {.name = "mnist",
-       // The first publisher's server no longer gives them to programs; this is PyTorch's copy.
+       // The first publisher's server no longer serves programs; this is PyTorch's copy.
        .address = "https://ossci-datasets.s3.amazonaws.com/mnist/",
        .folder = "MNIST/raw",
        .files = {{"train-images-idx3-ubyte.gz",
@@ -23,7 +23,7 @@ const std::vector<PublishedSet>& published_sets() {
        .archive = {},
        .extras = {}},
       {.name = "fashion-mnist",
-       // Without TLS, as it is published. The digests are what is believed.
+       // Without TLS, as it is published. The digests decide what is accepted.
        .address = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
        .folder = "FashionMNIST/raw",
        .files = {{"train-images-idx3-ubyte.gz",

@@ -1,5 +1,5 @@
 // The data sets that `ddp-worker fetch` gets: where they are published, and what their files must
-// be. A file is believed by its digest, not by its address.
+// be. A file is trusted for its digest, not for its address.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,12 @@ struct PublishedFile {
 
 struct PublishedSet {
   std::string name;     // as data.name says it
-  std::string address;  // what stands before a file's name, with the slash at its end
-  std::string folder;   // torchvision's, below the directory that is asked for: "MNIST/raw"
+  std::string address;  // what precedes a file's name, with the slash at its end
+  std::string folder;   // torchvision's, below the directory that the user names: "MNIST/raw"
   std::vector<PublishedFile> files;      // what lies in the folder at the end
   std::optional<PublishedFile> archive;  // the .tar.gz in which they come, as FOLDER/NAME
-  std::vector<std::string> extras;  // small files of the archive that are taken if they are there
+  std::vector<std::string>
+      extras;  // small files of the archive that are unpacked if they are there
 };
 
 const std::vector<PublishedSet>& published_sets();

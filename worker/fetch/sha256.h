@@ -1,4 +1,4 @@
-// SHA-256, by which a published file is known. Behind it stands libsodium.
+// SHA-256, which identifies a published file. libsodium computes it.
 #pragma once
 
 #include <array>
@@ -9,19 +9,19 @@
 
 namespace ddp::worker {
 
-/// Of bytes that come in pieces.
+/// Hashes bytes that come in pieces.
 class Sha256 {
  public:
   Sha256();
   void update(std::span<const std::byte> bytes);
-  /// 64 hexadecimal digits, as sha256sum(1) prints them. The last call.
+  /// 64 hexadecimal digits, as sha256sum(1) prints them. Must be the last call.
   [[nodiscard]] std::string finish();
 
  private:
   alignas(64) std::array<std::byte, 128> state_{};
 };
 
-/// Of a whole file. Errors: SystemError when it is not a regular file or cannot be read.
+/// The hash of a whole file. Errors: SystemError when it is not a regular file or cannot be read.
 std::string sha256_of(const std::filesystem::path& path);
 
 }  // namespace ddp::worker

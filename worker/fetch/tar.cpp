@@ -31,7 +31,7 @@ std::string text_of(const Block& block, Field field) {
   return std::string(whole.substr(0, whole.find('\0')));
 }
 
-/// Octal digits, with blanks around them. Twelve of them are 36 bits, so nothing overflows.
+/// Reads octal digits, with blanks around them. Twelve digits are 36 bits, so nothing overflows.
 std::optional<std::uint64_t> number_of(const Block& block, Field field) {
   const std::string text = text_of(block, field);
   const std::size_t begin = text.find_first_not_of(' ');
@@ -45,7 +45,7 @@ std::optional<std::uint64_t> number_of(const Block& block, Field field) {
   return number;
 }
 
-/// The sum of all bytes, those of the sum itself taken as blanks.
+/// The sum of all bytes, with those of the sum itself taken as blanks.
 std::uint64_t sum_of(Block block) {
   std::fill_n(block.begin() + kSum.begin, kSum.size, std::uint8_t{' '});
   return std::accumulate(block.begin(), block.end(), std::uint64_t{0});
@@ -66,7 +66,7 @@ std::optional<TarMember> TarReader::next() {
   if (!size) archive_.refuse("the size of " + text_of(block, kName) + " is not a number");
   const std::uint8_t kind = block[kKind.begin];
   const std::string prefix = text_of(block, kPrefix);
-  // GNU's tar, whose magic goes on with blanks, has other things at the prefix's place.
+  // GNU's tar, whose magic goes on with blanks, has other data in place of the prefix.
   const bool has_prefix = block[kMagic.begin + kMagic.size] == 0 && !prefix.empty();
   left_ = *size;
   padding_ = (kBlock - *size % kBlock) % kBlock;

@@ -1,6 +1,6 @@
 // The members of a tar archive (ustar), one after the other.
-// Promises: believes nothing a header says: its sum is checked, sizes are read strictly, and a
-// member that is cut off is an error. Writes nothing: what a name stands for is the caller's.
+// Promises: trusts nothing in a header: its sum is checked, sizes are read strictly, and a member
+// that is cut off is an error. Writes nothing: the caller decides what a name stands for.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@
 namespace ddp::worker {
 
 struct TarMember {
-  std::string name;  // as it stands there: it may be absolute or lead upwards
+  std::string name;  // as it is in the archive: it may be absolute or lead upwards
   std::uint64_t size = 0;
-  bool is_file = false;  // a regular one; otherwise a directory, a link, or an extension's words
+  bool is_file = false;  // a regular one; else a directory, a link, or an extension's data
 
   bool operator==(const TarMember&) const = default;
 };
@@ -24,7 +24,7 @@ class TarReader {
  public:
   explicit TarReader(ByteSource archive) : archive_(std::move(archive)) {}
 
-  /// The next member, past what was not read of the last one; nothing at the end.
+  /// Skips what was not read of the last member, and returns the next one; no value at the end.
   /// Errors: UsageError for what is not a tar archive, or is cut off.
   std::optional<TarMember> next();
 

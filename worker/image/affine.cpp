@@ -27,8 +27,8 @@ Turn turn_of(const Affine& affine) {
   return {.a = a, .b = -(a * tan_x + std::sin(angle)), .c = c, .d = std::cos(angle) - c * tan_x};
 }
 
-/// From a point of the moved image to where it comes from, around the middle of the image: both
-/// have it at (0, 0). The order of the sums is torchvision's, so that most numbers are.
+/// Maps a point of the moved image to its source, with the image's middle at (0, 0) on both sides.
+/// The sums are in torchvision's order, so that most numbers are the same.
 std::array<double, 6> inverse_around_middle(const Affine& affine, ImageSize image) {
   const Turn turn = turn_of(affine);
   const double middle_x = image.width * 0.5;
@@ -51,13 +51,13 @@ std::array<double, 6> inverse_around_middle(const Affine& affine, ImageSize imag
 // become vectors.
 constexpr std::size_t kBlock = 64;
 
-/// One coordinate of where the pixels of the moved image come from, in pixels: 0 is the middle of
-/// the first one. In torchvision's steps of float, over a grid from -1 to 1: what comes from just
-/// between two pixels would be taken from the other one else. Where torch multiplies and adds with
-/// one rounding, it is double's and then float's here.
+/// One coordinate of the source of the moved image's pixels, in pixels: 0 is the middle of the
+/// first one. Computed in torchvision's steps of float, over a grid from -1 to 1; otherwise a
+/// source just between two pixels would be taken from the other one. Where torch multiplies and
+/// adds with one rounding, this rounds to double and then to float.
 class Coordinate {
  public:
-  /// Of the row (a, b, c) of an inverse matrix, for a side of `size` pixels.
+  /// From the row (a, b, c) of an inverse matrix, for a side of `size` pixels.
   Coordinate(double a, double b, double c, int size, ImageSize image)
       : across_(scaled(a, size)),
         down_(scaled(b, size)),
@@ -66,7 +66,7 @@ class Coordinate {
         left_(static_cast<float>(image.width - 1) * 0.5F),
         top_(static_cast<float>(image.height - 1) * 0.5F) {}
 
-  /// Of the pixels from `x` on in row `y`.
+  /// Fills in the coordinates of the pixels from `x` on in row `y`.
   void fill(int x, int y, std::array<float, kBlock>& into) const {
     const double of_y = (static_cast<double>(y) - top_) * down_;
     for (std::size_t i = 0; i < kBlock; ++i) {
@@ -84,19 +84,19 @@ class Coordinate {
   float across_, down_, shift_, half_, left_, top_;
 };
 
-/// Below it, for numbers above -2.
+/// The next whole number below, for numbers above -2.
 int floor_of(float number) {
   return static_cast<int>(number + 2) - 2;
 }
 
-/// The nearest whole number, a half to the even one, for numbers below 2^22: with 1.5 * 2^23 added
-/// there is no bit left for a fraction.
+/// The nearest whole number, a half to the even one, for numbers below 2^22: with 1.5 * 2^23 added,
+/// no bit is left for a fraction.
 int nearest_to(float number) {
   constexpr float kNoFraction = 12'582'912;
   return static_cast<int>(number + kNoFraction - kNoFraction);
 }
 
-/// Where the pixels of an image of this size come from.
+/// The sources of the pixels of an image of this size.
 struct Grid {
   Coordinate x;
   Coordinate y;
@@ -106,9 +106,10 @@ struct Grid {
       : x(m[0], m[1], m[2], image.width, image), y(m[3], m[4], m[5], image.height, image) {}
 };
 
-// No && between numbers that are there anyway: a branch would keep a loop from becoming a vector.
+// No && between numbers that are computed anyway: a branch would keep a loop from becoming a
+// vector.
 
-/// Where the pixels of one block come from.
+/// The sources of the pixels of one block.
 struct Points {
   std::array<float, kBlock> x;
   std::array<float, kBlock> y;
@@ -117,7 +118,7 @@ struct Points {
     grid.x.fill(first, row, x);
     grid.y.fill(first, row, y);
   }
-  /// Whether a point has a pixel of `image` within one pixel of it. Others may be any number.
+  /// Whether a pixel of `image` is within one pixel of the point. Points may be any number.
   [[nodiscard]] bool is_near(std::size_t i, ImageSize image) const {
     const int above = static_cast<int>(x[i] > -1) & static_cast<int>(y[i] > -1);
     const int below = static_cast<int>(x[i] < static_cast<float>(image.width)) &
@@ -162,8 +163,8 @@ void move_nearest(const Image& from, const Grid& grid, Color fill, Image& into) 
   });
 }
 
-/// One of the four pixels around each point of a block. Where it is outside of the image it weighs
-/// nothing, and is read as the first one.
+/// One of the four pixels around each point of a block. A pixel outside of the image has weight 0,
+/// and is read as the first one.
 struct Corner {
   std::array<int, kBlock> places;
   std::array<float, kBlock> weights;
@@ -202,7 +203,7 @@ Values mean_of(const std::array<Corner, 4>& corners, const std::uint8_t* plane) 
   return values;
 }
 
-/// torchvision's formula: what is mixed with black already is mixed with `color` again.
+/// torchvision's formula: a pixel that is mixed with black already is mixed with `color` again.
 void mix(Values& values, const std::array<Corner, 4>& corners, float color) {
   const auto& [a, b, c, d] = corners;
   for (std::size_t i = 0; i < kBlock; ++i) {

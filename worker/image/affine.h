@@ -28,12 +28,12 @@ inline Affine rotation(double angle) {
   return affine;
 }
 
-/// From points (x, y) of the image to where they go: x' = m[0] x + m[1] y + m[2],
-/// y' = m[3] x + m[4] y + m[5]. Pixel (0, 0) has its middle at (0.5, 0.5).
+/// Maps points (x, y) of the image to their new places: x' = m[0] x + m[1] y + m[2], y' = m[3] x +
+/// m[4] y + m[5]. Pixel (0, 0) has its middle at (0.5, 0.5).
 std::array<double, 6> affine_matrix(const Affine& affine, ImageSize image);
 
-/// The image, moved; its size stays. Without `fill` what comes from outside is black, and at the
-/// image's edge bilinear pixels are mixed with black; with one torchvision's formula is used.
+/// Moves the image and keeps its size. Without `fill`, pixels from outside are black, and at the
+/// image's edge bilinear pixels are mixed with black; with `fill`, torchvision's formula is used.
 /// Errors: std::logic_error when the scale is not positive.
 void move_affine(const Image& from,
                  const Affine& affine,

@@ -10,7 +10,7 @@ struct Point {
   double y;
 };
 
-/// Around the four corners, each where `move` brings it.
+/// The box around the four corners after `move`.
 template <typename Move>
 Box hull(const Box& box, Move move) {
   const std::array<std::array<float, 2>, 4> corners{
@@ -42,7 +42,7 @@ std::optional<Box> clip(const Box& box, ImageSize image, float least) {
                    .top = std::clamp(box.top, 0.0F, height),
                    .right = std::clamp(box.right, 0.0F, width),
                    .bottom = std::clamp(box.bottom, 0.0F, height)};
-  // Also false for a box of numbers that are none.
+  // Also false for a box with NaN.
   if (area(inside) > 0 && area(inside) >= least * area(box)) return inside;
   return std::nullopt;
 }

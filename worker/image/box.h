@@ -1,6 +1,6 @@
-// Where an object is in an image, and where it is after the image was flipped, cropped, resized or
-// moved: to every function of worker/image/geometry, resize and affine that moves pixels, the one
-// that moves boxes with them.
+// Where an object is in an image, also after the image was flipped, cropped, resized or moved: for
+// every function of worker/image/geometry, resize and affine that moves pixels there is one that
+// moves boxes.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace ddp::worker {
 
-/// Units: pixels; right and bottom are where it ends, so a box around the whole image is {0, 0,
+/// Units: pixels; right and bottom are where the box ends: a box around the whole image is {0, 0,
 /// width, height}.
 struct Box {
   float left = 0;
@@ -22,26 +22,26 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
-/// 0 when it is empty.
+/// The area; 0 for an empty box.
 float area(const Box& box);
 
-/// What of `box` is inside of the image. Nothing when that is less than `least` of its area, or
-/// empty.
+/// The part of `box` inside of the image. No value when it is less than `least` of the box's area,
+/// or empty.
 std::optional<Box> clip(const Box& box, ImageSize image, float least = 0);
 
 Box flip_horizontal(const Box& box, ImageSize image);
 
 Box flip_vertical(const Box& box, ImageSize image);
 
-/// For crops and pads; clipped as by clip().
+/// The box after a crop or a pad; clipped as by clip().
 std::optional<Box> crop(const Box& box, const Region& region, float least = 0);
 
 Box resize(const Box& box, ImageSize from, ImageSize to);
 
-/// Around the moved corners, and not clipped.
+/// The box around the moved corners, not clipped.
 Box move_affine(const Box& box, const Affine& affine, ImageSize image);
 
-/// The same for a matrix of worker/image/perspective.h. Nothing when a corner comes to lie at the
+/// The same for a matrix of worker/image/perspective.h. No value when a corner comes to lie at the
 /// horizon or behind it.
 std::optional<Box> move_perspective(const Box& box, const Matrix3& matrix);
 

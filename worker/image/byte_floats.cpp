@@ -5,9 +5,9 @@
 namespace ddp::worker {
 namespace {
 
-/// byte / 255. Two products are sooner than a quotient: 1 / 255 in two parts, of which the first
-/// one has so few bits that its product is exact; what the sum rounds is then the quotient, for
-/// each of the 256 bytes (byte_floats_test).
+/// byte / 255. Two products are faster than a quotient: 1 / 255 is split into two parts, the first
+/// with so few bits that its product is exact. The rounded sum is then the exact quotient's
+/// rounding for each of the 256 bytes (byte_floats_test).
 [[gnu::always_inline]] inline float to_quotient(std::uint8_t byte) {
   constexpr float kFirst = 0x1.01p-8F;
   constexpr float kRest = static_cast<float>(1.0 / 255 - 0x1.01p-8);
@@ -15,7 +15,7 @@ namespace {
   return number * kFirst + number * kRest;
 }
 
-/// The bytes of a block are put side by side first, so that both loops are vectors.
+/// The bytes of a block are put side by side first, so that both loops become vectors.
 [[gnu::always_inline]] inline void write_blocks(const std::uint8_t* planes,
                                                 std::size_t count,
                                                 float* into) {

@@ -1,6 +1,6 @@
-// Pixels as a model takes them: bytes of three planes become numbers from 0 to 1, the colours of a
-// pixel side by side. Each number is byte / 255 to the nearest, for every CPU: one loop, compiled
-// for any x86-64 and for AVX2, which is chosen as the program runs.
+// Pixels in the form that a model takes: bytes of three planes become numbers from 0 to 1, with the
+// colours of a pixel side by side. Each number is byte / 255 to the nearest, on every CPU: one
+// loop, compiled for any x86-64 and for AVX2, and chosen at run time.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ struct FloatKernel {
   Write write = nullptr;
 };
 
-/// The kernels that this CPU can run, that of every CPU first, the fastest one last.
+/// The kernels that this CPU can run: the one for every CPU first, the fastest one last.
 const std::vector<FloatKernel>& float_kernels();
 
 }  // namespace ddp::worker

@@ -29,7 +29,7 @@ int rounded(double value) {
   return static_cast<int>(std::lround(value));
 }
 
-/// With as many decimals as steps of that size need.
+/// A number with as many decimals as steps of that size need.
 std::string number_text(double value, double step) {
   int decimals = 0;
   for (double size = step; decimals < 6 && size < 0.999; size *= 10)
@@ -91,7 +91,7 @@ Chart::Chart(ImageSize plot, const std::string& title, Axis x, Axis y, int right
     : x_(std::move(x)), y_(std::move(y)) {
   plot_ = {
       kTitleHeight, kGap + kTextHeight + kGap + widest_label(y_) + kGap, plot.height, plot.width};
-  // Names of places stand upright below them.
+  // Names of places are written upright, below the axis.
   const int labels = x_.names.empty() ? kTextHeight : widest_label(x_);
   image_.reshape(3,
                  {plot_.top + plot.height + kGap + labels + kGap + kTextHeight + kGap,
@@ -165,7 +165,7 @@ void Chart::curve(std::span<const double> x,
                   std::span<const double> y,
                   int thickness,
                   Color color) {
-  // The pixel that a point is in; both ends of an axis belong to the plot.
+  // The pixel that contains a point; both ends of an axis belong to the plot.
   const auto pixel_row = [this](double at) {
     return std::clamp(static_cast<int>(row(at)), plot_.top, plot_.top + plot_.height - 1);
   };

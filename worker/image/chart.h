@@ -10,13 +10,13 @@
 
 namespace ddp::worker {
 
-/// Numbers along a side of a chart. The other way round when `high` is the smaller one.
+/// The numbers along a side of a chart. If `high` is the smaller one, the axis is reversed.
 struct Axis {
   std::string title{};
   double low = 0;
   double high = 1;
   double step = 0.1;  // between numbers, and lines of the grid
-  /// Of the places from 0 to 1, 1 to 2, ...: written in place of numbers, and no grid is drawn.
+  /// Names of the places from 0 to 1, 1 to 2, ...: written in place of numbers, without a grid.
   std::vector<std::string> names{};
 };
 
@@ -26,14 +26,14 @@ struct LegendEntry {
   int thickness = 1;
 };
 
-/// 1, 2 or 5 times a power of ten: so that about `count` steps lead from 0 to `high`.
+/// 1, 2 or 5 times a power of ten, such that about `count` steps lead from 0 to `high`.
 double round_step(double high, int count);
 
-/// Told apart on white by people; they repeat after kSeriesColors.
+/// Colors that people can tell apart on white; they repeat after kSeriesColors.
 inline constexpr std::size_t kSeriesColors = 20;
 Color series_color(std::size_t number);
 
-/// From white (0) to dark (1).
+/// A color from white (0) to dark (1).
 Color heat_color(double share);
 
 class Chart {
@@ -41,19 +41,19 @@ class Chart {
   static constexpr Color kInk{32, 32, 32};
   static constexpr int kTextScale = 2;
 
-  /// Draws title, axes and grid. `plot` is the size of what is between the axes; the image is
-  /// larger, with `right` more pixels at its right side, as for a legend.
+  /// Draws title, axes and grid. `plot` is the size of the area between the axes; the image is
+  /// larger, with `right` more pixels at its right side, for example for a legend.
   Chart(ImageSize plot, const std::string& title, Axis x, Axis y, int right = 24);
 
   /// A rectangle between two points, in numbers of the axes.
   void fill(double x, double y, double to_x, double to_y, Color color);
-  /// Through points in numbers of the axes. Shapes: equally many.
+  /// A curve through points in numbers of the axes. Shapes: equally many.
   void curve(std::span<const double> x, std::span<const double> y, int thickness, Color color);
-  /// Centred at a point.
+  /// Text that is centred at a point.
   void text(double x, double y, Color color, const std::string& text);
-  /// To the right of a point.
+  /// Text to the right of a point.
   void text_behind(double x, double y, Color color, const std::string& text);
-  /// At the right side, from the top.
+  /// A legend at the right side, from the top.
   void legend(const std::vector<LegendEntry>& entries);
 
   /// Where points are drawn: the pixels of the image between the axes.

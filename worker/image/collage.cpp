@@ -11,7 +11,7 @@ bool has_row(const Piece& piece, int y) {
   return y >= piece.top && y < piece.top + piece.size.height;
 }
 
-/// Its pixel at (y, x) of the collage. Precondition: it has one there.
+/// The piece's pixel at (y, x) of the collage. Precondition: it has one there.
 const std::uint8_t* at(const Piece& piece, int channel, int y, int x) {
   const auto width = static_cast<std::size_t>(piece.size.width);
   const auto row = static_cast<std::size_t>(channel * piece.size.height + y - piece.top);

@@ -1,5 +1,5 @@
-// Pieces of images on a ground of one colour, before anybody paints them: a mosaic of which a part
-// is seen is read where its images lie, and no canvas is filled and copied to.
+// Pieces of images on a ground of one colour, before they are painted: if only a part of a mosaic
+// is seen, it is read from its images, and no canvas is filled and copied to.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace ddp::worker {
 
-/// An image whose bytes somebody else keeps, and where its first pixel lies: it may reach out of
+/// An image whose bytes somebody else owns, and the place of its first pixel: it may reach out of
 /// the collage, or lie outside.
 struct Piece {
   std::span<const std::uint8_t> bytes;  // [channels, height, width]
@@ -23,21 +23,21 @@ struct Collage {
   int channels = 0;
   ImageSize size;
   Color ground{};
-  std::vector<Piece> pieces;  // none over another one; those of a row from left to right
+  std::vector<Piece> pieces;  // no two overlap; those of a row from left to right
 
-  /// Columns from `begin` to before `end` of a row, as they lie in one piece; null where more than
-  /// that is in them. Precondition: all of them are of the collage.
+  /// The columns from `begin` to before `end` of a row, if they lie in one piece; else null.
+  /// Precondition: all of them are in the collage.
   [[nodiscard]] const std::uint8_t* find_row(int channel, int y, int begin, int end) const;
   /// The same columns, copied.
   void copy_row(int channel, int y, int begin, int end, std::uint8_t* into) const;
-  /// Precondition: it is of the collage.
+  /// Precondition: the pixel is in the collage.
   [[nodiscard]] std::uint8_t pixel(int channel, int y, int x) const;
 };
 
-/// The whole of an image, which outlives it.
+/// A collage of one whole image, which outlives it.
 Collage collage_of(const Image& image);
 
-/// All of it as an image.
+/// Paints the whole collage as an image.
 void paint(const Collage& collage, Image& into);
 
 }  // namespace ddp::worker

@@ -12,14 +12,13 @@ void require_factor(double factor) {
   if (!(factor >= 0)) throw std::logic_error("a colour is adjusted by a factor below 0");
 }
 
-/// Cut off, as a tensor of floats becomes one of bytes.
+/// Cut off, as when a tensor of floats becomes one of bytes.
 std::uint8_t to_byte(float value) {
   return static_cast<std::uint8_t>(std::clamp(value, 0.0F, 255.0F));
 }
 
-/// torchvision's luma, cut off to a whole number. Torch multiplies and adds with one rounding,
-/// which is double's and then float's here: with two roundings of float 21 colours would differ by
-/// one.
+/// torchvision's luma, cut off to a whole number. Torch multiplies and adds with one rounding; this
+/// rounds to double and then to float. With two roundings to float, 21 colours would differ by one.
 float luma(std::uint8_t red, std::uint8_t green, std::uint8_t blue) {
   const float of_red = 0.2989F * static_cast<float>(red);
   const auto with_green = static_cast<float>(double{0.587F} * green + double{of_red});
@@ -27,7 +26,7 @@ float luma(std::uint8_t red, std::uint8_t green, std::uint8_t blue) {
   return static_cast<float>(static_cast<int>(sum));
 }
 
-/// Between another value and this one: `factor` of this one, and the rest of the other.
+/// Mixes `factor` of this value with the rest of another one.
 struct Blend {
   explicit Blend(double factor)
       : of_this(static_cast<float>(factor)), of_other(static_cast<float>(1 - factor)) {}
@@ -41,7 +40,7 @@ struct Blend {
 float mean_luma(const Image& image) {
   const std::uint8_t* red = image.plane(0).data();
   const std::size_t count = image.plane_size();
-  std::uint64_t sum = 0;  // of whole numbers, so exact
+  std::uint64_t sum = 0;  // a sum of whole numbers, so exact
   if (image.channels == 1) {
     sum = std::accumulate(red, red + count, sum);
   } else {
@@ -93,10 +92,10 @@ void adjust_saturation(Image& image, double factor) {
   }
 }
 
-// A hue is an angle in sixths of the circle: 0 is red, 2 green, 4 blue. A channel is at the largest
-// value within one sixth of its own hue on either side, at the smallest two sixths further on, and
-// goes straight between (HSV; with k below, Smith, Color Gamut Transform Pairs, SIGGRAPH 1978). All
-// in selects and no branch, so that several pixels are done at once.
+// A hue is an angle in sixths of the circle: 0 is red, 2 green, 4 blue. A channel has its largest
+// value within one sixth of its own hue on either side, its smallest value two sixths further on,
+// and is linear between them (HSV; with k below, Smith, Color Gamut Transform Pairs, SIGGRAPH
+// 1978). The code uses selects and no branches, so that several pixels are computed at once.
 void adjust_hue(Image& image, double shift) {
   if (!(std::abs(shift) <= 0.5))
     throw std::logic_error("a hue is shifted by more than half a circle");
@@ -146,7 +145,7 @@ void adjust_sharpness(const Image& from, double factor, Image& into) {
       for (int x = 1; x < last; ++x) {
         const int sum = above[x - 1] + above[x] + above[x + 1] + row[x - 1] + 5 * row[x] +
                         row[x + 1] + below[x - 1] + below[x] + below[x + 1];
-        // Of thirteenths none is a half, so this rounds rightly.
+        // No thirteenth is exactly a half, so this rounds correctly.
         const int smooth = static_cast<int>(static_cast<float>(sum) * (1.0F / 13) + 0.5F);
         const float value = row[x];
         out[x] = to_byte(value + of_smooth * (static_cast<float>(smooth) - value));

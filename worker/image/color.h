@@ -1,6 +1,6 @@
-// Pixels that stay where they are and change their values: brightness, contrast, saturation, hue,
-// sharpness. The arithmetic is that of torchvision's v2.functional on uint8 tensors: float32, and
-// the result cut off, not rounded.
+// Functions that change the values of pixels but not their places: brightness, contrast,
+// saturation, hue, sharpness. The arithmetic is that of torchvision's v2.functional on uint8
+// tensors: float32, with the result cut off, not rounded.
 // Errors of all: std::logic_error for a factor that torchvision refuses.
 #pragma once
 
@@ -8,19 +8,19 @@
 
 namespace ddp::worker {
 
-/// 0 is black, 1 the image. Precondition of all factors: not negative.
+/// 0 gives black, 1 the image itself. Precondition of all factors: not negative.
 void adjust_brightness(Image& image, double factor);
 
-/// 0 is the mean grey, 1 the image.
+/// 0 gives the mean grey, 1 the image itself.
 void adjust_contrast(Image& image, double factor);
 
-/// 0 is grey, 1 the image. A grey image stays.
+/// 0 gives grey, 1 the image itself. A grey image stays as it is.
 void adjust_saturation(Image& image, double factor);
 
-/// Turns the hue by `shift` of a full circle, in [-0.5, 0.5]. A grey image stays.
+/// Turns the hue by `shift` of a full circle, in [-0.5, 0.5]. A grey image stays as it is.
 void adjust_hue(Image& image, double shift);
 
-/// 0 is smoothed, 1 the image, 2 sharper. The outermost pixels stay.
+/// 0 gives a smoothed image, 1 the image itself, 2 a sharper one. The outermost pixels stay.
 /// `from` and `into` are not the same image.
 void adjust_sharpness(const Image& from, double factor, Image& into);
 

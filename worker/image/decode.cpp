@@ -18,7 +18,7 @@ struct Magic {
   std::string_view head;
   std::string_view name;
 };
-// Formats that others read, to be named.
+// Formats that other programs read, for the message.
 constexpr std::array<Magic, 9> kNotRead{{{"GIF8", "a GIF"},
                                          {"BM", "a BMP"},
                                          {{"II*\0", 4}, "a TIFF"},
@@ -43,7 +43,7 @@ ImageFormat format_of(std::span<const std::uint8_t> file) {
   throw BadImage("it is not a JPEG, PNG or WebP");
 }
 
-/// A file of a format that is always decoded as a whole.
+/// Decodes a file of a format that is always decoded as a whole.
 template <typename Decode>
 ImageSize decode_and_cut(const DecodeRequest& request, Image& into, const Decode& decode) {
   if (!request.part) return decode(into);

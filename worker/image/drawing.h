@@ -7,12 +7,12 @@
 
 namespace ddp::worker {
 
-/// The outline of a rectangle, `thickness` pixels to its inside. What lies outside of the image is
-/// left out. Precondition: the image has three channels.
+/// Draws the outline of a rectangle, `thickness` pixels wide to its inside, clipped at the image.
+/// Precondition: the image has three channels.
 void draw_rectangle(Image& image, const Region& region, int thickness, Color color);
 
-/// From one pixel to another, both included, `thickness` pixels wide around them. What lies outside
-/// of the image is left out. Precondition: as above.
+/// Draws a line between two pixels, both included, `thickness` pixels wide, clipped at the image.
+/// Precondition: as above.
 void draw_line(
     Image& image, int top, int left, int to_top, int to_left, int thickness, Color color);
 
@@ -24,7 +24,7 @@ inline constexpr int kLetterWidth = 4;  // with the space behind it
 /// three channels.
 void draw_text(Image& image, int top, int left, int scale, Color color, std::string_view text);
 
-/// The same from `bottom` upwards: turned to the left, its tops are at `left`.
+/// The same from `bottom` upwards: turned to the left, with the tops of letters at `left`.
 void draw_text_up(
     Image& image, int bottom, int left, int scale, Color color, std::string_view text);
 

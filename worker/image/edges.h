@@ -1,5 +1,5 @@
-// What of a moved image is not mixed of its own pixels alone: the colour around it, and the pixels
-// between both.
+// The pixels of a moved image that are not mixed of its own pixels alone: the colour around it, and
+// the pixels between both.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class Edges {
   Edges(const Collage& from, Color border, Image& into)
       : from_(from), border_(border), into_(into) {}
 
-  /// All of row `y` but what is inside.
+  /// Paints all of row `y` except `inside`.
   void paint_around(const RowSource& source, int y, const Range& inside) const;
 
  private:

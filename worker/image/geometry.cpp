@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kOutside = -1;
 
-/// The pixel of a line of `size` that is shown at `position`, or kOutside.
+/// The pixel of a line of `size` pixels that appears at `position`, or kOutside.
 int source_of(int position, int size, Border::Kind kind) {
   if (position >= 0 && position < size) return position;
   if (kind == Border::Kind::fill) return kOutside;
@@ -19,7 +19,7 @@ int source_of(int position, int size, Border::Kind kind) {
   return std::min(in_period, period - in_period);
 }
 
-/// One row of the region: a part before the image, one that is copied, and one behind it.
+/// Copies one row of the region: the part before the image, the image, and the part behind it.
 void cut_row(const std::uint8_t* from,
              int width,
              int left,
@@ -41,7 +41,7 @@ void cut_row(const std::uint8_t* from,
   outside(before + inside, size);
 }
 
-/// Eight pixels at a time: without AVX there is no instruction that turns a row round.
+/// Eight pixels at a time, because without AVX no instruction reverses a row.
 void flip_row(std::uint8_t* row, int width) {
   std::uint8_t* left = row;
   std::uint8_t* right = row + width;
@@ -58,7 +58,7 @@ void flip_row(std::uint8_t* row, int width) {
   std::reverse(left, right);
 }
 
-/// A half goes to the even neighbour, as Python rounds.
+/// Half of a number; a half goes to the even neighbour, as Python rounds.
 int half_to_even(int twice) {
   const int down = twice / 2;
   return twice % 2 == 0 ? down : down + down % 2;

@@ -23,20 +23,20 @@ void flip_horizontal(Image& image);
 /// Mirrors top and bottom, in place.
 void flip_vertical(Image& image);
 
-/// Cuts a region out. It may reach out of the image, or lie outside: there the border is. So it
-/// pads, too: one pixel all around is the region {-1, -1, height + 2, width + 2}.
+/// Cuts a region out. If it reaches out of the image, or lies outside, the border is there. So it
+/// also pads: one pixel all around is the region {-1, -1, height + 2, width + 2}.
 /// Errors: std::logic_error when the region or `from` has no pixel.
 void crop(const Image& from, const Region& region, const Border& border, Image& into);
 
-/// The region of torchvision's center_crop, which pads an image that is smaller: of a half pixel
-/// the even neighbour is taken.
+/// The region of torchvision's center_crop, which pads a smaller image. A half pixel goes to the
+/// even neighbour.
 Region center_region(ImageSize image, ImageSize crop);
 
-/// Copies `from` so that its first pixel comes to (top, left); what lies outside of `into` is left
-/// out. Precondition: both have as many channels.
+/// Copies `from` with its first pixel at (top, left), clipped at `into`. Precondition: both have as
+/// many channels.
 void paste(const Image& from, int top, int left, Image& into);
 
-/// Paints a rectangle, in place (cutout, random erasing). What of it lies outside is left alone.
+/// Paints a rectangle, in place (cutout, random erasing), clipped at the image.
 void erase(Image& image, const Region& region, Color color);
 
 }  // namespace ddp::worker

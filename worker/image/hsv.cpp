@@ -7,21 +7,22 @@
 namespace ddp::worker {
 namespace {
 
-// They become a part of functions for several CPUs: see hsv_kernels().
+// Inlined into functions for several CPUs: see hsv_kernels().
 #define DDP_INLINE [[gnu::always_inline]] inline
 
 DDP_INLINE std::uint8_t to_byte(float value) {
   return static_cast<std::uint8_t>(static_cast<int>(value + 0.5F));
 }
 
-/// From 0 to 1.
+/// Limits a number to [0, 1].
 DDP_INLINE float clamp01(float value) {
   return std::min(std::max(value, 0.0F), 1.0F);
 }
 
-// A hue is an angle in sixths of the circle: 0 is red, 2 green, 4 blue. A channel is at the largest
-// value within one sixth of its own hue on either side, at the smallest two sixths further on, and
-// goes straight between. All in selects and no branch, so that several pixels are done at once.
+// A hue is an angle in sixths of the circle: 0 is red, 2 green, 4 blue. A channel has its largest
+// value within one sixth of its own hue on either side, its smallest value two sixths further on,
+// and is linear between them. The code uses selects and no branches, so that several pixels are
+// computed at once.
 DDP_INLINE void change_all(const HsvChange change, const HsvPlanes planes) {
   std::uint8_t* __restrict red = planes.red;
   std::uint8_t* __restrict green = planes.green;
@@ -33,7 +34,7 @@ DDP_INLINE void change_all(const HsvChange change, const HsvPlanes planes) {
     const std::uint8_t b = blue[i];
     const std::uint8_t most = std::max(std::max(r, g), b);
     const std::uint8_t least = std::min(std::min(r, g), b);
-    // The channels on either side of the largest one on the circle, and its own hue.
+    // The channels on either side of the largest one on the circle, and the largest one's own hue.
     const std::uint8_t ahead = most == r ? g : most == g ? b : r;
     const std::uint8_t behind = most == r ? b : most == g ? r : g;
     const std::uint8_t own = most == r ? 0 : most == g ? 2 : 4;
@@ -64,7 +65,7 @@ __attribute__((target("avx2"))) void change_avx2(const HsvChange& change, const 
   change_all(change, planes);
 }
 
-/// And on four times as many.
+/// The same on four times as many.
 __attribute__((target("avx512bw,avx512dq,avx512vl,prefer-vector-width=512"))) void change_avx512(
     const HsvChange& change, const HsvPlanes& planes) {
   change_all(change, planes);

@@ -1,5 +1,5 @@
-// Hue, saturation and value of HSV, changed in one pass: what a training of detectors does to the
-// colours of every image, so it is fast.
+// Changes hue, saturation and value of HSV in one pass. A training of detectors does this to every
+// image, so it is fast.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@
 
 namespace ddp::worker {
 
-/// Turns the hue by `shift` of a full circle, in [-0.5, 0.5]; multiplies saturation and value, and
-/// cuts them off at their largest. Rounded to the nearest. Of a grey image the value is changed
-/// alone. Errors: std::logic_error for other shifts, and factors below 0.
+/// Turns the hue by `shift` of a full circle, in [-0.5, 0.5]; multiplies saturation and value,
+/// limited to their largest values. Rounds to the nearest. In a grey image only the value changes.
+/// Errors: std::logic_error for other shifts, and factors below 0.
 /// Source: Smith, Color Gamut Transform Pairs, SIGGRAPH 1978.
 void adjust_hsv(Image& image, double shift, double saturation, double value);
 
-/// What is done to each pixel.
+/// The change of each pixel.
 struct HsvChange {
   float turn = 0;  // in sixths of the circle, -3 to 3
   float saturation = 1;
@@ -31,8 +31,8 @@ struct HsvPlanes {
   std::size_t count = 0;
 };
 
-/// One implementation. All of them round the same numbers in the same order, so their pixels are
-/// the same.
+/// One implementation. All of them round the same numbers in the same order, so they give the same
+/// pixels.
 struct HsvKernel {
   using Change = void (*)(const HsvChange& change, const HsvPlanes& planes);
 
@@ -40,7 +40,7 @@ struct HsvKernel {
   Change change = nullptr;
 };
 
-/// The kernels that this CPU can run, that of every CPU first, the fastest one last.
+/// The kernels that this CPU can run: the one for every CPU first, the fastest one last.
 const std::vector<HsvKernel>& hsv_kernels();
 
 }  // namespace ddp::worker

@@ -1,9 +1,9 @@
 // One picture as bytes, without Torch: the value that this room decodes, moves and colours.
 // Pixels are planar, [channels, height, width], as the rest of the worker takes them: the bytes go
-// into a sample as they are, and what treats a channel by itself (resize, flips, tables) runs over
-// contiguous rows. Decoders give pixels one after the other and are split once, row by row, in the
-// cache.
-// Images are filled in place ("into"): one that is used again and again keeps its memory.
+// into a sample as they are, and functions that treat each channel alone (resize, flips, tables)
+// run over contiguous rows. Decoders give pixels one after the other; each row is split once, in
+// the cache.
+// Images are filled in place ("into"): an image that is used again keeps its memory.
 #pragma once
 
 #include <array>
@@ -33,13 +33,13 @@ struct Region {
   bool operator==(const Region&) const = default;
 };
 
-/// Whether it has pixels, all of them of an image of that size.
+/// Whether the region has pixels, all of them inside of an image of that size.
 inline bool is_inside(const Region& region, ImageSize image) {
   return region.top >= 0 && region.left >= 0 && region.height > 0 && region.width > 0 &&
          region.top <= image.height - region.height && region.left <= image.width - region.width;
 }
 
-/// Red, green, blue; of a grey image the first alone counts.
+/// Red, green, blue; for a grey image only the first counts.
 using Color = std::array<std::uint8_t, 3>;
 
 struct Image {
@@ -48,7 +48,7 @@ struct Image {
   int width = 0;
   std::vector<std::uint8_t> bytes;  // [channels, height, width]
 
-  /// Gives it another shape. The bytes are then anything.
+  /// Gives the image another shape. Its bytes are then undefined.
   void reshape(int new_channels, ImageSize size) {
     channels = new_channels;
     height = size.height;
@@ -76,8 +76,8 @@ struct Image {
   bool operator==(const Image&) const = default;
 };
 
-/// A file that is damaged, too large, or of a kind that is not read. The message says what is wrong
-/// ("it is cut off"); the caller says which file.
+/// The file is damaged, too large, or of a kind that is not read. The message says what is wrong
+/// ("it is cut off"); the caller adds which file.
 class BadImage : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

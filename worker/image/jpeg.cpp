@@ -18,16 +18,16 @@
 namespace ddp::worker {
 namespace {
 
-// Real progressive files have about ten. Each costs a pass over the whole image, and only a few
+// Real progressive files have about ten. A scan costs a pass over the whole image, but only a few
 // bytes of the file.
 constexpr int kMaxScans = 200;
 
-// Rows begin at no multiple of 16 bytes: into those libjpeg-turbo writes past the cache (movntdq),
-// and each is read at once.
+// Rows begin off a multiple of 16 bytes: libjpeg-turbo writes aligned rows past the cache
+// (movntdq), but each row is read at once.
 constexpr std::size_t kAside = 8;
 
-/// libjpeg warns when pixels are missing or wrong, and goes on with grey. These are errors here;
-/// not so what does no harm, as bytes between two segments.
+/// libjpeg warns when pixels are missing or wrong, and goes on with grey. Such warnings are errors
+/// here; harmless ones, as for bytes between two segments, are not.
 bool is_damage(int message) {
   constexpr std::array<int, 5> kDamage{
       JWRN_JPEG_EOF, JWRN_HIT_MARKER, JWRN_HUFF_BAD_CODE, JWRN_ARITH_BAD_CODE, JWRN_MUST_RESYNC};
@@ -49,8 +49,8 @@ int times(int a, int b) {
   return ((product >> 8) + product) >> 8;
 }
 
-/// Adobe's CMYK, which is inverted, as Pillow takes it: ink is taken away from the light that black
-/// leaves. In place, into red, green, blue and a byte that is not used.
+/// Converts Adobe's CMYK, which is inverted, as Pillow does: ink is taken away from the light that
+/// black leaves. In place, into red, green, blue and an unused byte.
 void cmyk_to_rgb(std::uint8_t* row, int width) {
   for (int x = 0; x < width; ++x, row += 4) {
     const int light = row[3];
@@ -59,8 +59,8 @@ void cmyk_to_rgb(std::uint8_t* row, int width) {
   }
 }
 
-/// Where a part lies in the image at 1/`divisor` of its size: what shows a pixel of it belongs to
-/// it.
+/// The place of a part in the image at 1/`divisor` of its size: all scaled pixels that show a pixel
+/// of the part.
 Region scale_down(const Region& part, int divisor) {
   const auto end = [divisor](int size) { return (size + divisor - 1) / divisor; };
   const int top = part.top / divisor;
@@ -68,8 +68,7 @@ Region scale_down(const Region& part, int divisor) {
   return {top, left, end(part.top + part.height) - top, end(part.left + part.width) - left};
 }
 
-/// One file being read. libjpeg leaves by longjmp when something is wrong, so every call of it is
-/// inside of guarded().
+/// Reads one file. libjpeg leaves by longjmp on errors, so every call of it is inside of guarded().
 class JpegReader {
  public:
   JpegReader() {
@@ -100,7 +99,7 @@ class JpegReader {
     return {static_cast<int>(info_.image_height), static_cast<int>(info_.image_width)};
   }
 
-  /// After read_size().
+  /// Call it after read_size().
   void decode(const DecodeRequest& request, Resizer* resizer, Image& into) {
     choose_color(resizer != nullptr);
     Region part = wanted_part(
@@ -117,11 +116,11 @@ class JpegReader {
                 (info_.output_width + room) * static_cast<std::size_t>(info_.output_components));
     guarded([&] { read_rows(part, first, resizer, into); });
     if (resizer != nullptr) resizer->finish(into);
-    // jpeg_finish_decompress() would look for the marker of the end, which some writers leave out.
+    // jpeg_finish_decompress() would look for the end marker, which some writers leave out.
   }
 
  private:
-  /// `is_in_color`: pixels of four bytes, also of a grey file.
+  /// `is_in_color`: pixels of four bytes, even for a grey file.
   void choose_color(bool is_in_color) {
     switch (info_.num_components) {
       case 1:
@@ -139,7 +138,7 @@ class JpegReader {
     }
   }
 
-  /// Powers of two alone: 5/8 to 7/8 take longer than the whole image, and 3/8 as long as 1/2
+  /// Uses powers of two alone: 5/8 to 7/8 take longer than the whole image, and 3/8 as long as 1/2
   /// (there is no SIMD code for them).
   Region choose_scale(const Region& part, ImageSize at_least) {
     for (const int divisor : {8, 4, 2}) {
@@ -152,15 +151,15 @@ class JpegReader {
     return part;
   }
 
-  /// Where some scans are missing, libjpeg smooths each block by its neighbours: these are needed.
+  /// If some scans are missing, libjpeg smooths each block by its neighbours, so these are needed.
   bool has_scans() { return ::jpeg_has_multiple_scans(&info_) != FALSE; }
 
-  /// Rows then hold the columns of `part`, and some beside them: libjpeg leaves out whole blocks.
-  /// Returns which column of such a row is the first of the part.
+  /// Makes rows hold the columns of `part`, and some beside them, because libjpeg leaves out whole
+  /// blocks. Returns the place of the part's first column in such a row.
   int leave_out_columns(const Region& part) {
     const int width = static_cast<int>(info_.output_width);
     if (part.width == width || has_scans()) return part.left;
-    // Where colors are stored at half the width, a pixel takes from its neighbours', too.
+    // If colors are stored at half the width, a pixel also takes from its neighbours' colors.
     const int begin = std::max(part.left - 1, 0);
     const int end = std::min(part.left + part.width + 2, width);
     auto left = static_cast<JDIMENSION>(begin);
@@ -169,7 +168,7 @@ class JpegReader {
     return part.left - static_cast<int>(left);
   }
 
-  /// The rows of `part`, and columns from `first` on.
+  /// Reads the rows of `part`, with their columns from `first` on.
   void read_rows(const Region& part, int first, Resizer* resizer, Image& into) {
     JSAMPROW row = row_.data() + kAside;
     const std::uint8_t* const row_part = row + std::ptrdiff_t{first} * info_.output_components;
@@ -187,13 +186,13 @@ class JpegReader {
       else
         split_row(row_part, y, into);
     }
-    // The last row: libjpeg looks at none that is skipped to the end of the image.
+    // Reads the last row, because libjpeg checks no rows that are skipped up to the image's end.
     const JDIMENSION below = info_.output_height - info_.output_scanline;
     if (below > 1) ::jpeg_skip_scanlines(&info_, below - 1);
     if (below > 0) ::jpeg_read_scanlines(&info_, &row, 1);
   }
 
-  /// Precondition: `step` has nothing to destroy, as its frames are jumped over.
+  /// Precondition: `step` has nothing to destroy, because longjmp skips its frames.
   template <typename Step>
   void guarded(Step step) {
     if (setjmp(errors_.back) != 0) throw_reason();

@@ -13,8 +13,8 @@ class Resizer;
 /// Errors: BadImage.
 ImageSize read_jpeg_size(std::span<const std::uint8_t> file);
 
-/// As decode_image(), of a file of this format. With a `resizer`: in
-/// color, and to request.size row by row. Without one request.size is not looked at.
+/// As decode_image(), for a file of this format. With a `resizer` it decodes in color, and to
+/// request.size row by row. Without one it ignores request.size.
 ImageSize decode_jpeg(std::span<const std::uint8_t> file,
                       const DecodeRequest& request,
                       const DecodeLimits& limits,

@@ -12,7 +12,7 @@ namespace {
 
 constexpr Color kInk{0, 0, 0};
 
-/// One per class, told apart by people; light enough for black letters.
+/// A color for each class that people can tell from others; light enough for black letters.
 Color color_of(std::size_t number) {
   constexpr Color kColors[] = {
       {255, 96, 96}, {64, 208, 64}, {96, 160, 255}, {255, 200, 0}, {255, 112, 255}, {0, 220, 220}};
@@ -34,7 +34,7 @@ void draw_labelled_box(
   const Color color = color_of(number);
   draw_rectangle(image, region, scale, color);
   if (text.empty()) return;
-  // What begins outside of the image is named at its edge.
+  // The label of a box that begins outside of the image is at the image's edge.
   const int top = std::max(region.top, 0);
   const int left = std::max(region.left, 0);
   const int width = static_cast<int>(text.size()) * kLetterWidth * scale;

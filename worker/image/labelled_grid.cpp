@@ -29,7 +29,7 @@ ImageSize scaled(ImageSize image, double scale) {
   return {pixels(image.height), pixels(image.width)};
 }
 
-/// A grey image in equal red, green and blue; one of three channels as it is.
+/// A grey image as equal red, green and blue; an image of three channels as it is.
 Image three_channels(const Image& image) {
   Image rgb;
   rgb.reshape(3, image.size());

@@ -1,4 +1,4 @@
-// Images side by side with the objects in them: what a detector sees and says, for people.
+// Images side by side with their objects: what a detector sees and finds, for people.
 #pragma once
 
 #include <cstddef>
@@ -20,9 +20,10 @@ struct LabelledObject {
 
 using LabelledObjects = std::vector<LabelledObject>;
 
-/// As many columns as rows, or one more. All images are scaled alike: so that a side is in [160,
-/// 320], small ones by a whole number.
-/// Shapes: images of one size and of one or three channels, at least one; as many lists of objects.
+/// Draws as many columns as rows, or one more. All images are scaled alike, such that a side is in
+/// [160, 320], small ones by a whole number.
+/// Shapes: images of one size and of one or three channels, at least one; equally many lists of
+/// objects.
 Image draw_labelled_grid(const std::vector<Image>& images,
                          const std::vector<LabelledObjects>& objects);
 

@@ -1,6 +1,6 @@
-// How a whole image fits into a square: its larger side becomes the square's, the rest is border;
-// or into a rectangle that is as long. The augmentation and those who take boxes back to the image
-// ask here, so both mean the same pixels.
+// How a whole image fits into a square (its larger side becomes the square's, the rest is border),
+// or into a rectangle. The augmentation and the code that maps boxes back to the image both use
+// this, so they mean the same pixels.
 #pragma once
 
 #include <optional>
@@ -11,25 +11,26 @@
 namespace ddp::worker {
 
 struct Letterbox {
-  ImageSize image;    // as it was
+  ImageSize image;    // before resizing
   ImageSize resized;  // neither side is below 1, so a thin image is stretched
-  Region square;      // or rectangle: of the resized image, out of which it reaches
+  Region square;  // square or rectangle, in pixels of the resized image, out of which it reaches
 
   bool operator==(const Letterbox&) const = default;
 };
 
 /// Precondition: the image has a pixel, and `side` is above 0.
 Letterbox fit_letterbox(ImageSize image, int side);
-/// The same into a rectangle. Where the image is of another shape than the rectangle was meant for,
-/// the other side is the one that fills it. Precondition: neither side of `frame` is below 1.
+/// The same into a rectangle. If the image has another shape than the rectangle was made for, its
+/// other side may be the one that fills the rectangle. Precondition: neither side of `frame` is
+/// below 1.
 Letterbox fit_letterbox(ImageSize image, ImageSize frame);
 
-/// From pixels of the image to those of the square, and back. Neither is clipped.
+/// Maps pixels of the image to those of the square, and back. Neither clips.
 Box into_square(const Box& box, const Letterbox& letterbox);
 Box out_of_square(const Box& box, const Letterbox& letterbox);
 
-/// What of a box in the square is in the image, in pixels of the image. Nothing for one that lies
-/// in the border alone, or is empty.
+/// The part of a box in the square that is in the image, in pixels of the image. No value for a box
+/// that lies in the border alone, or is empty.
 std::optional<Box> box_in_image(const Box& box, const Letterbox& letterbox);
 
 }  // namespace ddp::worker

@@ -16,7 +16,7 @@ void look_up(std::span<std::uint8_t> values, const Table& table) {
     value = table[value];
 }
 
-/// Four counts side by side: equal neighbours would wait for each other's increment.
+/// Four counts side by side: with one, equal neighbours would wait for each other's increment.
 Counts count_values(std::span<const std::uint8_t> values) {
   std::array<Counts, 4> parts{};
   std::size_t i = 0;
@@ -75,7 +75,7 @@ void equalize(Image& image) {
     const std::span plane = image.plane(channel);
     const Counts counts = count_values(plane);
     const auto last = std::find_if(counts.rbegin(), counts.rend(), [](auto n) { return n != 0; });
-    // What Pillow calls the step: how many pixels each of the 255 values above 0 should get.
+    // Pillow's step: how many pixels each of the 255 values above 0 should get.
     const std::size_t step = (plane.size() - *last) / 255;
     if (step == 0) continue;
     Table table{};

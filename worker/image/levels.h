@@ -1,5 +1,5 @@
-// Each value becomes another by a table: posterize, solarize, autocontrast, equalize. In place,
-// each channel by itself; the values are torchvision's, exactly.
+// Replaces each value by a table: posterize, solarize, autocontrast, equalize. In place, each
+// channel by itself; the values are exactly torchvision's.
 #pragma once
 
 #include "worker/image/image.h"
@@ -9,7 +9,7 @@ namespace ddp::worker {
 /// Keeps the upper `bits`. Errors: std::logic_error when not in [0, 8].
 void posterize(Image& image, int bits);
 
-/// Inverts what is not below `threshold`. Errors: std::logic_error when not in [0, 255].
+/// Inverts values that are not below `threshold`. Errors: std::logic_error when not in [0, 255].
 void solarize(Image& image, double threshold);
 
 /// Stretches each channel from its smallest and largest value to 0 and 255.

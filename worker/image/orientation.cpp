@@ -9,7 +9,7 @@
 namespace ddp::worker {
 namespace {
 
-/// Bytes whose numbers are read in one order. What lies outside of them is nothing.
+/// Bytes with numbers of one byte order. A number outside of them has no value.
 class Numbers {
  public:
   Numbers(std::span<const std::uint8_t> bytes, bool is_big_endian)
@@ -32,8 +32,8 @@ std::string_view text_of(std::span<const std::uint8_t> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// The EXIF data of a JPEG, a TIFF without pixels: its first segment of that kind
-/// (Exif 2.32, 4.7.2).
+/// The EXIF data of a JPEG, a TIFF without pixels: its first segment of that kind (Exif 2.32,
+/// 4.7.2).
 std::span<const std::uint8_t> find_exif(std::span<const std::uint8_t> file) {
   constexpr std::string_view kName("Exif\0\0", 6);
   constexpr std::uint32_t kApp1 = 0xFFE1;
@@ -54,7 +54,7 @@ std::span<const std::uint8_t> find_exif(std::span<const std::uint8_t> file) {
   }
 }
 
-/// Tag 274 of the first directory.
+/// Reads tag 274 of the first directory.
 std::optional<std::uint32_t> orientation_in(std::span<const std::uint8_t> tiff) {
   constexpr std::uint32_t kTag = 274;
   constexpr std::uint32_t kShort = 3;
@@ -77,7 +77,7 @@ bool swaps_sides(Orientation orientation) {
   return orientation >= Orientation::transposed;
 }
 
-/// Rows become columns.
+/// Swaps rows and columns.
 void transpose(Image& image) {
   Image turned;
   turned.reshape(image.channels, {image.width, image.height});

@@ -1,7 +1,8 @@
-// How a photo lies in its file: cameras store the rows as the sensor gave them, and say in the EXIF
-// data how the picture is to be turned. Viewers turn it, and so do the tools in which boxes are
-// drawn and cv2.imread, which the field's detectors read with; torchvision does not.
-// One number is wanted of the data; the libraries that read all of them are LGPL, and all others
+// How a photo lies in its file: cameras store the rows as the sensor gave them, and the EXIF data
+// say how to turn the picture. Viewers turn it, and so do the tools in which people draw boxes, and
+// cv2.imread, with which the field's detectors read; torchvision does not.
+// Only one number of these data is needed. The libraries that read all of them are LGPL, and all
+// other image libraries are linked statically here.
 // that read images are linked statically here.
 #pragma once
 
@@ -12,8 +13,8 @@
 
 namespace ddp::worker {
 
-/// EXIF's numbers. Source: CIPA DC-008, Exif 2.32, tag 274: where the first row and the first
-/// column of the file belong.
+/// EXIF's numbers, which say where the file's first row and first column belong. Source: CIPA
+/// DC-008, Exif 2.32, tag 274.
 enum class Orientation : std::uint8_t {
   upright = 1,
   mirrored = 2,  // left and right
@@ -25,15 +26,15 @@ enum class Orientation : std::uint8_t {
   three_quarter_turn = 8,
 };
 
-/// What the EXIF data of a JPEG say; `upright` when they are not there, say nothing or nonsense,
-/// and for the other formats. `file` may be the beginning of one that read_image_header() is
-/// content with.
+/// The orientation in the EXIF data of a JPEG; `upright` when there are none, they do not say or
+/// make no sense, and for other formats. `file` may be the beginning of a file, if it is enough for
+/// read_image_header().
 Orientation read_orientation(std::span<const std::uint8_t> file);
 
-/// The size of an image that was oriented.
+/// The size of an image after orient().
 ImageSize oriented_size(ImageSize in_file, Orientation orientation);
 
-/// Turns and mirrors, in place.
+/// Turns and mirrors the image, in place.
 void orient(Image& image, Orientation orientation);
 
 }  // namespace ddp::worker

@@ -11,11 +11,11 @@
 namespace ddp::worker {
 namespace {
 
-// Pixels of a row that are treated together: what is known of them stays in the cache.
+// Pixels of a row that are computed together: their data stay in the cache.
 constexpr int kSpan = 64;
 
-/// Pixels side by side of one row: their upper left pixel, and how much of its neighbours is in
-/// them.
+/// Neighbouring pixels of one row: the upper left source pixel of each, and the share of its
+/// neighbours.
 struct Block {
   std::size_t count = 0;
   std::array<std::int32_t, kSpan> places;
@@ -23,7 +23,7 @@ struct Block {
   std::array<std::int16_t, kSpan> below;
 };
 
-/// Precondition: all that the pixels are mixed of is inside of an image of that width.
+/// Precondition: all source pixels are inside of an image of that width.
 void find_straight(const RowSource& source, int first, int width, Block& block) {
   Steps x(source.x, source.depth, first);
   Steps y(source.y, source.depth, first);
@@ -40,7 +40,7 @@ void find_in_perspective(const RowSource& source, int first, int width, Block& b
   for (std::size_t i = 0; i < block.count; ++i) {
     const int pixel = first + static_cast<int>(i);
     const double scale = kParts / source.depth.at(pixel);
-    // Positive, so that cutting off rounds down.
+    // The numbers are positive, so cutting off rounds down.
     const auto x = static_cast<std::int32_t>(source.x.at(pixel) * scale + 0.5);
     const auto y = static_cast<std::int32_t>(source.y.at(pixel) * scale + 0.5);
     block.places[i] = (y >> kPartBits) * width + (x >> kPartBits);
@@ -54,7 +54,8 @@ std::int16_t mix_pair(std::uint16_t pair, std::int16_t right) {
   return static_cast<std::int16_t>((pair & 255) * left + (pair >> 8) * right);
 }
 
-/// What is read from all over the image is put side by side first, so that the sums are vectors.
+/// The source pixels, scattered over the image, are put side by side first, so that the sums are
+/// vectors.
 void mix_block(const Block& block, const std::uint8_t* plane, int width, std::uint8_t* into) {
   std::array<std::uint16_t, kSpan> upper;
   std::array<std::uint16_t, kSpan> lower;
@@ -73,7 +74,7 @@ void mix_block(const Block& block, const std::uint8_t* plane, int width, std::ui
   }
 }
 
-/// Precondition: all of `range` is mixed of pixels of the image.
+/// Precondition: all pixels of `range` are mixed of pixels of the image.
 void mix_inside(const Image& from, const RowSource& source, int y, Range range, Image& into) {
   Block block;
   for (int x = range.begin; x < range.end; x += kSpan) {
@@ -87,7 +88,7 @@ void mix_inside(const Image& from, const RowSource& source, int y, Range range, 
   }
 }
 
-/// Any move, row by row.
+/// Applies any move, row by row.
 void move_rows(const Image& from, const Matrix3& back, Color border, Image& into) {
   const Collage whole = collage_of(from);
   const Edges edges(whole, border, into);
@@ -100,9 +101,9 @@ void move_rows(const Image& from, const Matrix3& back, Color border, Image& into
   }
 }
 
-/// From numbers of pixels to those that they come from. Errors: std::logic_error.
+/// Maps indices of pixels to those of their sources. Errors: std::logic_error.
 Matrix3 back_of(const Matrix3& matrix) {
-  // From points of pixels' corners to numbers of pixels.
+  // Between pixels' indices and points, where pixel 0 has its middle at 0.5.
   const Matrix3 to_corner{1, 0, 0.5, 0, 1, 0.5, 0, 0, 1};
   const Matrix3 to_pixel{1, 0, -0.5, 0, 1, -0.5, 0, 0, 1};
   return multiply(to_pixel, multiply(inverse(matrix), to_corner));
@@ -127,7 +128,7 @@ Matrix3 multiply(const Matrix3& first, const Matrix3& second) {
 }
 
 Matrix3 inverse(const Matrix3& m) {
-  // Cofactors, by the two rows and columns after each.
+  // Cofactors, from the two rows and columns after each.
   const auto minor = [&m](std::size_t row, std::size_t column) {
     const std::size_t below = 3 * ((row + 1) % 3);
     const std::size_t last = 3 * ((row + 2) % 3);

@@ -9,10 +9,10 @@
 
 namespace ddp::worker {
 
-/// It is drawn later, by a thread beside training, or never: when a newer one of the same name came
-/// first. So `draw` holds all that it needs itself, on the host.
+/// A thread beside training draws it later, or never: when a newer one of the same name came first.
+/// So `draw` must own all that it needs, on the host.
 struct Picture {
-  std::string name;  // of its file in the run directory, without the ending: "PR_curve"
+  std::string name;  // of the file in the run directory, without its ending: "PR_curve"
   std::function<Image()> draw;
 };
 

@@ -28,8 +28,8 @@ void store(__m128i vector, std::uint8_t* into) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(into), vector);
 }
 
-/// As many pixels as whole vectors take. Returns how many. Each line halves how far the bytes of a
-/// color are apart. Where the fourth row is null it is left out.
+/// Separates as many pixels as whole vectors take, and returns how many. Each line halves the
+/// distance of a color's bytes. A null fourth row is left out.
 std::size_t separate_vectors(const std::uint8_t* pixels,
                              std::size_t count,
                              const std::array<std::uint8_t*, 4>& rows) {
@@ -56,7 +56,7 @@ std::size_t separate_vectors(const std::uint8_t* pixels,
   return x;
 }
 
-/// The reverse.
+/// The inverse of separate_vectors().
 std::size_t interleave_vectors(const std::array<const std::uint8_t*, 4>& rows,
                                std::size_t count,
                                std::uint8_t* into) {

@@ -14,10 +14,10 @@
 namespace ddp::worker {
 namespace {
 
-// As libpng: a size that is more is damage.
+// As in libpng: a larger size is damage.
 constexpr std::uint32_t kMaxSide = 0x7fffffff;
 
-/// What libpng says when it gives up. It then leaves by longjmp, so every call of it is inside of a
+/// libpng's message when it gives up. It then leaves by longjmp, so every call of it is inside of a
 /// guarded().
 struct Complaint {
   std::string text;
@@ -30,7 +30,7 @@ void complain(png_structp png, png_const_charp text) {
 
 void ignore(png_structp, png_const_charp) {}
 
-/// Precondition: `step` has nothing to destroy, as its frames are jumped over.
+/// Precondition: `step` has nothing to destroy, because longjmp skips its frames.
 template <typename Step>
 bool guarded(png_structp png, Step step) {
   if (setjmp(png_jmpbuf(png)) != 0) return false;
@@ -43,7 +43,7 @@ std::uint32_t read_word(std::span<const std::uint8_t> bytes) {
          std::uint32_t{bytes[2]} << 8 | std::uint32_t{bytes[3]};
 }
 
-/// One file being read.
+/// Reads one file.
 class PngReader {
  public:
   explicit PngReader(std::span<const std::uint8_t> file) : rest_(file) {
@@ -97,7 +97,7 @@ class PngReader {
     if (!done) throw_reason();
   }
 
-  /// Each pass brings the pixels of some rows and columns. They go to their places one by one:
+  /// Each pass has the pixels of some rows and columns. They are put in their places one by one:
   /// libpng would keep all rows until the last pass.
   void decode_interlaced(Image& into) {
     pixels_.resize(row_bytes_);
@@ -159,7 +159,7 @@ class PngReader {
   std::vector<std::uint8_t> pixels_;  // a row
 };
 
-/// One file being written.
+/// Writes one file.
 class PngWriter {
  public:
   PngWriter() {

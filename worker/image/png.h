@@ -9,14 +9,14 @@
 
 namespace ddp::worker {
 
-/// The image as a PNG file, grey or RGB of 8 bits: the same bytes for the same image.
+/// Encodes the image as a PNG file, grey or RGB of 8 bits: the same bytes for the same image.
 /// Errors: std::logic_error for an image without pixels.
 std::vector<std::uint8_t> encode_png(const Image& image);
 
 /// Errors: BadImage.
 ImageSize read_png_size(std::span<const std::uint8_t> file);
 
-/// As decode_image(), of a file of this format.
+/// As decode_image(), for a file of this format.
 ImageSize decode_png(std::span<const std::uint8_t> file,
                      const DecodeRequest& request,
                      const DecodeLimits& limits,

@@ -12,11 +12,11 @@
 namespace ddp::worker {
 namespace {
 
-// Pixels that sum_pixels() takes at once.
+// Pixels that sum_pixels() computes at once.
 constexpr int kTogether = 4;
 
-/// The weights of one pixel and how many they are, at most as many as there is room: a triangle as
-/// wide as what the pixel covers. `first` is where they begin.
+/// The weights of one pixel: a triangle as wide as what the pixel covers. Returns how many there
+/// are, at most as many as there is room. `first` is the source pixel of the first weight.
 /// Source: torch's _compute_indices_min_size_weights_aa.
 int weigh(int pixel, int from, double scale, std::span<double> into, int& first) {
   const double support = std::max(scale, 1.0);
@@ -92,7 +92,7 @@ void Resizer::sum_pixels(const std::uint8_t* pixels, std::uint8_t* into) const {
                  into);
 }
 
-/// The new row `y`, until the next one.
+/// The new row `y`; valid until the next call.
 const std::uint8_t* Resizer::sum_rows(int y) {
   const int first = down_.first[static_cast<std::size_t>(y)];
   kernel_.rows(rows_.data() + static_cast<std::size_t>(first) * row_bytes_,
@@ -120,7 +120,7 @@ void Resizer::finish(Image& into) {
     split_row(sum_rows(y), y, into);
 }
 
-/// Four rows at a time, as if they were the colors of one.
+/// Resizes four rows at a time, as if they were the colors of one row.
 void Resizer::resize_grey(const Image& from, const Region& region, Image& into) {
   prepare(region.size(), into.size(), 1);
   const auto width = static_cast<std::size_t>(region.width);
@@ -128,7 +128,7 @@ void Resizer::resize_grey(const Image& from, const Region& region, Image& into) 
   pixels_.resize((width + room()) * kPixel);
   four_.resize(new_width * kPixel);
   for (int top = 0; top < region.height; top += 4) {
-    // At the end the last row some times more.
+    // At the end the last row is repeated.
     const auto place = [&](int i) { return std::min(top + i, region.height - 1); };
     const auto old_row = [&](int i) { return from.row(0, region.top + place(i)) + region.left; };
     const auto new_row = [&](int i) {
@@ -153,7 +153,7 @@ void Resizer::resize(const Image& from, const Region& region, ImageSize size, Im
   pixels_.resize((static_cast<std::size_t>(region.width) + room()) * kPixel);
   for (int y = 0; y < region.height; ++y) {
     const auto row = [&](int channel) { return from.row(channel, region.top + y) + region.left; };
-    // The byte that is not used may be any.
+    // Any row will do for the unused byte.
     interleave(
         {row(0), row(1), row(2), row(2)}, static_cast<std::size_t>(region.width), pixels_.data());
     put_row(pixels_.data());

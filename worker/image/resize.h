@@ -1,4 +1,4 @@
-// Another size by bilinear interpolation with antialiasing: going smaller, each pixel is a weighted
+// Resizes by bilinear interpolation with antialiasing: in a smaller image, each pixel is a weighted
 // mean over all that it covers. The pixels are those of torchvision's resize(antialias=True) of a
 // uint8 tensor on a CPU with AVX2, bit for bit (rows first, weights of 16 bits, each pass rounded).
 #pragma once
@@ -12,34 +12,34 @@
 
 namespace ddp::worker {
 
-/// Resizes images and keeps the weights of the last size, and its memory. One per thread.
+/// Resizes images, and keeps its memory and the weights of the last size. One per thread.
 class Resizer {
  public:
-  /// `region` of `from` in another size: a crop and a resize in one.
+  /// Resizes a `region` of `from`: a crop and a resize in one.
   /// Errors: std::logic_error when the region is not inside of `from`, or a size has no pixel.
   void resize(const Image& from, const Region& region, ImageSize size, Image& into);
   void resize(const Image& from, ImageSize size, Image& into) {
     resize(from, {0, 0, from.height, from.width}, size, into);
   }
 
-  /// The same of an image in colours whose rows come one after the other: begin(), put_row() for
-  /// each, and finish(). Its pixels are of four bytes, of which the last is not used. Errors: those
-  /// of resize().
+  /// The same for an image in colours whose rows come one after the other: begin(), put_row() for
+  /// each, and finish(). Its pixels have four bytes, the last one unused. Errors: those of
+  /// resize().
   void begin(ImageSize from, ImageSize size);
-  /// Precondition: behind the row room() more pixels may be read, whatever they are.
+  /// Precondition: room() more pixels behind the row can be read, whatever they are.
   void put_row(const std::uint8_t* pixels);
   void finish(Image& into);
   [[nodiscard]] std::size_t room() const { return static_cast<std::size_t>(across_.stride); }
 
  private:
-  /// How a line of `from` pixels becomes one of `to`.
+  /// How a line of `from` pixels becomes a line of `to` pixels.
   struct Weights {
     int from = 0;
     int to = 0;
-    int taps = 0;                       // pixels that one is made of
-    int stride = 0;                     // weights of one: its taps, and zeros up to a multiple of 4
-    int shift = 0;                      // what the sums are divided by, as a power of two
-    std::vector<int> first;             // [to], the pixel that gets the first weight
+    int taps = 0;            // source pixels of one pixel
+    int stride = 0;          // weights of one pixel: its taps, and zeros up to a multiple of 4
+    int shift = 0;           // sums are divided by this power of two
+    std::vector<int> first;  // [to], the source pixel of the first weight
     std::vector<std::int16_t> numbers;  // [to, stride]
     std::vector<double> exact;          // [to, most taps]
     void prepare(int new_from, int new_to);
@@ -57,17 +57,17 @@ class Resizer {
   Weights across_;
   Weights down_;
   std::size_t row_bytes_ = 0;         // of a new row, in whole vectors
-  std::size_t put_ = 0;               // rows that are there
+  std::size_t put_ = 0;               // rows that were put
   std::vector<std::uint8_t> pixels_;  // of a row of the region, four bytes each, and room()
   std::vector<std::uint8_t> rows_;    // [height of the region, row_bytes_]
   std::vector<std::uint8_t> result_;  // [row_bytes_]
   std::vector<std::uint8_t> four_;    // four new rows of a grey image, as pixels
 };
 
-/// The size that torchvision's resize(int) gives: the smaller side becomes `smaller`, the other one
+/// The size that torchvision's resize(int) gives: the smaller side becomes `smaller`, and the other
 /// keeps the ratio, rounded down.
 ImageSize resized_smaller_side(ImageSize image, int smaller);
-/// The larger side becomes `larger`, the other one keeps the ratio, rounded to the nearest.
+/// The larger side becomes `larger`, and the other keeps the ratio, rounded to the nearest.
 ImageSize resized_larger_side(ImageSize image, int larger);
 
 }  // namespace ddp::worker

@@ -10,14 +10,14 @@
 #ifdef __SSE2__
 #include <immintrin.h>
 
-// As in weighted_sums.cpp: no lambdas in functions with it.
+// As in weighted_sums.cpp: no lambdas in functions with this attribute.
 #define DDP_AVX2 __attribute__((target("avx2")))
 #endif
 
 namespace ddp::worker {
 namespace {
 
-/// What is read from all over the rows is put side by side first, so that the sums are vectors.
+/// Bytes that are scattered over the rows are put side by side first, so that the sums are vectors.
 void mix_plain(const std::uint8_t* upper,
                const std::uint8_t* lower,
                int below,
@@ -53,20 +53,20 @@ const __m128i* vector_at(const void* bytes) {
   return static_cast<const __m128i*>(bytes);
 }
 
-/// 16 bytes of one place, and behind them 16 of another.
+/// 16 bytes from one place, followed by 16 from another.
 DDP_AVX2 __m256i load_both(const std::uint8_t* low, const std::uint8_t* high) {
   return _mm256_inserti128_si256(
       _mm256_castsi128_si256(_mm_loadu_si128(vector_at(low))), _mm_loadu_si128(vector_at(high)), 1);
 }
 
-/// Pairs of pixels of one row in 128ths, less 128 each: bytes with a sign are what weights without
-/// one are multiplied with.
+/// Mixes pairs of pixels of one row, in 128ths. Each pixel has 128 subtracted: the instruction
+/// multiplies unsigned weights by signed bytes.
 DDP_AVX2 __m256i mix_pairs(__m256i pixels, __m256i picks, __m256i weights) {
   const __m256i pairs = _mm256_shuffle_epi8(pixels, picks);
   return _mm256_maddubs_epi16(weights, _mm256_xor_si256(pairs, _mm256_set1_epi8(-128)));
 }
 
-/// Sums of eight pixels, in 128ths of 128ths, as numbers that end before 256.
+/// Sums of eight pixels, in 128ths of 128ths, as numbers below 256.
 DDP_AVX2 __m256i to_numbers(__m256i pairs, __m256i of_rows) {
   const __m256i rest = _mm256_set1_epi32(128 * kParts * kParts + kParts * kParts / 2);
   return _mm256_srai_epi32(_mm256_add_epi32(_mm256_madd_epi16(pairs, of_rows), rest),
@@ -89,7 +89,7 @@ DDP_AVX2 void mix_avx2(const std::uint8_t* upper,
     const __m256i weights = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(weight));
     const __m256i above = mix_pairs(load_both(upper + start[0], upper + start[1]), picks, weights);
     const __m256i under = mix_pairs(load_both(lower + start[0], lower + start[1]), picks, weights);
-    // Within each half, what the first two take apart the third puts together.
+    // Within each half, the third instruction undoes how the first two split the pixels.
     const __m256i low = to_numbers(_mm256_unpacklo_epi16(above, under), of_rows);
     const __m256i high = to_numbers(_mm256_unpackhi_epi16(above, under), of_rows);
     const __m256i numbers = _mm256_packs_epi32(low, high);
@@ -128,7 +128,7 @@ void MixedColumns::find_starts(int width) {
     if (begin >= end) continue;  // behind the last one: any columns, with weights of 0
     const auto [least, most] = std::minmax_element(places_.begin() + static_cast<long>(begin),
                                                    places_.begin() + static_cast<long>(end));
-    // No byte behind the row is read.
+    // Bytes behind the row must not be read.
     const std::int32_t start = std::min(*least, width - kBytes);
     if (*most + 1 - start >= kBytes) return starts_.clear();
     starts_[half] = start;

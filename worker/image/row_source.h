@@ -1,5 +1,5 @@
-// Where the pixels of a moved row come from: what both ways to move an image (perspective and
-// upright) agree on, so that they make the same pixels.
+// The sources of a moved row's pixels. Both ways to move an image (perspective and upright) use
+// this, so that they make the same pixels.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +15,11 @@ namespace ddp::worker {
 /// Parts of a pixel are counted in 128ths: a sum of two of them fits into 16 bits.
 inline constexpr int kPartBits = 7;
 inline constexpr int kParts = 1 << kPartBits;
-/// What is mixed of pixels inside alone ends that much before the last one, whatever rounding does.
+/// Pixels that are mixed of inside pixels alone end this much before the last one, whatever the
+/// rounding.
 inline constexpr double kInset = 1.0 / 64;
 
-/// What goes straight along a row: its value at pixel x.
+/// A value that is linear along a row: its value at pixel x.
 struct Line {
   double slope = 0;
   double start = 0;
@@ -47,14 +48,14 @@ inline Range above_zero(const Line& line, Range range) {
   return range;
 }
 
-/// Where the pixels of one row come from, in pixels: 0 is the middle of the first one. They are x /
+/// The sources of the pixels of one row, in pixels: 0 is the middle of the first one. They are x /
 /// depth and y / depth.
 struct RowSource {
   Line x;
   Line y;
   Line depth;
 
-  /// `back`: from numbers of pixels to those that they come from.
+  /// `back` maps indices of pixels to those of their sources.
   RowSource(const Matrix3& back, int row)
       : x{back[0], back[1] * row + back[2]},
         y{back[3], back[4] * row + back[5]},
@@ -62,7 +63,7 @@ struct RowSource {
 
   [[nodiscard]] bool is_straight() const { return depth.slope == 0; }
 
-  /// Pixels that come from between `first` and `last`, given as pixels of both sides. It is in
+  /// Pixels whose source is between `first` and `last`, given as pixels of both sides. These are in
   /// front of the horizon, too: where 0 < x - first * depth and 0 < last * depth - x, depth is
   /// positive.
   [[nodiscard]] Range between(double first, double last_x, double last_y, Range range) const {
@@ -73,7 +74,7 @@ struct RowSource {
   }
 };
 
-/// A coordinate along a straight way, in whole numbers.
+/// A coordinate along a linear path, in whole numbers.
 class Steps {
  public:
   Steps(const Line& line, const Line& depth, int x)
@@ -88,7 +89,7 @@ class Steps {
 
  private:
   static constexpr int kBits = 32;  // of the fraction
-  // A step of more than that leaves every image.
+  // A larger step leaves every image.
   static std::int64_t whole(double number) {
     constexpr double kMost = 0x1p30;
     return static_cast<std::int64_t>(std::clamp(number, -kMost, kMost) * 0x1p32);

@@ -12,8 +12,8 @@
 namespace ddp::worker {
 namespace {
 
-/// Columns of the rows of a collage. A row that lies in several pieces is put together once for
-/// the two rows that are mixed of it.
+/// Reads columns of the rows of a collage. A row that lies in several pieces is put together once
+/// for the two rows that are mixed of it.
 class RowReader {
  public:
   RowReader(const Collage& from, int begin, int end)
@@ -23,7 +23,7 @@ class RowReader {
 
   [[nodiscard]] int width() const { return end_ - begin_; }
 
-  /// It is there until the row after the next one is asked for.
+  /// The result is valid until the row after the next one is read.
   const std::uint8_t* read(int channel, int y) {
     if (const std::uint8_t* const found = from_.find_row(channel, y, begin_, end_)) return found;
     const std::size_t place = 2 * static_cast<std::size_t>(channel) + (y & 1);
@@ -38,15 +38,15 @@ class RowReader {
   const Collage& from_;
   int begin_;
   int end_;
-  std::array<int, kKept> kept_;  // which they are
+  std::array<int, kKept> kept_;  // the rows that are kept
   std::vector<std::uint8_t> bytes_;
 };
 
 /// The columns that are seen.
 struct Columns {
   Range inside;      // pixels that are mixed of the collage alone
-  int begin = 0;     // the first column of which they are
-  int end = 0;       // the last one's next
+  int begin = 0;     // the first column of these pixels' sources
+  int end = 0;       // behind the last column
   MixedColumns mix;  // counted from `begin`
 };
 
@@ -63,7 +63,7 @@ Columns find_columns(const Collage& from, const Matrix3& back, int width) {
     parts.push_back(static_cast<std::uint8_t>(step.part()));
   }
   if (places.empty()) return columns;
-  // The other way round in a mirrored image.
+  // A mirrored image has them the other way round.
   const std::pair<int, int> ends = std::minmax(places.front(), places.back());
   columns.begin = ends.first;
   columns.end = ends.second + 2;

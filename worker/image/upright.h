@@ -1,6 +1,6 @@
-// An image moved so that rows stay rows and columns stay columns: scaled, shifted, mirrored. All
-// rows then take the same columns, and of a collage no more is read than what is seen. What a
-// training of detectors does to every image unless it turns them, too.
+// Moves an image so that rows stay rows and columns stay columns: scaled, shifted, mirrored. All
+// rows then use the same columns, and only the seen part of a collage is read. A training of
+// detectors does this to every image, unless it also turns them.
 #pragma once
 
 #include "worker/image/collage.h"
@@ -8,11 +8,11 @@
 
 namespace ddp::worker {
 
-/// `back`: from numbers of pixels to those that they come from.
+/// `back` maps indices of pixels to those of their sources.
 bool is_upright(const Matrix3& back);
 
-/// As move_perspective() of what paint() makes of `from`, bit for bit; `back` is the inverse of the
-/// matrix. Precondition: is_upright(), and `into` has its size and as many channels.
+/// As move_perspective() of the painted `from`, bit for bit; `back` is the inverse of the matrix.
+/// Precondition: is_upright(), and `into` has its size and as many channels.
 void move_upright(const Collage& from, const Matrix3& back, Color border, Image& into);
 
 }  // namespace ddp::worker

@@ -12,7 +12,7 @@ namespace ddp::worker {
 /// Errors: BadImage.
 ImageSize read_webp_size(std::span<const std::uint8_t> file);
 
-/// As decode_image(), of a file of this format.
+/// As decode_image(), for a file of this format.
 ImageSize decode_webp(std::span<const std::uint8_t> file,
                       const DecodeRequest& request,
                       const DecodeLimits& limits,

@@ -6,9 +6,9 @@
 #ifdef __SSE2__
 #include <immintrin.h>
 
-// Functions with it may use AVX2, whatever the rest of the program is compiled for.
-// Trap: not so the lambdas in them (GCC 12), and what is inline in a header must not be made of it:
-// the linker would keep one copy, for every CPU.
+// Functions with this attribute may use AVX2, whatever the rest of the program is compiled for.
+// Trap: the lambdas in them may not (GCC 12), and they must not instantiate what is inline in a
+// header: the linker would keep one copy of it for every CPU.
 #define DDP_AVX2 __attribute__((target("avx2")))
 #endif
 
@@ -57,7 +57,7 @@ void sum_rows(const std::uint8_t* rows,
 }
 
 #ifdef __SSE2__
-/// 16 bytes of one place, and behind them 16 of another.
+/// 16 bytes from one place, followed by 16 from another.
 DDP_AVX2 __m256i load_both(const void* low, const void* high) {
   return _mm256_inserti128_si256(
       _mm256_castsi128_si256(_mm_loadu_si128(static_cast<const __m128i*>(low))),
@@ -65,14 +65,14 @@ DDP_AVX2 __m256i load_both(const void* low, const void* high) {
       1);
 }
 
-/// Two weights, eight times.
+/// Two weights, repeated eight times.
 DDP_AVX2 __m256i load_pair(const std::int16_t* weights) {
   std::int32_t pair = 0;
   std::memcpy(&pair, weights, sizeof pair);
   return _mm256_set1_epi32(pair);
 }
 
-/// Four weights, twice, of each of two pixels.
+/// Four weights of each of two pixels, each four repeated twice.
 DDP_AVX2 __m256i load_weights(const std::int16_t* low, const std::int16_t* high) {
   long long both[2];
   std::memcpy(&both[0], low, sizeof both[0]);
@@ -86,15 +86,15 @@ DDP_AVX2 __m256i to_bytes(__m256i a, __m256i b, __m256i c, __m256i d, __m128i bi
       _mm256_packs_epi32(_mm256_sra_epi32(c, bits), _mm256_sra_epi32(d, bits)));
 }
 
-/// The four sums of each of two pixels, on top of `sum`.
+/// The four sums of each of two pixels, added to `sum`.
 DDP_AVX2 __m256i sum_two_pixels(const std::uint8_t* low,
                                 const std::uint8_t* high,
                                 const std::int16_t* low_weights,
                                 const std::int16_t* high_weights,
                                 std::size_t taps,
                                 __m256i sum) {
-  // Each byte beside that of the next pixel, as numbers of 16 bits: of pixels 0 and 1, and of 2 and
-  // 3.
+  // Each byte beside that of the next pixel, as numbers of 16 bits: for pixels 0 and 1, and for 2
+  // and 3.
   const __m256i first = _mm256_broadcastsi128_si256(
       _mm_setr_epi8(0, -1, 4, -1, 1, -1, 5, -1, 2, -1, 6, -1, 3, -1, 7, -1));
   const __m256i second = _mm256_broadcastsi128_si256(
@@ -125,10 +125,10 @@ DDP_AVX2 void sum_pixels_avx2(const std::uint8_t* row,
   const __m128i bits = _mm_cvtsi32_si128(shift);
   if (count < kEight) return sum_pixels(row, first, weights, taps, shift, count, into);
   for (std::size_t next = 0; next < count; next += kEight) {
-    // The last eight may be some of those before once more.
+    // The last eight pixels may repeat some of the ones before.
     const std::size_t i = std::min(next, count - kEight);
     __m256i sums[4];
-    // The packs take from both halves in turn, so that pixels 0 to 3 end in the lower one.
+    // The packs alternate between both halves, so that pixels 0 to 3 end in the lower one.
     for (std::size_t k = 0; k < 4; ++k) {
       sums[k] = sum_two_pixels(row + kPixel * static_cast<std::size_t>(first[i + k]),
                                row + kPixel * static_cast<std::size_t>(first[i + k + 4]),

@@ -1,6 +1,6 @@
-// The two loops of a resize: weighted sums of pixels side by side, and of rows one below the other,
-// rounded to bytes. Weights are whole numbers, so that every kernel gives the same sums. There are
-// plain loops for every CPU, and multiply-adds of pairs for AVX2; the program chooses as it runs.
+// The two loops of a resize: weighted sums of neighbouring pixels, and of rows below each other,
+// rounded to bytes. Weights are whole numbers, so every kernel gives the same sums. There are plain
+// loops for every CPU, and multiply-adds of pairs for AVX2, chosen at run time.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,10 @@
 
 namespace ddp::worker {
 
-/// Bytes of a pixel here: red, green, blue, and one that is not used. Of a grey image: one byte of
-/// each of four rows.
+/// Bytes of a pixel here: red, green, blue, and an unused one. For a grey image: one byte of each
+/// of four rows.
 inline constexpr std::size_t kPixel = 4;
-/// Bytes that SumKernel::rows takes at once, at most.
+/// The most bytes that SumKernel::rows computes at once.
 inline constexpr std::size_t kVectorBytes = 32;
 
 /// One implementation of both loops.
