@@ -13,7 +13,7 @@
 
 namespace {
 
-/// Returns only when that fails: the exit code.
+/// Returns only on failure, with the exit code.
 int become_fetch(char** arguments) {
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);

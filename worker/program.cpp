@@ -48,9 +48,9 @@ bool has_begun(const ProgressPage& page) {
   return has_begun(page.phase.load(std::memory_order_relaxed));
 }
 
-// The agent says on the page why it stops us. In a teardown a peer is gone and every collective
-// would hang: leave at once. Before training there is nothing to save. After that, all ranks agree
-// on a step and save; alone, a second request means now.
+// The agent writes on the page why it stops us. In a teardown a peer is gone and every collective
+// would hang, so this leaves at once. Before training there is nothing to save. After that, all
+// ranks agree on a step and save; alone, a second request means now.
 extern "C" void on_stop_signal(int signal) {
   ProgressPage& page = *page_of_handler.load(std::memory_order_relaxed);
   const StopReason reason = page.stop_reason.load(std::memory_order_relaxed);
@@ -62,7 +62,7 @@ extern "C" void on_stop_signal(int signal) {
   stop_requested = true;
 }
 
-// As an agent that asks for a checkpoint does; before training there is nothing to save.
+// Does what an agent's request for a checkpoint does; before training there is nothing to save.
 std::atomic<bool> time_is_up{false};
 extern "C" void on_time_limit(int) {
   const ProgressPage& page = *page_of_handler.load(std::memory_order_relaxed);
@@ -76,7 +76,7 @@ extern "C" void on_time_limit(int) {
   ::_exit(exit_code::kStoppedAfterCheckpoint);
 }
 
-/// Under an agent of ours the time of the job has begun with it.
+/// Under an agent of ours the job's time has begun with the agent.
 void limit_time(const JobValues& job, const Environment& environment) {
   if (job.is_null("train.time_limit")) return;
   using Clock = std::chrono::steady_clock;  // of the node, so the agent's is the same
@@ -96,8 +96,8 @@ void limit_time(const JobValues& job, const Environment& environment) {
   check(::setitimer(ITIMER_REAL, &timer, nullptr), "setitimer", "train.time_limit");
 }
 
-/// The environment may say the same rank, as in the launcher's command for a debugger. Errors:
-/// UsageError for another rank of several.
+/// The environment may have the same rank, as in the launcher's command for a debugger. Errors:
+/// UsageError when it has another rank of several.
 WorkerIdentity as_rank(const std::optional<AsRank>& as, WorkerIdentity self) {
   if (!as) return self;
   const bool is_that_rank = self.rank == as->rank && self.world_size == as->world_size;
@@ -110,15 +110,15 @@ WorkerIdentity as_rank(const std::optional<AsRank>& as, WorkerIdentity self) {
   return self;
 }
 
-/// Of a rank whose command line is not read yet; nothing where it is not known who it is.
+/// The identity of a rank whose command line is not read yet; no value if it is not known.
 std::optional<WorkerIdentity> find_identity(const Environment& environment) try {
   return read_identity(environment);
 } catch (const UsageError&) {
   return {};
 }
 
-/// Of a rank that does not join the others. Returns the exit code: where a launcher stops the
-/// others, one that is silent is the victim of rank 0.
+/// Reports the error of a rank that does not join the others. Returns the exit code: under a
+/// launcher that stops the others, a rank that does not print is the victim of rank 0.
 int refuse_early(const WorkerIdentity& self, const UsageError& error) {
   if (print_once(self, error.what(), [&error] { (void)error_reporter().print(error); }))
     return error.code();
@@ -127,13 +127,13 @@ int refuse_early(const WorkerIdentity& self, const UsageError& error) {
   return error.code();
 }
 
-/// Of what prints a result: it is out, or the exit code says that it is not, as somebody goes by
-/// it.
+/// For verbs that print a result: the result is out, or the exit code says that it is not, because
+/// somebody may rely on the code.
 [[noreturn]] void leave_with_result(int code) {
   if (!std::cout.flush() && code == exit_code::kOk) {
     pollfd end{STDOUT_FILENO, POLLOUT, 0};
     if (::poll(&end, 1, 0) == 1 && (end.revents & POLLERR) != 0) {
-      ::signal(SIGPIPE, SIG_DFL);  // `| head` has read enough: as others do, without a word
+      ::signal(SIGPIPE, SIG_DFL);  // `| head` has read enough: ends as others do, in silence
       (void)::raise(SIGPIPE);
     }
     code =
@@ -142,7 +142,7 @@ int refuse_early(const WorkerIdentity& self, const UsageError& error) {
   ::_exit(code);
 }
 
-/// For metrics.command.
+/// The last line for metrics.command.
 std::string end_line(int code) {
   return fmt::format(
       "{{\"kind\":\"end\",\"state\":\"{}\",\"exit_code\":{}}}\n", to_text(state_of(code)), code);
@@ -161,17 +161,17 @@ void handle_stop_signals(ProgressPage& page) {
   }
 }
 
-/// What lives to the very end: a signal, or the way out of an error, may need it.
+/// State that lives to the very end: a signal handler, or the way out of an error, may need it.
 struct ProcessState {
   std::optional<MappedProgressPage> page;
   Screen screen;
   std::optional<RunDir> own_run_dir;
   std::unique_ptr<MetricsCommand> metrics_command;
-  std::optional<WorkerIdentity> refuses_as;  // one of those who say once what all find wrong
-  bool has_result = false;                   // that is printed
+  std::optional<WorkerIdentity> refuses_as;  // set where all ranks report one error once
+  bool has_result = false;                   // prints a result
 };
 
-/// Errors: UsageError; where ranks meet, for refuse_early().
+/// Errors: UsageError; if the ranks meet, it is for refuse_early().
 Options read_arguments(int argc, char** argv, const Environment& given, ProcessState& process) {
   if (is_for_many_ranks(argc, argv)) process.refuses_as = find_identity(given);
   Options options = parse_options(argc, argv);
@@ -180,7 +180,7 @@ Options read_arguments(int argc, char** argv, const Environment& given, ProcessS
   return options;
 }
 
-/// What is said of the program itself. Returns whether that was asked for.
+/// Prints what was asked about the program itself. Returns whether anything was asked.
 bool print_about(const Options& options) {
   if (options.help) std::cout << help_text(options.verb) << std::flush;
   if (options.version) std::cout << version_text() << std::endl;
@@ -189,31 +189,31 @@ bool print_about(const Options& options) {
   return options.help || options.version || options.completion || options.man;
 }
 
-/// Not where a checkpoint is looked at, or a job: what trains to the end.
+/// Whether this is a training to the end, not the look at a checkpoint or a job.
 bool trains(const Options& options) {
   return options.verb == Verb::train && !options.check;
 }
 
-/// Who am I: the launcher's environment, or rank 0 of 1. Errors: UsageError.
+/// Who this process is: from the launcher's environment, or rank 0 of 1. Errors: UsageError.
 WorkerIdentity identify(const Options& options, const Environment& environment, bool meets_others) {
   error_reporter().error_file = find_variable(environment, "TORCHELASTIC_ERROR_FILE").value_or("");
   WorkerIdentity self = as_rank(options.as_rank, read_identity(environment));
   error_reporter().rank = self.rank;
-  // Under an agent of ours the prefix of each line says it.
+  // Under an agent of ours the prefix of each line shows it.
   const bool trains_here = trains(options) && !options.as_rank;
   if (self.run_id.empty() && (trains_here || (meets_others && self.world_size > 1)))
     log::info(describe(self));
   return self;
 }
 
-/// What a verb that works on a job is given.
+/// The arguments of a verb that works on a job.
 struct VerbCall {
   const RankContext& context;
   const Options& options;
-  const LoadedCheckpoint* checkpoint;  // of predict, whose job it tells; null: there is none
+  const LoadedCheckpoint* checkpoint;  // predict's, which has the job; null: there is none
 };
 
-/// How a verb is done: without a job and other ranks, or on a job. Errors: those of the verb.
+/// How a verb runs: without a job and other ranks, or on a job. Errors: those of the verb.
 struct VerbAction {
   Verb verb;
   int (*alone)(const Options&) = nullptr;
@@ -249,14 +249,14 @@ const VerbAction& action_of(Verb verb) {
   return *std::ranges::find(kActions, verb, &VerbAction::verb);
 }
 
-/// Of a verb that works on a job. Returns the exit code.
+/// Runs a verb that works on a job. Returns the exit code.
 int run_on_job(const Options& options,
                const WorkerIdentity& self,
                const Environment& environment,
                const Registry& registry,
                ProcessState& process) {
   ProgressPage& page = **process.page;
-  // predict has no job file: its checkpoint tells all that it needs.
+  // predict has no job file: its checkpoint holds all that it needs.
   std::optional<LoadedCheckpoint> checkpoint;
   if (options.verb == Verb::predict)
     checkpoint = find_checkpoint(options.files.at(0), options.trust);
@@ -272,7 +272,7 @@ int run_on_job(const Options& options,
                             .as_rank = options.as_rank.has_value(),
                             .own_run_dir = process.own_run_dir,
                             .metrics_command = process.metrics_command};
-  // Under an agent of ours that shows how the whole job goes.
+  // An agent of ours shows the progress of the whole job instead.
   std::optional<LiveLineConsole> live;
   if (self.progress_fd < 0 && self.rank == 0 && trains(options)) {
     live.emplace(page,
@@ -288,7 +288,7 @@ int run_on_job(const Options& options,
   return code;
 }
 
-/// From the command line to the exit code.
+/// Runs the program, from the command line to the exit code.
 int run_verb(int argc, char** argv, const Registry& registry, ProcessState& process) {
   const Environment given = read_environment();
   const Options options = read_arguments(argc, argv, given, process);
@@ -313,7 +313,8 @@ int run_verb(int argc, char** argv, const Registry& registry, ProcessState& proc
   return run_on_job(options, self, environment, registry, process);
 }
 
-/// The same of a rank that may fail: by any exception, ours, LibTorch's or the program's own.
+/// As run_verb(), with every exception (ours, LibTorch's or the program's own) turned into an exit
+/// code.
 int run_to_code(int argc, char** argv, const Registry& registry, ProcessState& process) try {
   return run_verb(argc, argv, registry, process);
 } catch (const Refused& refused) {
@@ -330,7 +331,7 @@ int run_to_code(int argc, char** argv, const Registry& registry, ProcessState& p
   return error_reporter().print(uncaught.error, uncaught.stack);
 }
 
-/// What a run directory of our own tells of the end; one without a step is removed.
+/// Writes the end into a run directory of our own; removes one without a step.
 void close_run_dir(RunDir& run_dir, const ProgressPage& page, int code) try {
   write_result(run_dir.directory(), code, "\"decided_by\":\"worker\"");
   if (page.step.load() == 0 && run_dir.remove_unused(code)) {

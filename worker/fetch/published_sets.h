@@ -21,8 +21,7 @@ struct PublishedSet {
   std::string folder;   // torchvision's, below the directory that the user names: "MNIST/raw"
   std::vector<PublishedFile> files;      // what lies in the folder at the end
   std::optional<PublishedFile> archive;  // the .tar.gz in which they come, as FOLDER/NAME
-  std::vector<std::string>
-      extras;  // small files of the archive that are unpacked if they are there
+  std::vector<std::string> extras;       // small files of the archive, unpacked if it has them
 };
 
 const std::vector<PublishedSet>& published_sets();

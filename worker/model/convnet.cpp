@@ -19,8 +19,8 @@ ConvNet::ConvNet(std::int64_t channels, std::int64_t height, std::int64_t width,
     throw UsageError("model.name: convnet needs images of at least 12 x 12 pixels, these have " +
                      std::to_string(height) + " x " + std::to_string(width) + ".");
   }
-  // The order of construction is the order in which the generator is read: it makes the weights
-  // equal Python's.
+  // Constructed in this order because construction reads the generator: it makes the weights equal
+  // to Python's.
   conv1_ = register_module("conv1", torch::nn::Conv2d(torch::nn::Conv2dOptions(channels, 24, 5)));
   conv2_ = register_module("conv2", torch::nn::Conv2d(torch::nn::Conv2dOptions(24, 32, 3)));
   fc1_ =

@@ -10,8 +10,8 @@ namespace ddp::worker {
 
 class ConvNet : public ImageModel {
  public:
-  /// Images of `channels` x `height` x `width`. Errors: UsageError when they are too small to leave
-  /// one pixel.
+  /// For images of `channels` x `height` x `width`. Errors: UsageError when they are too small to
+  /// leave one pixel.
   ConvNet(std::int64_t channels, std::int64_t height, std::int64_t width, int classes);
 
   at::Tensor forward(at::Tensor x) override;

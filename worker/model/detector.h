@@ -1,5 +1,5 @@
-// A model that finds objects: at each place of a grid over the image it says how far the four sides
-// of a box around that place are, and which classes are in it.
+// A model that finds objects: at each place of a grid over the image it predicts the distances to
+// the four sides of a box around that place, and the classes in it.
 #pragma once
 
 #include <array>
@@ -9,10 +9,10 @@
 
 namespace ddp::worker {
 
-/// forward() takes images of [B, C, H, W], H and W multiples of the last stride, and gives
-/// [B, A, kDistances + classes]. For each of A places: the logits of the distance to each side
-/// (left, top, right, bottom), then those of the classes. The places are the centres of the cells
-/// of a grid for each stride, row by row, of the smallest stride first.
+/// forward() takes images [B, C, H, W], with H and W multiples of the last stride, and returns [B,
+/// A, kDistances + classes]. For each of A places: the logits of the distance to each side (left,
+/// top, right, bottom), then those of the classes. The places are the centres of the cells of a
+/// grid for each stride, row by row, the smallest stride first.
 class Detector : public ImageModel {
  public:
   static constexpr std::int64_t kSides = 4;
@@ -24,8 +24,8 @@ class Detector : public ImageModel {
 
   explicit Detector(std::int64_t classes) : classes_(classes) {}
 
-  /// For good, and from the weights and statistics as they are now: norms become a part of their
-  /// convolutions. Faster, and the same but for rounding; for models that are not trained any more.
+  /// Makes norms a part of their convolutions, from the current weights and statistics, and for
+  /// good. Faster, and the same except for rounding; for models that are not trained any more.
   virtual void fuse() {}
 
   [[nodiscard]] std::int64_t classes() const { return classes_; }

@@ -1,4 +1,4 @@
-// What a model in training takes of a device's memory, known before anything is put there.
+// The memory that a model in training takes on a device, known before anything is put there.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct ModelSize {
 
 ModelSize size_of(const torch::nn::Module& model);
 
-/// Units: bytes. Activations are not in it: they grow with the batch.
+/// Units: bytes. Activations are not included: they grow with the batch.
 struct Footprint {
   std::int64_t parameters = 0;  // and buffers
   std::int64_t gradients = 0;
@@ -31,13 +31,14 @@ struct Footprint {
   }
 };
 
-/// Data parallel: each device holds all of it.
+/// Data parallel: each device holds the whole model. `own_states`: tensors per parameter that a
+/// program's own optimizer keeps.
 Footprint footprint(const ModelSize& size,
                     const OptimizerJob& optimizer,
                     const AmpJob& amp,
                     std::int64_t own_states = 0);
 
-/// "1.2 GiB: parameters 400 MiB, gradients ...", without what takes nothing.
+/// "1.2 GiB: parameters 400 MiB, gradients ...", without parts of 0 bytes.
 std::string to_text(const Footprint& footprint);
 
 }  // namespace ddp::worker

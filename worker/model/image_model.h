@@ -1,4 +1,4 @@
-// What every model of ours is: images in, numbers out.
+// The base of all our models: images in, numbers out.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -9,7 +9,7 @@
 
 namespace ddp::worker {
 
-/// Shapes: forward takes [B, C, H, W] and gives [B, classes], unless it is a Detector.
+/// Shapes: forward takes [B, C, H, W] and returns [B, classes], unless it is a Detector.
 class ImageModel : public torch::nn::Module {
  public:
   virtual at::Tensor forward(at::Tensor x) = 0;

@@ -11,9 +11,9 @@ namespace ddp::worker {
 
 class LeNet : public ImageModel {
  public:
-  /// Images of `channels` x `height` x `width`; those under 32 pixels get a border of two, so that
-  /// 28 x 28 gives the same net as 32 x 32. Errors: UsageError when they are too small to leave one
-  /// pixel.
+  /// For images of `channels` x `height` x `width`. Images under 32 pixels get a border of two, so
+  /// that 28 x 28 gives the same net as 32 x 32. Errors: UsageError when they are too small to
+  /// leave one pixel.
   LeNet(std::int64_t channels, std::int64_t height, std::int64_t width, int classes);
 
   at::Tensor forward(at::Tensor x) override;

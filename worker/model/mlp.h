@@ -12,8 +12,8 @@ namespace ddp::worker {
 
 class Mlp : public ImageModel {
  public:
-  /// Layers fc1, fc2, ... of `hidden` units each, and one that gives the scores, which is called fc
-  /// where it is alone. In training each hidden unit is 0 with the probability `dropout`.
+  /// Layers fc1, fc2, ... of `hidden` units each, and a last layer for the scores, which is called
+  /// fc if it is the only one. In training each hidden unit is 0 with the probability `dropout`.
   Mlp(std::int64_t inputs,
       const std::vector<std::int64_t>& hidden,
       int classes,

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kMaxUnits = 1 << 20;
 
-// "256,128", each from 1 on.
+// "256,128", each number at least 1.
 std::vector<std::int64_t> read_units(const Args& args) {
   const std::string text = args.text("hidden", "256,128");
   std::vector<std::int64_t> units;
@@ -39,7 +39,7 @@ std::vector<std::int64_t> read_units(const Args& args) {
                    ". Write it as in \"256,128\".");
 }
 
-// Of the hidden units. From 0 up to, but without, 1.
+// The dropout of hidden units: at least 0, below 1.
 double read_dropout(const Args& args) {
   const double share = args.real("dropout", 0, 1, 0);
   if (share < 1) return share;
@@ -52,7 +52,7 @@ Stem choose_stem(const ModelRequest& request) {
   return std::max(request.height, request.width) <= 64 ? Stem::cifar : Stem::imagenet;
 }
 
-// For models that are not resnets.
+// Refuses model.stem for models that are not resnets.
 void refuse_stem(const ModelRequest& request) {
   if (request.stem != "auto")
     throw UsageError("model.stem: " + request.name + " has no stem to choose. Remove the key.");

@@ -19,9 +19,9 @@ struct ModelRequest {
   std::int64_t height = 28;
   std::int64_t width = 28;
   int classes = 10;
-  MakeNorm norm = batch_norm();  // of the models that have norms
-  std::string stem = "auto";     // of resnets: auto | cifar | imagenet; auto: cifar up to 64 pixels
-  Args args{};                   // model.args; what the factory does not ask for is refused
+  MakeNorm norm = batch_norm();  // for models with norms
+  std::string stem = "auto";  // for resnets: auto | cifar | imagenet; auto: cifar up to 64 pixels
+  Args args{};                // model.args; arguments that the factory does not read are refused
 };
 
 using ModelFactory = std::function<Model(const ModelRequest&)>;
@@ -32,15 +32,15 @@ using ModelFactory = std::function<Model(const ModelRequest&)>;
 const std::map<std::string, ModelFactory>& built_in_models();
 
 /// Builds a model of the table with the initialisation of torch or torchvision, from the default
-/// generator: the same seed before gives the same weights as Python. Errors: UsageError for an
+/// generator: after the same seed it has the same weights as in Python. Errors: UsageError for an
 /// unknown name, images too small for the model, or arguments that it does not take.
 Model build_model(const ModelRequest& request);
 
-/// Lays the model's weights out as the job says; returns whether they are channels-last.
-/// `automatic` is channels-last when there is a convolution. Measured, one step forward and back on
-/// one core with AVX-512, fp32, contiguous against channels-last: convnet, batch 64, 15.8 and 8.6
-/// ms; lenet, batch 64, 7.2 and 6.2; resnet18, batch 8 of 32 x 32, 324 and 311; resnet50, batch 4,
-/// 512 and 506. GPUs' convolutions want it too, above all in 16 bits.
+/// Sets the memory layout of the model's weights as the job says; returns whether it is
+/// channels-last. `automatic` is channels-last when there is a convolution. Measured, one step
+/// forward and back on one core with AVX-512, fp32, contiguous against channels-last: convnet,
+/// batch 64, 15.8 and 8.6 ms; lenet, batch 64, 7.2 and 6.2; resnet18, batch 8 of 32 x 32, 324 and
+/// 311; resnet50, batch 4, 512 and 506. Convolutions on GPUs want it too, above all in 16 bits.
 bool use_layout(torch::nn::Module& model, ModelJob::Layout layout);
 
 /// Makes 4-dimensional weights channels-last (NHWC). Call before the model is wrapped by Ddp: its

@@ -1,4 +1,4 @@
-// A tensor and the name it has in checkpoints and messages.
+// A tensor and its name in checkpoints and messages.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,7 +22,7 @@ inline std::vector<at::Tensor> tensors_of(const std::vector<NamedTensor>& named)
   return tensors;
 }
 
-/// "[1x28x28]"; "nothing" of an undefined one.
+/// "[1x28x28]"; "nothing" for an undefined tensor.
 inline std::string shape_text(const at::Tensor& tensor) {
   if (!tensor.defined()) return "nothing";
   return "[" + shape_text({tensor.sizes().data(), tensor.sizes().size()}) + "]";

@@ -11,7 +11,7 @@
 namespace ddp::worker {
 namespace {
 
-// The variance of one value is not a number. Errors: UsageError, where Python has ValueError.
+// The variance of a single value is NaN. Errors: UsageError, where Python has ValueError.
 void require_variance(const at::Tensor& x) {
   if (x.numel() != x.size(1)) return;
   throw UsageError(

@@ -1,6 +1,6 @@
-// Normalisation layers of the image models, behind one interface: a model asks its factory for a
-// norm per place, so that `batch` and `sync` are chosen once, when it is built, and no converter
-// walks a finished model.
+// Normalisation layers of the image models, behind one interface: a model asks its factory for each
+// norm, so `batch` or `sync` is chosen once, when the model is built, and no converter walks a
+// finished model.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -13,19 +13,21 @@
 
 namespace ddp::worker {
 
-/// Normalises each of `channels` over batch, height and width: the state of torch's BatchNorm2d,
-/// under its names and in its order. Derived classes say over which samples.
-/// Shapes: forward takes and gives [B, channels, H, W].
+/// Normalises each of `channels` over batch, height and width. Has the state of torch's
+/// BatchNorm2d, under the same names and in the same order. Derived classes decide over which
+/// samples.
+/// Shapes: forward takes and returns [B, channels, H, W].
 class Norm : public torch::nn::Module {
  public:
   explicit Norm(std::int64_t channels);
 
   virtual at::Tensor forward(at::Tensor x) = 0;
   at::Tensor operator()(at::Tensor x) { return forward(std::move(x)); }
-  /// By torch's kernel: with the statistics of `x`, which go into the running ones, or with those.
+  /// Calls torch's kernel: with the statistics of `x`, which also update the running ones, or with
+  /// the running ones.
   at::Tensor normalise(const at::Tensor& x, bool by_own_statistics) const;
 
-  // For a model with other constants than torch's, to be set once it is built.
+  // For a model with other constants than torch's: set them once it is built.
   double epsilon = 1e-5;
   double momentum = 0.1;  // running = (1 - momentum) * running + momentum * new
 
@@ -39,22 +41,23 @@ class Norm : public torch::nn::Module {
 using MakeNorm = std::function<std::shared_ptr<Norm>(std::int64_t channels)>;
 
 /// Norms over this process's part of the batch, bit-equal to torch::nn::BatchNorm2d. In training
-/// mode they use the batch's statistics and keep running ones, in evaluation mode the running ones.
+/// mode they use the batch's statistics and update the running ones; in evaluation mode they use
+/// the running ones.
 /// Source: Ioffe and Szegedy, arXiv:1502.03167.
 MakeNorm batch_norm();
 
-/// What a layer normalises over. `batch`: ours, and torch::nn's BatchNorm and InstanceNorm, whose
-/// kernels are the same; `layer`: torch::nn's LayerNorm and GroupNorm; `none`: any other layer,
-/// also one with a norm in it.
+/// Kinds of norm layers. `batch`: ours, and torch::nn's BatchNorm and InstanceNorm, whose kernels
+/// are the same; `layer`: torch::nn's LayerNorm and GroupNorm; `none`: any other layer, also one
+/// that contains a norm.
 enum class NormKind { none, batch, layer };
 NormKind norm_kind(const torch::nn::Module& layer);
 
 /// Names of the parameters that belong to norm layers, in order of construction.
 std::vector<std::string> norm_parameters_of(const torch::nn::Module& model);
 
-/// Of `model.norm: sync`. `asked` is how many norms the model took from its request.
+/// For `model.norm: sync`. `asked` is how many norms the model took from its request.
 /// Errors: UsageError for a model that took none, and for batch norms of torch::nn, each by name:
-/// they would go on normalising over the samples of one rank.
+/// they would still normalise over the samples of one rank.
 void require_synced_norms(const torch::nn::Module& model, const std::string& name, int asked);
 
 }  // namespace ddp::worker

@@ -15,7 +15,7 @@ torch::nn::Conv2d conv(std::int64_t in,
       torch::nn::Conv2dOptions(in, out, kernel).stride(stride).padding(kernel / 2).bias(false));
 }
 
-// The way around a block whose output has another shape than its input: 1x1 convolution and norm.
+// The way around a block whose output and input differ in shape: 1x1 convolution and norm.
 class Shortcut : public torch::nn::Module {
  public:
   Shortcut(std::int64_t in, std::int64_t out, std::int64_t stride, const MakeNorm& norm)
@@ -41,8 +41,8 @@ std::shared_ptr<Shortcut> make_shortcut(const BlockPlan& plan, const MakeNorm& n
   return std::make_shared<Shortcut>(plan.in, plan.out, plan.stride, norm);
 }
 
-// The shortcut is built first and registered last, as torchvision does: the generator is read in
-// the order of construction, names stand in the order of registration.
+// The shortcut is constructed first and registered last, as in torchvision: construction reads the
+// generator, registration gives the order of names.
 class Block final : public ResNetBlock {
  public:
   Block(bool is_bottleneck, const BlockPlan& plan, const MakeNorm& norm)
@@ -80,7 +80,8 @@ class Block final : public ResNetBlock {
   std::vector<std::shared_ptr<Norm>> norms_;
 };
 
-// Source: He et al., arXiv:1502.01852, eq. 14, backward case. Norms are 1 and 0 already.
+// Source: He et al., arXiv:1502.01852, eq. 14, backward case. Norms have weights 1 and biases 0
+// already.
 void draw_convolutions(torch::nn::Module& model) {
   for (const auto& module : model.modules(/*include_self=*/false)) {
     auto* const layer = module->as<torch::nn::Conv2dImpl>();

@@ -1,5 +1,5 @@
-// ResNet-18, -34 and -50, as torchvision builds them: its names, its shapes, its initialisation, so
-// that its weights load and the same seed draws the same ones.
+// ResNet-18, -34 and -50, as torchvision builds them: with its names, shapes and initialisation, so
+// that its weights load and the same seed draws the same weights.
 // Source: He et al., arXiv:1512.03385; torchvision/models/resnet.py (stride in the 3x3 convolution
 // of a bottleneck, "v1.5").
 #pragma once
@@ -15,9 +15,9 @@
 
 namespace ddp::worker {
 
-/// What stands before the first stage. imagenet: 7x7 convolution of stride 2 and a max-pool, which
-/// together make sides four times smaller. cifar: one 3x3 convolution, all pixels stay; its weight
-/// is the only one with another shape.
+/// The layers before the first stage. imagenet: a 7x7 convolution of stride 2 and a max-pool, which
+/// together make sides four times smaller. cifar: one 3x3 convolution that keeps all pixels; its
+/// weight is the only one with another shape.
 enum class Stem { imagenet, cifar };
 
 struct ResNetPlan {
@@ -39,7 +39,7 @@ class ResNet : public ImageModel {
   at::Tensor forward(at::Tensor x) override;
 
  private:
-  // Held by the module tree and, in order and by their type, here.
+  // Owned by the module tree and, in order and with their type, here.
   using Stage = std::vector<std::shared_ptr<ResNetBlock>>;
 
   Stem stem_;

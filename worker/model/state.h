@@ -1,4 +1,4 @@
-// The tensors of a model by their names: what is trained, and what else belongs to its state.
+// The tensors of a model by their names: those that are trained, and the rest of its state.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -14,9 +14,9 @@ namespace ddp::worker {
 std::vector<NamedTensor> parameters_of(const torch::nn::Module& model);
 std::vector<NamedTensor> buffers_of(const torch::nn::Module& model);
 
-/// The parameters that are trained, for Ddp and the optimizer, and those that are frozen
-/// (model/freeze); and what is equal on all ranks without being reduced: the frozen parameters,
-/// then the buffers.
+/// Parameters that are trained, for Ddp and the optimizer; those that are frozen (model/freeze);
+/// and tensors that are equal on all ranks without a reduction: the frozen parameters, then the
+/// buffers.
 std::vector<NamedTensor> trainable_of(const torch::nn::Module& model);
 std::vector<NamedTensor> frozen_of(const torch::nn::Module& model);
 std::vector<NamedTensor> fixed_of(const torch::nn::Module& model);

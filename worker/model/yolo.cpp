@@ -13,10 +13,10 @@
 namespace ddp::worker {
 namespace {
 
-// Of the field's package, for all of its detectors.
+// From the field's package, for all of its detectors.
 constexpr double kNormEpsilon = 1e-3;
 constexpr double kNormMomentum = 0.03;
-// The image and the number of objects in it for which the head's first scores are right.
+// The image side and the number of objects for which the head's first scores are right.
 constexpr double kFirstSide = 640;
 constexpr double kFirstObjects = 5;
 constexpr double kFirstDistance = 2;  // any number: a softmax follows
@@ -47,8 +47,8 @@ class ConvBlock final : public YoloLayer {
     return at::silu(at::conv2d(x, weight_, bias_, options.stride(), padding_));
   }
 
-  /// A norm in evaluation mode is a factor and a summand for each channel, which the convolution
-  /// can have instead.
+  /// In evaluation mode a norm is a factor and a summand for each channel, which the convolution
+  /// can take over.
   void fuse() {
     const torch::NoGradGuard no_grad;
     const at::Tensor factor = norm_->weight * (norm_->running_var + norm_->epsilon).rsqrt();
@@ -62,7 +62,7 @@ class ConvBlock final : public YoloLayer {
   torch::nn::Conv2d conv_;
   std::shared_ptr<Norm> norm_;
   std::int64_t padding_;
-  at::Tensor weight_;  // once fused
+  at::Tensor weight_;  // set once fused
   at::Tensor bias_;
 };
 
@@ -74,7 +74,7 @@ std::shared_ptr<YoloLayer> conv(std::int64_t in,
   return std::make_shared<ConvBlock>(in, out, kernel, stride, kernel / 2, norm);
 }
 
-/// Two convolutions, the second of 3x3, and the input added to what they make.
+/// Two convolutions, the second of 3x3, and the input added to their result.
 class Residual final : public YoloLayer {
  public:
   Residual(std::int64_t channels, std::int64_t first_kernel, bool adds, const MakeNorm& norm)
@@ -100,7 +100,7 @@ struct StagePlan {
   bool adds = true;
 };
 
-/// `count` of them, in the module tree as "m".
+/// Adds `count` blocks to the module tree as "m".
 std::vector<std::shared_ptr<YoloLayer>> add_blocks(torch::nn::Module& parent,
                                                    const StagePlan& plan,
                                                    std::int64_t first_kernel,
@@ -138,7 +138,7 @@ class C3 final : public YoloLayer {
   std::vector<std::shared_ptr<YoloLayer>> blocks_;
 };
 
-/// v8: what every block makes goes on, too.
+/// v8: the output of every block goes on, too.
 class C2f final : public YoloLayer {
  public:
   C2f(const StagePlan& plan, const MakeNorm& norm)
@@ -160,7 +160,7 @@ class C2f final : public YoloLayer {
   std::vector<std::shared_ptr<YoloLayer>> blocks_;
 };
 
-/// Pools of 5, 9 and 13 pixels, as three of 5 in a row.
+/// Pools of 5, 9 and 13 pixels, computed as three of 5 in a row.
 class PyramidPool final : public YoloLayer {
  public:
   PyramidPool(std::int64_t channels, const MakeNorm& norm)
@@ -179,7 +179,7 @@ class PyramidPool final : public YoloLayer {
   std::shared_ptr<YoloLayer> join_;
 };
 
-/// Two 3x3 convolutions and what they lead to.
+/// Two 3x3 convolutions and the outputs from them.
 class Branch final : public YoloLayer {
  public:
   Branch(std::int64_t in, std::int64_t inner, std::int64_t out, const MakeNorm& norm)
@@ -200,8 +200,8 @@ class Branch final : public YoloLayer {
   torch::nn::Conv2d last_;
 };
 
-/// The numbers 0, 1, ... of which a distance is the mean. Nobody trains them, and nothing here uses
-/// them: they are part of the family's weights.
+/// The numbers 0, 1, ... whose weighted mean is a distance. They are not trained, and nothing here
+/// uses them, but they are part of the family's weights.
 class Bins final : public torch::nn::Module {
  public:
   Bins() {
@@ -212,7 +212,7 @@ class Bins final : public torch::nn::Module {
         register_parameter("weight", numbers.view({1, -1, 1, 1}), /*requires_grad=*/false);
       }
     };
-    // Python makes a convolution of them, whose first values are drawn.
+    // Python makes them as a convolution, which draws its first values from the generator.
     (void)torch::nn::Conv2d(torch::nn::Conv2dOptions(Detector::kBins, 1, 1).bias(false));
     register_module("conv", std::make_shared<Numbers>());
   }
@@ -236,7 +236,7 @@ class YoloHead : public torch::nn::Module {
     }
   }
 
-  /// Of the features of each stride; see Detector.
+  /// From the features of each stride; see Detector.
   at::Tensor forward(const std::array<at::Tensor, 3>& features) {
     std::vector<at::Tensor> places;
     for (std::size_t i = 0; i < features.size(); ++i) {
@@ -269,12 +269,12 @@ class YoloHead : public torch::nn::Module {
   Branches classes_;
 };
 
-/// Adds layers to the module tree by the number of their line in the family's plan.
+/// Adds layers to the module tree, numbered by their line in the family's plan.
 class Yolo::Builder {
  public:
   Builder(const YoloPlan& plan, const MakeNorm& norm) : plan_(plan), norm_(norm) {}
 
-  /// Of the plan's channels, for this width.
+  /// The plan's number of channels, scaled to this width.
   [[nodiscard]] std::int64_t channels(std::int64_t planned) const {
     const double wanted = static_cast<double>(std::min(planned, plan_.max_channels)) * plan_.width;
     return static_cast<std::int64_t>(std::ceil(wanted / 8)) * 8;
@@ -293,7 +293,7 @@ class Yolo::Builder {
   std::shared_ptr<Module> add(std::shared_ptr<Module> layer) {
     return layers_->register_module(std::to_string(next_++), std::move(layer));
   }
-  /// Lines without weights.
+  /// Skips lines without weights.
   void skip(int lines) { next_ += lines; }
 
   [[nodiscard]] const std::shared_ptr<torch::nn::Module>& layers() const { return layers_; }

@@ -1,6 +1,6 @@
 // YOLOv5 and YOLOv8 with one head for both: anchor-free, boxes and classes apart. Names and shapes
-// of weights, constants and first values are those of the field's package ("yolov5nu.pt",
-// "yolov8n.pt"), so that its weights load and the same seed draws the same ones.
+// of weights, constants and initial values are those of the field's package ("yolov5nu.pt",
+// "yolov8n.pt"), so that its weights load and the same seed draws the same weights.
 // Sources: CSP blocks Wang et al., arXiv:1911.11929; pyramid of features both ways Liu et al.,
 // arXiv:1803.01534; pooling at several sizes He et al., arXiv:1406.4729.
 #pragma once
@@ -23,13 +23,13 @@ struct YoloPlan {
   std::int64_t max_channels = 1024;  // before that factor
 };
 
-/// A layer by its number. Shapes: [B, in, H, W] to [B, out, H / stride, W / stride].
+/// A numbered layer. Shapes: [B, in, H, W] to [B, out, H / stride, W / stride].
 class YoloLayer : public torch::nn::Module {
  public:
   virtual at::Tensor forward(at::Tensor x) = 0;
 };
 
-/// Boxes and classes from the features of three strides.
+/// Predicts boxes and classes from the features of three strides.
 class YoloHead;
 
 class Yolo : public Detector {
@@ -47,13 +47,13 @@ class Yolo : public Detector {
   class Builder;
   using Layer = std::shared_ptr<YoloLayer>;
 
-  // Each held by the module tree, too.
+  // The module tree owns each of them, too.
   std::array<Layer, 10> backbone_;
   Layer narrow_high_;  // v5 alone
-  Layer merge_mid_;    // of the way up
+  Layer merge_mid_;    // on the way up
   Layer narrow_mid_;   // v5 alone
   Layer merge_low_;
-  Layer halve_low_;  // of the way down
+  Layer halve_low_;  // on the way down
   Layer join_mid_;
   Layer halve_mid_;
   Layer join_high_;

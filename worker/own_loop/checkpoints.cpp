@@ -31,7 +31,8 @@ std::string kind_of(const torch::optim::Optimizer& optimizer) {
   return c10::demangle(typeid(optimizer).name());
 }
 
-/// Errors: UsageError for a checkpoint of another optimizer, or of no loop of one's own.
+/// Errors: UsageError for a checkpoint of another optimizer, or one that is not from a user's own
+/// loop.
 void require_kind(const worker::LoadedCheckpoint& found, const torch::optim::Optimizer& optimizer) {
   const auto saved = found.head.job.find(kKind);
   if (saved == found.head.job.end() || found.optimizer.find(kOptimizer) == nullptr) {
@@ -44,7 +45,7 @@ void require_kind(const worker::LoadedCheckpoint& found, const torch::optim::Opt
                    ". Take the same, or another directory.");
 }
 
-// torch::optim knows its own state; the file holds it as bytes.
+// torch::optim writes its own state; the file holds it as bytes.
 at::Tensor to_bytes(const torch::optim::Optimizer& optimizer) {
   torch::serialize::OutputArchive archive;
   optimizer.save(archive);
@@ -63,7 +64,7 @@ void from_bytes(const at::Tensor& bytes, torch::optim::Optimizer& optimizer, at:
   optimizer.load(archive);
 }
 
-/// As long as it lives the launcher sees that phase.
+/// While it lives the launcher sees `phase`.
 class Marked {
  public:
   Marked(ProgressPage& page, Phase phase) : page_(page), before_(page.phase.exchange(phase)) {
@@ -156,7 +157,7 @@ std::int64_t Checkpoints::restore(torch::nn::Module& model, torch::optim::Optimi
   return step;
 }
 
-// Rank 0 alone may fail at it; what it says then is known to all before anyone goes on.
+// Only rank 0 can fail here. All ranks get its problem before any of them goes on.
 std::string Checkpoints::on_root(const std::function<void()>& work) {
   std::string problem;
   try {

@@ -39,7 +39,7 @@ Ddp::Ddp(torch::nn::Module& model, Context& context, const DdpOptions& options)
   context.state_->replicas.push_back(engine_);
 }
 
-// With a rank that is lost the reducer may wait for work that never ends.
+// Leaks the reducer if a rank is lost: it may wait for work that never ends.
 Ddp::~Ddp() {
   if (engine_->is_inside) (void)new std::shared_ptr<Engine>(engine_);
 }
@@ -51,7 +51,7 @@ void Ddp::backward(const at::Tensor& loss) {
   engine_->is_inside = true;
   if (reduce) reducer.prepare_to_reduce();
   reducer.backward(loss, reduce);
-  // Not between forward and backward, which may need them.
+  // Not between forward and backward, because backward may need the buffers.
   if (reduce) reducer.sync_buffers();
   engine_->is_inside = false;
 }

@@ -1,4 +1,4 @@
-// What a Context holds, and what of a Ddp ends with it.
+// The state of a Context, and the part of a Ddp that ends with it.
 #pragma once
 
 #include <memory>
@@ -14,10 +14,10 @@
 
 namespace ddp {
 
-/// Trap: a reducer ends before its group does, or it is used after free.
+/// Trap: a reducer must end before its group does, or it is used after free.
 struct Ddp::Engine {
   std::optional<worker::Ddp> reducer;  // none after Context::finish()
-  bool is_inside = false;              // of backward(), or it has failed
+  bool is_inside = false;              // inside backward(), or backward() has failed
 };
 
 struct Context::State {

@@ -21,14 +21,14 @@ const std::string& common_text(const std::map<int, std::string>& texts) {
   std::map<std::string, int> count;
   for (const auto& [rank, text] : texts)
     ++count[text];
-  // max_element takes the first of equally frequent ones: the lowest rank's.
+  // max_element takes the first of equally frequent texts: the lowest rank's.
   const auto fewer = [&count](const auto& a, const auto& b) {
     return count.at(a.second) < count.at(b.second);
   };
   return std::max_element(texts.begin(), texts.end(), fewer)->second;
 }
 
-/// The first line of `a` that is not at the same place in `b`.
+/// The first line of `a` that `b` does not have at the same place.
 std::string differing_line(const std::string& a, const std::string& b) {
   const std::vector<std::string> ours = lines_of(a);
   const std::vector<std::string> theirs = lines_of(b);
@@ -60,8 +60,8 @@ std::string find_disagreement(const std::string& what, const std::map<int, std::
   const std::string& common = common_text(texts);
   const std::string* odd = nullptr;
   std::vector<int> alike;
-  std::vector<int> different;  // as the first odd one
-  std::vector<int> others;     // in their own ways
+  std::vector<int> different;  // with the same text as the first odd rank
+  std::vector<int> others;     // with other texts
   for (const auto& [rank, text] : texts) {
     if (text == common) {
       alike.push_back(rank);

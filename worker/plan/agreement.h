@@ -1,4 +1,4 @@
-// What the ranks must have alike, and who differs. Pure.
+// What must be equal on all ranks, and which ranks differ. Pure.
 #pragma once
 
 #include <map>
@@ -7,14 +7,14 @@
 
 namespace ddp::worker {
 
-/// Compares the texts that ranks gave for `what`, by rank. Empty when they are equal; else one
-/// line that names the odd ranks (those outside the largest set of equal texts; of equally large
-/// ones the lowest rank's counts), and of a text of several lines the first that differs, as both
-/// sides have it.
+/// Compares the texts that ranks gave for `what`, by rank. Empty when they are equal; else one line
+/// that names the odd ranks: those outside the largest set of equal texts (of equally large sets,
+/// the lowest rank's counts). For texts of several lines it adds the first line that differs, as
+/// both sides have it.
 std::string find_disagreement(const std::string& what, const std::map<int, std::string>& texts);
 
-/// The opposite: every text must be another, empty ones apart. Empty when that is so; else one line
-/// that names the first ranks with the same.
+/// The opposite: no two texts may be equal, except empty ones. Empty when that is so; else one line
+/// that names the first ranks with equal texts.
 std::string find_repetition(const std::string& what, const std::map<int, std::string>& texts);
 
 /// "rank 3", "ranks 1, 2 and 5", "ranks 0, 1, 2 and 97 more".

@@ -1,5 +1,5 @@
-// What a level of mixed precision means, and which requests make no sense; decided before anything
-// is built. The levels are those of NVIDIA's apex.
+// What each level of mixed precision means, and which requests make no sense, decided before
+// anything is built. The levels are those of NVIDIA's apex.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ struct AmpPlan {
 /// Precondition: amp_problems() has none.
 AmpPlan plan_amp(const AmpJob& job);
 
-/// Why a job cannot be trained like this, one sentence per problem: for messages of exit code 2.
+/// Why a job cannot be trained like this, one sentence per problem: for an error with exit code 2.
 std::vector<std::string> amp_problems(const AmpJob& job, bool is_on_gpu);
 
 }  // namespace ddp::worker

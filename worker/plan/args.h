@@ -1,6 +1,6 @@
 // The free arguments of a part of the job (data.args, task.args, model.args, loss.args,
-// optimizer.args): names and texts that only the part's own factory understands. It asks for each
-// by name, type and range; what nobody has asked for is refused.
+// optimizer.args): names and texts that only the part's own factory understands. The factory asks
+// for each by name, type and range; arguments that it does not ask for are refused.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,20 @@
 
 namespace ddp::worker {
 
-/// Copies share what has been asked for.
+/// Copies share the list of what has been asked for.
 /// Errors of all questions: UsageError with the place in the job file, the value and what is
-/// expected; also for an argument that is not there and has no `otherwise`.
+/// expected; also for an argument that is missing and has no `otherwise`.
 class Args {
  public:
-  /// None.
+  /// No arguments.
   Args() : Args("args", {}) {}
-  /// `path` is the key in the job: "model.args". `origins` says by name where they were given,
-  /// `origin` where all of them were.
+  /// `path` is the key in the job: "model.args". `origins` says by name where the arguments were
+  /// given, `origin` where all of them were.
   Args(std::string path, TextMap texts, TextMap origins = {}, std::string origin = "");
 
   [[nodiscard]] bool has(const std::string& name) const;
 
-  /// From `min` to `max`.
+  /// A number from `min` to `max`.
   [[nodiscard]] std::int64_t integer(const std::string& name,
                                      std::int64_t min,
                                      std::int64_t max,
@@ -44,7 +44,7 @@ class Args {
   /// "job.yaml:4:23: model.args.units", to begin an error with.
   [[nodiscard]] std::string where(const std::string& name) const;
 
-  /// To be called after the factory. `reader` is its name in the job.
+  /// Call it after the factory. `reader` is the factory's name in the job.
   void require_all_read(const std::string& reader) const;
 
  private:
@@ -54,9 +54,9 @@ class Args {
 
   std::string path_;
   TextMap texts_;
-  TextMap origins_;  // of the texts, where they are known one by one
+  TextMap origins_;  // where the texts were given, if that is known one by one
   std::string origin_;
-  std::shared_ptr<std::vector<std::string>> asked_;  // each once
+  std::shared_ptr<std::vector<std::string>> asked_;  // each name once
 };
 
 }  // namespace ddp::worker

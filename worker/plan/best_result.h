@@ -1,5 +1,6 @@
-// The number that says how good a run is: what is best, and when to stop for want of gain. A small
-// value, which a checkpoint holds; the rules are pure functions of it.
+// The number that measures how good a run is: which result is the best, and when to stop because
+// there is no gain. Its state is a small value, which a checkpoint holds; the rules are pure
+// functions of it.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +10,9 @@
 namespace ddp::worker {
 
 struct BestResultRule {
-  std::string metric = "loss";             // of an evaluation, by its name
+  std::string metric = "loss";             // the name of an evaluation's value
   bool is_higher_better = false;           // a loss: false; an accuracy: true
-  std::optional<std::int64_t> patience{};  // evaluations without gain that are borne
+  std::optional<std::int64_t> patience{};  // how many evaluations without gain are allowed
 };
 
 struct BestResultState {
@@ -21,8 +22,8 @@ struct BestResultState {
   bool operator==(const BestResultState&) const = default;
 };
 
-/// Whether `result` is better than the best so far, by more than `threshold` relative to it. One
-/// that is not finite is not, nor is an equal one.
+/// Whether `result` is better than the best so far, by more than `threshold` relative to it. False
+/// for an equal result, and for one that is not finite.
 bool is_better(bool is_higher_better,
                double result,
                const std::optional<double>& best,
@@ -34,7 +35,7 @@ bool is_gain(const BestResultRule& rule, const BestResultState& state, double re
 /// The state after one more evaluation.
 BestResultState note_result(const BestResultRule& rule, BestResultState state, double result);
 
-/// Whether a run that has come so far is to end: `patience` evaluations brought no gain.
+/// Whether the run has to end: `patience` evaluations have brought no gain.
 bool is_out_of_patience(const BestResultRule& rule, const BestResultState& state);
 
 }  // namespace ddp::worker

@@ -13,14 +13,14 @@ std::string count_of(std::size_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
-/// N of "cuda:N"; nothing for "cuda" and "auto".
+/// N of "cuda:N"; no value for "cuda" and "auto".
 std::optional<int> number_of(const std::string& device) {
   if (!device.starts_with("cuda:")) return {};
   if (const auto number = parse_whole<int>(device.substr(5), 0)) return number;
   throw UsageError("device: " + device + " is not cuda:N. Give cpu, cuda, cuda:0, ...");
 }
 
-/// The GPUs that this process sees, as a message shows them: by the numbers that CUDA gives them.
+/// The GPUs that this process sees, as a message shows them: by CUDA's numbers.
 std::string list_visible(const VisibleGpus& visible, const GpuFacts& facts) {
   std::vector<Gpu> seen;
   for (const VisibleGpu& gpu : visible.gpus) {
@@ -33,7 +33,8 @@ std::string list_visible(const VisibleGpus& visible, const GpuFacts& facts) {
   return text;
 }
 
-/// CUDA counts the fastest GPU first, unless told otherwise: the same where all are of one kind.
+/// CUDA counts the fastest GPU first, unless told otherwise. If all are of one kind, that is the
+/// PCI order.
 bool is_order_known(const GpuFacts& facts) {
   if (facts.is_pci_order) return true;
   for (const Gpu& gpu : facts.gpus) {
@@ -42,7 +43,7 @@ bool is_order_known(const GpuFacts& facts) {
   return true;
 }
 
-/// What a CUDA takes, by its major number. Source: CUDA's release notes.
+/// The driver and the GPUs that a CUDA needs, by its major number. Source: CUDA's release notes.
 struct CudaNeeds {
   int major;
   int driver;
@@ -57,7 +58,7 @@ const CudaNeeds* needs_of(int cuda) {
   return nullptr;
 }
 
-/// "13.0" of 13000.
+/// "13.0" for 13000.
 std::string cuda_text(int cuda) {
   return std::to_string(cuda / 1000) + "." + std::to_string(cuda % 1000 / 10);
 }
@@ -99,7 +100,7 @@ class Chooser {
                        ". Use device=cpu, or auto.");
     }
     DeviceChoice choice = cpu();
-    // A node without GPUs needs no word; one whose GPUs cannot be used does.
+    // A node without GPUs needs no note; a node whose GPUs cannot be used does.
     if (!facts_.gpus.empty()) choice.notes.push_back("device: auto takes the cpu, as " + problem_);
     return choice;
   }
@@ -131,8 +132,8 @@ class Chooser {
                      " per node, or use backend=gloo, or device=cpu. " + visible_list() + ".");
   }
 
-  /// One GPU is visible, and it may be another for each rank: the node has enough of them, or a
-  /// platform gives each task its own. Whether they are really different is seen when all are
+  /// One GPU is visible, and each rank may see another one: the node has enough of them, or a
+  /// platform gives each task its own. Whether they really differ is checked when all ranks are
   /// there.
   [[nodiscard]] bool sees_its_own(int count) const {
     if (count != 1) return false;

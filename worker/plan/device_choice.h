@@ -1,4 +1,4 @@
-// On which device a rank computes, and by what its gradients travel. Pure: the facts are given.
+// On which device a rank computes, and how its gradients travel. Pure: the facts are given.
 #pragma once
 
 #include <cstdint>
@@ -12,27 +12,27 @@
 
 namespace ddp::worker {
 
-/// CUDA of the driver and of LibTorch, as CUDA writes it: 13000 is 13.0. 0: not known.
+/// The CUDA versions of driver and LibTorch, as CUDA writes them: 13000 is 13.0. 0: not known.
 struct CudaVersions {
   std::string driver;  // "580.65.06"
   int of_driver = 0;
   int of_libtorch = 0;
 };
 
-/// "the NVIDIA driver ... knows CUDA ..."; empty when nothing speaks against it.
+/// "the NVIDIA driver ... knows CUDA ..."; empty when the versions fit.
 std::string why_too_old(const CudaVersions& versions);
 
-/// What is known of this node's GPUs before CUDA is asked.
+/// Facts about this node's GPUs, known before CUDA is asked.
 struct GpuFacts {
-  std::string problem;       // why none can be used, "there is no NVIDIA driver"; empty: none known
+  std::string problem;       // why none can be used, "there is no NVIDIA driver"; empty: no problem
   std::vector<Gpu> gpus;     // of the node, by PCI address
   std::vector<GpuUse> uses;  // of each, or empty
   std::optional<std::string> visible;  // CUDA_VISIBLE_DEVICES
-  bool is_pci_order = false;           // CUDA_DEVICE_ORDER says that CUDA counts them so too
+  bool is_pci_order = false;           // CUDA_DEVICE_ORDER makes CUDA count them like this, too
   CudaVersions cuda{};
 };
 
-/// Where this rank stands among those of its node.
+/// The place of this rank among those of its node.
 struct LocalPlace {
   int local_rank = 0;
   int local_world_size = 1;
@@ -40,18 +40,19 @@ struct LocalPlace {
 };
 
 struct DeviceChoice {
-  std::optional<int> gpu;  // by CUDA's number in this process; nothing: CPU
+  std::optional<int> gpu;  // CUDA's number in this process; no value: CPU
   bool nccl = false;
   std::string name;                // "cpu", "cuda:1 (NVIDIA H200, 0000:dc:00.0)"
   std::string identity;            // the GPU's UUID or PCI address; empty: not known
   std::vector<std::string> notes;  // what the user should know, a line each
 };
 
-/// A rank takes the GPU of its local rank, or the only one that it sees when every rank sees one of
-/// its own (CUDA_VISIBLE_DEVICES). With gloo, ranks may share a GPU. Order of the facts' lists:
-/// CUDA's. Errors: UsageError, with the list of GPUs: more ranks than GPUs, no such GPU, two ranks
-/// of NCCL on one, less free memory than the job asks for, one that LibTorch has no kernels for, a
-/// GPU asked for and none that can be used.
+/// A rank takes the GPU of its local rank, or the only one that it sees if every rank sees one of
+/// its own (CUDA_VISIBLE_DEVICES). With gloo, ranks may share a GPU. The facts' lists are in PCI
+/// order; a GPU is named and checked only if CUDA's order is the same. Errors: UsageError, with the
+/// list of GPUs: more ranks than GPUs, no such GPU, two ranks of NCCL on one, less free memory than
+/// the job asks for, a GPU that LibTorch has no kernels for, or a GPU asked for when none can be
+/// used.
 DeviceChoice choose_device(const DeviceJob& job, const LocalPlace& place, const GpuFacts& facts);
 
 }  // namespace ddp::worker

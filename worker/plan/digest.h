@@ -18,7 +18,7 @@ class Digest {
   ~Digest();
 
   void update(std::span<const std::byte> bytes);
-  /// 32 hexadecimal digits of what came so far, as `xxhsum -H2` prints them.
+  /// 32 hexadecimal digits of the bytes so far, as `xxhsum -H2` prints them.
   [[nodiscard]] std::string text() const;
 
  private:

@@ -14,7 +14,7 @@ struct Endpoint {
   std::string port;
 };
 
-/// Of "tcp://host:29500" and "tcp://[::1]:29500"; whether the port is one, the identity says.
+/// Splits "tcp://host:29500" and "tcp://[::1]:29500". The identity checks the port.
 Endpoint read_endpoint(const std::string& url) {
   const std::string rest = url.substr(6);
   const std::size_t colon = rest.rfind(':');

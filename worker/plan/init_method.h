@@ -1,4 +1,4 @@
-// --init-method, --rank and --world-size: the words of torch.distributed for ranks that are started
+// --init-method, --rank and --world-size: the terms of torch.distributed for ranks that are started
 // by hand. Pure.
 #pragma once
 
@@ -17,9 +17,10 @@ struct InitMethod {
   bool operator==(const InitMethod&) const = default;
 };
 
-/// `environment` with what was given laid over it. A rank of tcp:// without RANK and WORLD_SIZE in
-/// the environment (or those of Slurm or MPI) must be told both.
-/// Errors: UsageError with what to type: half of them, no rank at all, file:// and other schemes.
+/// `environment`, overridden by what was given. With tcp://, a rank needs --rank and --world-size
+/// unless the environment has RANK and WORLD_SIZE (or Slurm's or MPI's).
+/// Errors: UsageError with what to type: only one of the two, no rank at all, file:// and other
+/// schemes.
 Environment with_init_method(const Environment& environment, const InitMethod& method);
 
 }  // namespace ddp::worker

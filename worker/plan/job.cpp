@@ -12,7 +12,7 @@
 namespace ddp::worker {
 namespace {
 
-// The words of a choice in the order of an enum's values. The job was checked against the table.
+// The value of an enum whose words are in the order of its values. The job was checked before.
 template <typename Enum>
 Enum choose(const JobValues& values,
             std::string_view path,

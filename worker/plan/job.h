@@ -1,5 +1,5 @@
-// The job as a training takes it: one plain struct, made once from the checked values. Nobody
-// after this sees YAML.
+// The job in the form that a training uses: one plain struct, made once from the checked values. No
+// later code sees YAML.
 #pragma once
 
 #include <chrono>
@@ -31,8 +31,8 @@ struct DataJob {
   std::uint64_t seed = 1;
   std::optional<std::int64_t> train_size;
   std::optional<std::int64_t> test_size;
-  int image_size = 224;             // of sets whose images vary in size
-  std::optional<int> threads;       // of each rank's loader; nothing: as fits the data
+  int image_size = 224;             // for sets whose images vary in size
+  std::optional<int> threads;       // of each rank's loader; no value: as fits the data
   std::vector<AugmentJob> augment;  // of the training set, in order
   Sampler sampler = Sampler::shuffle;
   std::map<std::string, double> class_weights;  // by name or number
@@ -54,7 +54,7 @@ struct DeviceJob {
   std::string output_device;          // empty: the first of them
 };
 
-/// How products and convolutions are computed.
+/// How matrix products and convolutions are computed.
 struct MathJob {
   std::string matmul_precision = "highest";
   bool tf32 = false;
@@ -103,7 +103,8 @@ struct OptimizerJob {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
-  // Pattern of parameter names, factor on the rate; the factors of all that match multiply.
+  // A pattern of parameter names, and a factor on the rate; the factors of all matching patterns
+  // multiply.
   std::vector<std::pair<std::string, double>> lr_factors;
   std::optional<double> clip_norm;
   std::optional<double> ema_decay;
@@ -122,7 +123,8 @@ struct AmpJob {
 };
 
 enum class CommHook { none, fp16, bf16 };
-/// When rank 0's buffers go to all: before evaluations and checkpoints, each step, or never.
+/// When rank 0's buffers are copied to all ranks: before evaluations and checkpoints, each step, or
+/// never.
 enum class BufferSync { automatic, each_step, never };
 
 struct DdpJob {
@@ -159,7 +161,7 @@ struct EvaluationJob {
   std::optional<std::int64_t> batch{};  // samples of a rank at a time; nothing: as fits the device
   bool is_rectangular = false;          // images keep their shape, and are batched by it
   std::vector<std::string> metrics{};   // beside the task's own
-  std::string metric = "auto";          // that decides what is best; auto: the task's own
+  std::string metric = "auto";          // the value that decides what is best; auto: the task's own
   Mode mode = Mode::automatic;
   std::optional<std::int64_t> patience{};  // evaluations without gain before all ranks stop
 };
@@ -192,7 +194,7 @@ struct Job {
   DdpJob ddp;
   std::int64_t epochs = 2;
   std::int64_t log_every = 20;              // optimizer steps
-  std::optional<std::int64_t> max_steps{};  // optimizer steps of the run, if they come first
+  std::optional<std::int64_t> max_steps{};  // optimizer steps, if they end first
   EvaluationJob evaluation;
   CheckpointJob checkpoint;
   bool tensorboard = true;
@@ -201,10 +203,10 @@ struct Job {
   TextMap identity;  // what makes a resumed run the same job
 };
 
-/// optimizer.lr by the rule of optimizer.scale_lr.
+/// optimizer.lr, scaled by the rule of optimizer.scale_lr.
 double scaled_lr(const JobValues& values, int world_size);
 
-/// As the first round of a run has it. Errors: UsageError when the batch does not divide.
+/// The job of a run's first round. Errors: UsageError when the batch does not divide.
 Job make_job(const JobValues& values, int world_size);
 
 }  // namespace ddp::worker

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMaxNamed = 8;
 
-/// Errors: nothing for what is not a report, as "3 timed-out backward" is one.
+/// No value for a line that is not a report such as "3 timed-out backward".
 std::optional<FailureReport> read_report(std::string_view line) {
   const std::size_t first = line.find(' ');
   const std::size_t second = line.find(' ', std::min(first, line.size() - 1) + 1);
@@ -35,7 +35,8 @@ std::vector<int> missing_ranks(const PeerLoss& loss) {
   return missing;
 }
 
-/// "rank 0 is in backward, rank 1 in a sum over ranks", by rank. Empty when all are in the same.
+/// "rank 0 is in backward, rank 1 in a sum over ranks", by rank. Empty when all are in the same
+/// call.
 std::string places_of(const PeerLoss& loss) {
   std::vector<FailureReport> all = *loss.reports;
   std::erase_if(all, [&](const FailureReport& one) { return one.rank == loss.own.rank; });
@@ -51,7 +52,7 @@ std::string places_of(const PeerLoss& loss) {
   return text + (all.size() > kMaxNamed ? " and so on" : "");
 }
 
-/// Of a time-out: who is to blame, and what to do.
+/// Describes a time-out: who is to blame, and what to do.
 std::string describe(const PeerLoss& loss) {
   if (!loss.reports && !(loss.is_on_rank_0 && loss.own.rank != 0))
     return "the store does not answer either, so nobody can say which rank is missing.";

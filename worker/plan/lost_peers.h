@@ -1,7 +1,7 @@
-// What a collective that failed says about the other ranks: which of them are missing, and whether
-// a time-out was the cause. Pure: worker/dist/lost_peers asks the ranks.
-// A library says that it waited in vain or that a connection has ended, never for which rank. Each
-// rank that fails therefore leaves a report; who left none is stopped, dead or busy elsewhere.
+// What a failed collective shows about the other ranks: which of them are missing, and whether a
+// time-out was the cause. Pure: worker/dist/lost_peers asks the ranks.
+// A library reports that a wait timed out or a connection ended, but never which rank caused it. So
+// each rank that fails leaves a report; a rank without one is stopped, dead or busy elsewhere.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@
 
 namespace ddp::worker {
 
-/// What a rank leaves behind when a collective failed on it.
+/// The report of a rank on which a collective failed.
 struct FailureReport {
   int rank = 0;
   bool has_timed_out = false;  // it had waited for as long as it may
@@ -20,13 +20,13 @@ struct FailureReport {
   bool operator==(const FailureReport&) const = default;
 };
 
-/// A line, with its newline.
+/// The report as a line, with its newline.
 std::string to_line(const FailureReport& report);
 
-/// The reports in `lines`. What is not one is left out.
+/// The reports in `lines`. Skips lines that are not reports.
 std::vector<FailureReport> read_reports(std::string_view lines);
 
-/// What a user sets to wait longer, as messages name it.
+/// The settings that let a user wait longer, as messages name them.
 struct TimeoutNames {
   std::string join = "ddp.join_timeout";
   std::string collective = "ddp.timeout";
@@ -37,9 +37,10 @@ struct PeerLoss {
   int world_size = 2;
   std::chrono::milliseconds timeout{0};  // of a collective
   std::string timeout_name = TimeoutNames().collective;
-  /// Those of all ranks that left one in time. Nothing: not asked for, or the store did not answer.
+  /// The reports of all ranks that left one in time. No value: not asked for, or the store did not
+  /// answer.
   std::optional<std::vector<FailureReport>> reports;
-  bool is_on_rank_0 = false;  // the store: it stands still when rank 0 does
+  bool is_on_rank_0 = false;  // rank 0 serves the store, which stands still when rank 0 does
   std::string cause;          // in the library's words
 };
 
@@ -50,7 +51,7 @@ struct PeerFailure {
   bool operator==(const PeerFailure&) const = default;
 };
 
-/// 124 where this rank, or another that has left a report, waited for as long as it may: the text
+/// 124 if this rank, or another one with a report, has waited for as long as it may: the text then
 /// names the ranks that did not come. Else 97: a peer has ended.
 PeerFailure explain(const PeerLoss& loss);
 

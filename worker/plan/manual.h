@@ -5,7 +5,7 @@
 
 namespace ddp::worker {
 
-/// In roff (man(7)).
+/// The page in roff (man(7)).
 std::string manual_page();
 
 }  // namespace ddp::worker

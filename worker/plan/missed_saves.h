@@ -1,6 +1,6 @@
-// Saves of a run that fail, one after the other. Training goes on when a disk is full for a while;
-// a run whose last hours exist nowhere must not. A number of saves alone says nothing of hours:
-// with a save each few steps five of them fail within a second.
+// Counts the saves of a run that fail in a row. Training may go on while a disk is full for some
+// time, but not when the last hours of a run are nowhere on disk. The number alone does not show
+// hours: with a save every few steps, five of them fail within a second.
 #pragma once
 
 #include <chrono>
@@ -14,14 +14,14 @@ class MissedSaves {
   static constexpr int kMost = 5;
   static constexpr std::chrono::seconds kLongest{60};
 
-  /// One more has failed. Whether it was one too many: the fifth or a later one in a row, and a
-  /// minute after the first.
+  /// Notes one more failed save. Returns whether it was one too many: the fifth or a later one in a
+  /// row, and a minute after the first.
   [[nodiscard]] bool add(Time now) {
     ++count_;
     if (!first_) first_ = now;
     return count_ >= kMost && now - *first_ >= kLongest;
   }
-  void clear() { *this = MissedSaves(); }  // one has not failed
+  void clear() { *this = MissedSaves(); }  // call it when a save has succeeded
 
   [[nodiscard]] int count() const { return count_; }  // in a row
 

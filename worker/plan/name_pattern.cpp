@@ -10,7 +10,7 @@
 namespace ddp::worker {
 namespace {
 
-// What one may have meant: each name, and each of its beginnings with `.*`.
+// Patterns that the user may have meant: each name, and each beginning of a name with `.*`.
 std::set<std::string> likely_patterns(const std::vector<std::string>& names) {
   std::set<std::string> patterns(names.begin(), names.end());
   for (const std::string& name : names) {

@@ -1,5 +1,5 @@
-// Numbers by their names, in the order in which they are shown: what a task, a metric and a record
-// of a run hold, whatever is learned.
+// Numbers by their names, in the order in which they are shown: used by tasks, metrics and records
+// of a run.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace ddp::worker {
 
 using NamedValues = std::vector<std::pair<std::string, double>>;
 
-/// Nothing when no value has that name.
+/// No value when nothing has that name.
 inline std::optional<double> find_value(const NamedValues& values, std::string_view name) {
   const auto found =
       std::ranges::find(values, name, [](const auto& one) { return std::string_view(one.first); });

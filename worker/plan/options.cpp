@@ -69,7 +69,7 @@ const VerbWords kTraining{"JOB.yaml [KEY=VALUE ...]",
                           "Trains one rank of a job; alone (no launcher), it is rank 0 of 1."};
 const VerbWords kFetching{"fetch mnist DIR", "gets a published data set"};
 
-/// Flags that not every verb takes, and the words of those that do; "train": no word at all.
+/// Flags that only some verbs take, and the words of these verbs; "train": no word at all.
 struct FlagRule {
   const char* flag;
   std::vector<std::string_view> verbs;
@@ -189,7 +189,7 @@ std::vector<CompletedFlag> completed_flags_of(std::string_view word) {
   return completed;
 }
 
-/// That of another program, ddp-fetch, whose help a test compares.
+/// The verb of another program, ddp-fetch; a test compares this with its help.
 CompletedVerb completed_fetch() {
   using Value = CompletedFlag::Value;
   return {.names = {"fetch"},
@@ -215,13 +215,13 @@ std::optional<std::string> find_text(const po::variables_map& given, const char*
   return given[name].as<std::string>();
 }
 
-/// A share; nothing is added to `problems` when it is not given.
+/// A number from 0 to 1; no value, and no problem, when the flag is not given.
 std::optional<double> find_share(const po::variables_map& given,
                                  const char* name,
                                  std::vector<std::string>& problems) {
   if (given.count(name) == 0) return {};
   const double share = given[name].as<double>();
-  if (!(share >= 0 && share <= 1)) {  // nor is it a number, perhaps
+  if (!(share >= 0 && share <= 1)) {  // it may be NaN
     std::ostringstream text;
     text << "--" << name << " " << share << ": not a number from 0 to 1.";
     problems.push_back(text.str());
@@ -275,7 +275,8 @@ void take_argument(const std::string& argument,
 
 /// The job.yaml of the run whose directory, or whose checkpoint, `given` is; empty: there is none.
 fs::path kept_job_file(const fs::path& given) {
-  // RUN, RUN/checkpoints, RUN/checkpoints/best, and RUN/best, which stands for the latter.
+  // `given` may be RUN, RUN/checkpoints, RUN/checkpoints/best, or RUN/best, which stands for the
+  // latter.
   fs::path run = (fs::absolute(given) / "").lexically_normal().parent_path();
   std::error_code ignored;
   if (fs::exists(run / "job.yaml", ignored)) return run / "job.yaml";
@@ -294,7 +295,7 @@ Options parse_options(int argc, const char* const* argv) {
   if (verb != nullptr) {
     options.verb = verb->verb;
     --argc;
-    ++argv;  // the word stands where the program's name stood
+    ++argv;  // so that the word is in the place of the program's name
   }
   po::options_description flags = visible_flags();
   flags.add_options()("argument", po::value<std::vector<std::string>>());
@@ -338,7 +339,7 @@ Options parse_options(int argc, const char* const* argv) {
   if (given.count("argument") > 0) {
     const bool takes_job = verb == nullptr || options.verb == Verb::preview;
     for (const std::string& argument : given["argument"].as<std::vector<std::string>>()) {
-      // Of eval the first is the checkpoint; what other verbs take are files alone.
+      // The first argument of eval is the checkpoint; other verbs take files alone.
       const bool is_file = !takes_job && (options.verb != Verb::evaluate || options.files.empty());
       if (is_file)
         options.files.emplace_back(argument);

@@ -1,4 +1,4 @@
-// The worker's command line: a job file and overrides, or a verb with what it works on.
+// The worker's command line: a job file and overrides, or a verb and its arguments.
 #pragma once
 
 #include <filesystem>
@@ -20,7 +20,7 @@ struct AsRank {
   bool operator==(const AsRank&) const = default;
 };
 
-/// What the program does. Without a word it trains.
+/// What the program does. Without a verb it trains.
 enum class Verb { train, preview, export_weights, inspect, evaluate, predict };
 
 struct Options {
@@ -30,13 +30,13 @@ struct Options {
   std::optional<std::string> completion{};  // --completion: for which shell
   bool check = false;
   Verb verb = Verb::train;
-  std::vector<std::filesystem::path> files{};  // of verbs: the checkpoint, then what else they take
-  std::optional<std::filesystem::path> output{};  // of preview, export and predict
-  bool takes_average = false;                     // of export: --ema
+  std::vector<std::filesystem::path> files{};     // for verbs: the checkpoint, then others
+  std::optional<std::filesystem::path> output{};  // for preview, export and predict
+  bool takes_average = false;                     // for export: --ema
   bool is_json = false;
-  std::optional<int> top{};            // of predict: classes or objects of each image
-  std::optional<double> confidence{};  // of predict, for objects: only scores above it
-  std::optional<double> iou{};         // of two objects of a class that are taken for one
+  std::optional<int> top{};            // for predict: classes or objects per image
+  std::optional<double> confidence{};  // for predict, for objects: only scores above it
+  std::optional<double> iou{};         // at which two objects of a class count as one
   bool trust = false;                  // checkpoints and weights of other users
   std::optional<std::filesystem::path> job_file{};
   std::vector<JobOverride> overrides{};
@@ -50,30 +50,31 @@ struct Options {
 /// are not overrides, a second job file, too few or too many files.
 Options parse_options(int argc, const char* const* argv);
 
-/// Whether ranks meet for that command line, which may be wrong: a training or an evaluation, and
-/// not --check, --as-rank, --completion, --man, --help or --version, of which a beginning is
-/// enough.
+/// Whether the ranks meet for that command line, which may be wrong: a training or an evaluation,
+/// without --check, --as-rank, --completion, --man, --help or --version (or a beginning of one of
+/// these).
 bool is_for_many_ranks(int argc, const char* const* argv);
 
-/// What --help prints; behind a verb, what belongs to that one.
+/// The text of --help; behind a verb, the part about that verb.
 std::string help_text(Verb verb);
 
-/// How a verb is called, and what it does; of a training first. ("eval CKPT [JOB.yaml]", "evaluates
-/// it")
+/// How each verb is called, and what it does; training comes first. ("eval CKPT [JOB.yaml]",
+/// "evaluates it")
 struct VerbWords {
   std::string usage;
   std::string what;
 };
 std::vector<VerbWords> verb_words();
 
-/// The program's flags and verbs, as completions and the manual tell them.
+/// The program's flags and verbs, for completions and the manual.
 CompletedProgram completed_program();
 
-/// What makes that shell complete the program's words: bash, zsh or fish. Errors: UsageError for
-/// another one.
+/// The script that makes a shell complete the program's words: bash, zsh or fish. Errors:
+/// UsageError for another shell.
 std::string completion(const std::string& shell);
 
-/// The file under the overrides; of eval without one, that which the checkpoint's run keeps.
+/// The job file with the overrides on top; for eval without a job file, the one in the checkpoint's
+/// run.
 /// Errors: UsageError.
 JobValues load_job(const Options& options);
 

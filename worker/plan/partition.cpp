@@ -31,7 +31,7 @@ EpochPartition::EpochPartition(const PartitionRequest& request, std::int64_t epo
           : permutation({.size = request.size, .seed = request.seed, .shuffle = request.shuffle},
                         epoch);
   if (request.repeats == 1) return;
-  // From the end, as each place takes one before it, or its own.
+  // From the end, because each place reads an earlier one, or itself.
   for (std::int64_t i = request.size - 1; i >= 0; --i) {
     order_[static_cast<std::size_t>(i)] =
         order_[static_cast<std::size_t>(i / request.repeats)] + i % request.repeats * request.size;
@@ -49,7 +49,8 @@ StepPartition EpochPartition::step(std::int64_t step) const {
   std::vector<std::int64_t> mine;
   for (std::int64_t i = request_.rank; i < partition.whole; i += ranks)
     mine.push_back(order_[static_cast<std::size_t>((first + i) % request_.size)]);
-  // Of the rank that has most: layers that talk to each other in forward need equally many calls.
+  // The micro-steps of the rank with the most samples: layers that communicate in forward need
+  // equally many calls on every rank.
   std::int64_t left_steps = ceil_divide(ceil_divide(partition.whole, ranks), request_.per_rank);
   for (auto begin = mine.begin(); left_steps > 0; --left_steps) {
     const std::int64_t left = mine.end() - begin;

@@ -1,10 +1,10 @@
-// Who gets which samples of an optimizer step, in training (evaluations deal by worker/plan/shard).
-// The whole batch belongs to the run, not to the ranks: step k covers positions [k B, (k + 1) B) of
-// the epoch's permutation, for any number of ranks; a rank gets every world_size-th of them, in
-// micro-steps.
+// Which samples of an optimizer step each rank gets, in training (evaluations use
+// worker/plan/shard). The whole batch belongs to the run, not to the ranks: step k covers positions
+// [k B, (k + 1) B) of the epoch's permutation, for any number of ranks; a rank gets every
+// world_size-th of them, in micro-steps.
 // Promises: a pure function of the request, the epoch and the step, so a resumed run needs no
-// sampler state. Where all ranks get equally many it deals as Python's DistributedSampler with a
-// DataLoader does, sample by sample.
+// sampler state. If all ranks get equally many samples, they are those of Python's
+// DistributedSampler with a DataLoader, sample by sample.
 #pragma once
 
 #include <cstdint>
@@ -23,18 +23,18 @@ struct PartitionRequest {
   std::int64_t per_rank = 1;  // the largest micro-batch
   int world_size = 1;
   int rank = 0;
-  int fill = 1;  // a short last step has a multiple of it: the world size that the run began with
+  int fill = 1;            // a short last step has a multiple of this, the run's first world size
   std::uint64_t seed = 0;  // the same on every rank
   bool shuffle = true;
   bool drop_last = false;    // no step with less than a whole batch
   std::int64_t repeats = 1;  // how often a sample comes in a row
-  /// How often each sample is drawn, with replacement: [size]. Empty: each once. The epochs of a
-  /// run share it.
+  /// How often each sample is drawn, with replacement: [size]. Null: each once. Shared by the
+  /// epochs of a run.
   std::shared_ptr<const SampleWeights> weights{};
 };
 
 /// The samples of one batch, in this order. A sample that is repeated in a row has its index plus
-/// the data set's size the second time, plus twice the size the third time, and so on.
+/// the data set's size the second time, plus twice that size the third time, and so on.
 struct MicroBatch {
   std::vector<std::int64_t> indices;
   std::int64_t epoch = 0;
@@ -42,7 +42,7 @@ struct MicroBatch {
 
 /// One rank's part of one optimizer step.
 struct StepPartition {
-  // Indices of samples. Every rank has as many micro-steps, none of them empty.
+  // Indices of samples. Every rank has equally many micro-steps, none of them empty.
   std::vector<std::vector<std::int64_t>> micro_steps;
   std::int64_t whole = 0;  // samples of all ranks
 };
@@ -58,8 +58,8 @@ class EpochPartition {
   EpochPartition(const PartitionRequest& request, std::int64_t epoch);
 
   /// The last step of an epoch may be shorter. It is filled up from the head of the permutation, as
-  /// Python's sampler fills it, until each of `fill` ranks has equally many, but never beyond a
-  /// whole batch; and until each rank has one.
+  /// Python's sampler does, until each of `fill` ranks has equally many samples, but never beyond a
+  /// whole batch; and until each rank has a sample.
   /// Precondition: step < steps_per_epoch().
   [[nodiscard]] StepPartition step(std::int64_t step) const;
 
@@ -68,7 +68,7 @@ class EpochPartition {
   std::vector<std::int64_t> order_;
 };
 
-/// One rank's micro-batches of a whole run, one after the other, from a step of an epoch on,
+/// One rank's micro-batches of a whole run, one after the other, from a given step of an epoch,
 /// without an end.
 class PartitionWalk {
  public:
@@ -81,9 +81,9 @@ class PartitionWalk {
  private:
   PartitionRequest request_;
   std::int64_t epoch_;
-  std::int64_t step_;  // of the epoch: the next one
+  std::int64_t step_;  // the next step of the epoch
   std::optional<EpochPartition> partition_;
-  std::vector<std::vector<std::int64_t>> left_;  // of the last step, the next one at the end
+  std::vector<std::vector<std::int64_t>> left_;  // of the last step, in reverse order
 };
 
 }  // namespace ddp::worker

@@ -1,5 +1,5 @@
-// The schedule that looks at results: the rate drops when they no longer improve. What it remembers
-// is a small value, which a checkpoint holds; the rules are pure functions of it.
+// The schedule that follows results: the rate drops when they no longer improve. Its state is a
+// small value, which a checkpoint holds; the rules are pure functions of it.
 #pragma once
 
 #include <cstdint>
@@ -10,21 +10,21 @@ namespace ddp::worker {
 struct PlateauRule {
   bool is_higher_better = false;  // a loss: false; an accuracy: true
   double factor = 0.1;            // of a drop, below 1
-  std::int64_t patience = 10;     // results without improvement that are borne
-  double threshold = 1e-4;        // what counts as better, relative to the best
+  std::int64_t patience = 10;     // how many results without improvement are allowed
+  double threshold = 1e-4;        // how much better a result must be, relative to the best
   double min_lr = 0;
 };
 
 struct PlateauState {
   std::optional<double> best{};  // result so far
   std::int64_t bad_results = 0;  // since the best, or since the last drop
-  double factor = 1;             // on the base rate, of all drops together
+  double factor = 1;             // on the base rate: the product of all drops
 
   bool operator==(const PlateauState&) const = default;
 };
 
 /// The state after one more result; the rate from then on is `base_lr * factor`. A result that is
-/// not finite is not an improvement. A drop of the rate by 1e-8 or less is not made.
+/// not finite is not an improvement. The rate does not drop by 1e-8 or less.
 /// Source: ReduceLROnPlateau of torch.optim.lr_scheduler 2.11, with a relative threshold and
 /// without cooldown.
 PlateauState note_result(const PlateauRule& rule,

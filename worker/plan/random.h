@@ -1,24 +1,24 @@
-// Random numbers that are counted, not carried: each is a pure function of a key and a count. So
-// nothing of them is in a checkpoint, and neither threads nor a resume change them.
+// Random numbers without a carried state: each is a pure function of a key and a count. So a
+// checkpoint holds none of them, and neither threads nor a resume change them.
 #pragma once
 
 #include <cstdint>
 
 namespace ddp::worker {
 
-/// A seed for a default generator, from the three numbers that say where it is used: (seed, step,
-/// rank). Neighbours give seeds that have nothing to do with each other.
+/// A seed for a default generator, from three numbers that say where it is used: (seed, step,
+/// rank). Neighbouring numbers give unrelated seeds.
 /// Source: SplitMix64's finalizer (Steele, Lea, Flood: Fast splittable pseudorandom number
 /// generators, OOPSLA 2014), applied to each number in turn.
 std::uint64_t counted_seed(std::uint64_t first, std::uint64_t second, std::uint64_t third);
 
-/// The random numbers of one sample in one epoch: the same, no matter who draws them, and when.
+/// The random numbers of one sample in one epoch: the same, whoever draws them, and when.
 class Random {
  public:
   Random(std::uint64_t seed, std::uint64_t epoch, std::uint64_t index)
       : state_(counted_seed(seed, epoch, index)), epoch_(epoch) {}
 
-  /// The one it was made for: some augmentations end before the run does.
+  /// The epoch that it was made for: some augmentations end before the run does.
   [[nodiscard]] std::uint64_t epoch() const { return epoch_; }
 
   /// 64 random bits (SplitMix64).

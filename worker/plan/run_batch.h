@@ -1,4 +1,4 @@
-// The whole batch belongs to the run, not to the ranks: it is what the first round made of the job,
+// The whole batch belongs to the run, not to the ranks: the first round computes it from the job,
 // and later rounds divide it among as many ranks as there are. Pure.
 #pragma once
 
@@ -11,11 +11,11 @@
 
 namespace ddp::worker {
 
-/// What the first round of a run began with.
+/// The batch that the first round of a run began with.
 struct RunBatch {
   std::int64_t whole = 0;     // samples of an optimizer step
-  std::int64_t per_rank = 0;  // of a micro-step, at most: what was seen to fit into memory
-  int world_size = 1;         // optimizer.scale_lr is by it
+  std::int64_t per_rank = 0;  // at most, in a micro-step: this many have fitted into memory
+  int world_size = 1;         // optimizer.scale_lr goes by it
 
   bool operator==(const RunBatch&) const = default;
 };
@@ -26,7 +26,7 @@ BatchPlan divide(const RunBatch& run, int world_size);
 
 /// As a JSON object, in one line.
 std::string to_text(const RunBatch& run);
-/// Nothing for what is not such a text.
+/// No value for any other text.
 std::optional<RunBatch> parse_run_batch(std::string_view text);
 
 }  // namespace ddp::worker

@@ -10,7 +10,7 @@ namespace ddp::worker {
 
 Schedule make_schedule(const Job& job, std::int64_t steps_per_epoch, std::int64_t steps) {
   Schedule schedule;
-  // The job was checked. A plateau multiplies a constant rate.
+  // The job was checked, so the name is known. A plateau multiplies a constant rate.
   schedule.name = parse_schedule_name(job.schedule.name).value_or(Schedule::Name::constant);
   schedule.base_lr = job.optimizer.lr;
   schedule.steps = steps;
@@ -54,7 +54,7 @@ RunPlan plan_run(const Job& job, std::int64_t samples, int world_size, int rank)
   plan.schedule = make_schedule(job, plan.steps_per_epoch, plan.steps);
   plan.has_cut_warmup = job.schedule.warmup * static_cast<double>(plan.steps_per_epoch) >=
                             static_cast<double>(plan.steps) &&
-                        plan.schedule.warmup > 1;  // whose first step has not the whole rate
+                        plan.schedule.warmup > 1;  // else its first step has the whole rate
   return plan;
 }
 

@@ -1,4 +1,4 @@
-// How long a run is and how its samples are dealt, from the job and the size of its data.
+// How long a run is and how its samples are dealt out, from the job and the size of its data.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct RunPlan {
   std::int64_t steps_per_epoch = 1;
   std::int64_t steps = 1;  // of the whole run
   Schedule schedule;
-  bool has_cut_warmup = false;  // it was longer than the run
+  bool has_cut_warmup = false;  // the warm-up was longer than the run
 };
 
 /// `samples` are those of the training set. Errors: UsageError when no step would be left.
@@ -24,7 +24,7 @@ RunPlan plan_run(const Job& job, std::int64_t samples, int world_size, int rank)
 /// steps.
 Schedule make_schedule(const Job& job, std::int64_t steps_per_epoch, std::int64_t steps);
 
-/// Epochs of the run, of which train.max_steps may end the last one early.
+/// Epochs of the run; train.max_steps may end the last one early.
 std::int64_t epochs_of(const RunPlan& plan);
 
 /// Samples of the first `steps` steps of an epoch, none of them counted twice.

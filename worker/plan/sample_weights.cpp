@@ -32,7 +32,8 @@ std::vector<std::int64_t> SampleWeights::draw(std::int64_t count,
   std::vector<std::int64_t> drawn;
   for (std::int64_t i = 0; i < count; ++i) {
     Random random(seed, static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(i));
-    // The first sample whose sum is above it: one of weight 0 has the sum of the one before.
+    // The first sample whose sum is above the draw: a sample of weight 0 has the sum of the one
+    // before.
     const auto found = std::ranges::upper_bound(sums_, random.uniform() * sums_.back());
     drawn.push_back(std::min<std::ptrdiff_t>(found - sums_.begin(),
                                              static_cast<std::ptrdiff_t>(sums_.size()) - 1));

@@ -9,11 +9,12 @@ namespace ddp::worker {
 
 class SampleWeights {
  public:
-  /// How often each sample is drawn, in relation to the others. Errors: std::logic_error for a
-  /// negative weight, or none above 0.
+  /// `weights`: how often each sample is drawn, relative to the others. Errors: std::logic_error
+  /// for a negative weight, or none above 0.
   explicit SampleWeights(const std::vector<double>& weights);
 
-  /// So that all classes are drawn equally often. `labels` are of all samples, in [0, classes).
+  /// Weights with which all classes are drawn equally often. `labels` are those of all samples, in
+  /// [0, classes).
   static SampleWeights balanced(const std::vector<std::int64_t>& labels, int classes);
 
   /// `count` indices of samples.

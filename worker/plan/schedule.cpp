@@ -29,7 +29,7 @@ double one_cycle(const Schedule& schedule, double step) {
   const double first = schedule.base_lr / schedule.first_divisor;
   const double last = first / schedule.last_divisor;
   const double end = static_cast<double>(schedule.steps - 1);
-  // A run too short to rise starts at the top.
+  // If the run is too short to rise, it starts at the top.
   const double top = std::clamp(schedule.rising * static_cast<double>(schedule.steps) - 1, 0., end);
   if (step < top) return anneal(first, schedule.base_lr, step / top);
   if (top == end) return schedule.base_lr;

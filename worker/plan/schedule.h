@@ -23,16 +23,16 @@ struct Schedule {
   double rising = 0.3;                     // one-cycle: part of the steps in which the rate rises
   double first_divisor = 25.0;             // one-cycle: starts at base_lr / first_divisor
   double last_divisor = 1e4;               // one-cycle: ends at its start / last_divisor
-  // Where the warm-up begins, of biases and of momentum; nothing: biases have the common rate, and
-  // momentum is the optimizer's from the first.
+  // Where the warm-up begins for biases and for momentum; no value: biases have the common rate,
+  // and momentum is the optimizer's from the first step.
   std::optional<double> warmup_bias_lr{};
   std::optional<double> warmup_momentum{};
-  double momentum = 0.9;  // where that of the warm-up ends
+  double momentum = 0.9;  // end of the momentum's warm-up
 
   bool operator==(const Schedule&) const = default;
 };
 
-/// "one-cycle" and so on, as in the job file; nothing for a word that is not a schedule of ours.
+/// "one-cycle" and so on, as in the job file; no value for a word that is not one of our schedules.
 std::optional<Schedule::Name> parse_schedule_name(std::string_view word);
 
 /// The learning rate of the optimizer step number `step` (from 0).
@@ -46,7 +46,7 @@ std::optional<Schedule::Name> parse_schedule_name(std::string_view word);
 ///   polynomial      min + (base - min) * (1 - t / T)^power
 ///   one-cycle       half a cosine up from base / first_divisor to base at step rising * steps - 1,
 ///                   half a cosine down to base / first_divisor / last_divisor at the last step
-///   plateau         base; what results make of it is in plan/plateau
+///   plateau         base; plan/plateau multiplies it by a factor from results
 /// Steps after the last keep its value.
 /// Errors: std::logic_error for a schedule that makes no sense (steps < 1, every < 1).
 /// Source: warm-up Goyal et al., arXiv:1706.02677, 2.2; cosine Loshchilov and Hutter,
@@ -54,17 +54,17 @@ std::optional<Schedule::Name> parse_schedule_name(std::string_view word);
 /// torch.optim.lr_scheduler; the others as its StepLR, MultiStepLR and PolynomialLR.
 double learning_rate(const Schedule& schedule, std::int64_t step);
 
-/// What an optimizer step runs at.
+/// The rates of an optimizer step.
 struct StepRates {
   StepRates(double rate) : lr(rate) {}  // one rate for all is the usual case
 
   double lr;
-  std::optional<double> bias_lr{};   // nothing: lr
-  std::optional<double> momentum{};  // nothing: the optimizer's
+  std::optional<double> bias_lr{};   // no value: lr
+  std::optional<double> momentum{};  // no value: the optimizer's
 };
 
-/// As learning_rate(); in a warm-up with its own start for biases or momentum these go in a line
-/// from there to where it ends. Source: training habits of the YOLO family.
+/// As learning_rate(). If the warm-up has its own start for biases or momentum, these move linearly
+/// from that start to their usual value. Source: training habits of the YOLO family.
 StepRates rates_at(const Schedule& schedule, std::int64_t step);
 
 }  // namespace ddp::worker

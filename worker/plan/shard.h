@@ -1,5 +1,5 @@
-// The permutation of an epoch, bit for bit as Python's DistributedSampler makes it, without Torch:
-// worker/plan/partition deals it to steps and ranks. And the samples that a rank evaluates.
+// The permutation of an epoch, bit for bit as in Python's DistributedSampler, without Torch;
+// worker/plan/partition deals it out to steps and ranks. Also the samples that a rank evaluates.
 // Promises: a pure function of the request and the epoch, so that a resumed run needs no sampler
 // state.
 // Trap: torch::data::samplers::DistributedRandomSampler differs from Python (seed = epoch only,
@@ -23,7 +23,7 @@ struct ShardRequest {
   bool operator==(const ShardRequest&) const = default;
 };
 
-/// The samples of an epoch in its order, of the whole data set; rank and world size play no part.
+/// The samples of the whole data set in the order of an epoch; rank and world size play no part.
 /// Errors: std::logic_error for an empty set or more samples than kMaxShardedSize.
 /// Source: aten/src/ATen/native/TensorFactories.cpp (randperm_cpu) of torch 2.11.
 std::vector<std::int64_t> permutation(const ShardRequest& request, std::int64_t epoch);
@@ -43,7 +43,7 @@ std::int64_t shard_size(const ShardRequest& request);
 /// (randperm_cpu) of torch 2.11.
 std::vector<std::int64_t> shard(const ShardRequest& request, std::int64_t epoch);
 
-/// Above it torch draws its permutation from 64-bit numbers.
+/// For larger sets torch draws its permutation from 64-bit numbers.
 inline constexpr std::int64_t kMaxShardedSize = 0xFFFFFFFF / 20 - 1;
 
 /// Samples that `rank` evaluates: rank, rank + world_size, ... Every sample once over all ranks,
@@ -51,7 +51,7 @@ inline constexpr std::int64_t kMaxShardedSize = 0xFFFFFFFF / 20 - 1;
 /// none.
 std::vector<std::int64_t> evaluation_shard(std::int64_t size, int world_size, int rank);
 
-/// Those of one rank, at most `batch` at a time, in their order.
+/// Splits the samples of one rank into batches of at most `batch`, in their order.
 std::vector<std::vector<std::int64_t>> in_batches(std::span<const std::int64_t> samples,
                                                   std::int64_t batch);
 

@@ -1,5 +1,5 @@
-// A value that is handed to code of a program's own, and remembers whether that looked at it: what
-// the job file gives and nobody reads is then said.
+// A value that is given to code of a program's own, and that notes whether it was read: settings of
+// the job file that nobody reads are then reported.
 #pragma once
 
 #include <concepts>
@@ -8,7 +8,7 @@
 
 namespace ddp::worker {
 
-/// Reads as a T. A copy may be looked at by anybody at any time, so to make one counts as a look.
+/// Converts to a T. Making a copy counts as reading, because anybody may read a copy at any time.
 template <typename T>
 class Tracked {
  public:
@@ -30,7 +30,7 @@ class Tracked {
   operator const T&() const { return read(); }
   const T* operator->() const { return &read(); }
 
-  /// Whether it is another value than `usual`, and was not looked at. No look itself.
+  /// Whether it differs from `usual` and was not read. Does not count as reading.
   [[nodiscard]] bool is_ignored(const T& usual) const { return !was_read_ && value_ != usual; }
 
  private:
