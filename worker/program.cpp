@@ -189,7 +189,7 @@ bool print_about(const Options& options) {
   return options.help || options.version || options.completion || options.man;
 }
 
-/// Whether this is a training to the end, not the look at a checkpoint or a job.
+/// Whether this is a training, not another verb or --check.
 bool trains(const Options& options) {
   return options.verb == Verb::train && !options.check;
 }

@@ -1,7 +1,7 @@
-// Where the exceptions of c10d and gloo become ours.
-// A lost peer becomes a PeerError (97: a victim whenever another failure is known; 124 after a
-// time-out). Errors of ours or of a user's (a wrong shape, no memory, an exception of a model or a
-// hook in the middle of backward) must not look like one, so they pass through.
+// Turns the exceptions of c10d and gloo into ours. A lost peer becomes a PeerError (97: a victim
+// whenever another failure is known; 124 after a time-out). Errors of ours or of a user's (a wrong
+// shape, no memory, an exception of a model or a hook in the middle of backward) must not look like
+// one, so they pass through.
 #pragma once
 
 #include <chrono>

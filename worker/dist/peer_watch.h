@@ -21,7 +21,7 @@ class WatchedWork;
 inline constexpr std::chrono::milliseconds kPollInterval{250};
 inline constexpr std::chrono::milliseconds kGrace{1000};
 
-/// Thread-safe. It has a thread of its own, which looks at each connection once in kPollInterval.
+/// Thread-safe. It has a thread of its own, which checks each connection once in kPollInterval.
 class PeerWatch {
  public:
   explicit PeerWatch(std::set<Connection> connections);

@@ -12,7 +12,8 @@
 namespace ddp::worker {
 namespace {
 
-// The value of an enum whose words are in the order of its values. The job was checked before.
+// Converts a choice to an enum; `words` are in the order of its values. The job was checked before,
+// so the word is known.
 template <typename Enum>
 Enum choose(const JobValues& values,
             std::string_view path,

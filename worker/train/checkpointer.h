@@ -82,9 +82,9 @@ class Checkpointer {
   /// their checkpoint, if there is one, and marks the best anew.
   void amend(const Position& position);
 
-  /// Ends the saving: tries once more to save `position` if that has failed, and returns the
-  /// outcome of all saves, on every rank. All ranks call it: none leaves before rank 0 has written,
-  /// or the launcher would end the others.
+  /// Ends the saving: saves `position` unless its checkpoint is there, waits for all saves, and
+  /// returns their outcome, on every rank. All ranks call it: none leaves before rank 0 has
+  /// written, or the launcher would end the others.
   /// Blocks: until the disk has it. Errors: PeerError.
   SaveOutcome finish(const Position& position);
 
@@ -128,7 +128,7 @@ class Checkpointer {
 
   Parts parts_;
   std::optional<Checkpoints> checkpoints_;  // rank 0 only; the thread's while it is busy
-  std::optional<SnapshotArena> arena_;      // likewise
+  std::optional<SnapshotArena> arena_;      // as checkpoints_
   std::chrono::steady_clock::time_point last_save_;
   bool is_from_memory_ = false;
   std::int64_t planned_steps_ = 0;

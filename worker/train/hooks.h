@@ -18,7 +18,7 @@
 
 namespace ddp::worker {
 
-/// What every hook is given.
+/// The arguments of every hook.
 struct HookContext {
   torch::nn::Module& model;
   int rank = 0;
@@ -41,8 +41,8 @@ struct EvaluationEvent : HookContext {
   NamedValues& values;  // the same on every rank; so must be what is added
 };
 
-/// After each epoch, and after its checkpoint if one is due. If a hook changes the model, that
-/// checkpoint is saved again.
+/// After each epoch, and after its checkpoint if one is due. With hooks of epochs or evaluations
+/// that checkpoint is saved again, because they may have changed the model.
 struct EpochEvent : HookContext {
   EpochRecord& record;  // the same on every rank; rank 0's `more` is written
 };

@@ -95,7 +95,7 @@ class RunLog {
 
   Parts parts_;
   std::optional<MetricsWriter> metrics_;   // rank 0 only
-  std::optional<RoundFile> rounds_;        // likewise
+  std::optional<RoundFile> rounds_;        // rank 0 only
   std::vector<EpochRecord> epochs_;        // that are done; those of earlier rounds first
   std::size_t earlier_epochs_ = 0;         // how many of them are of earlier rounds
   std::optional<double> best_;             // best result so far of the watched value

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 // Links to folders are followed, because people keep sets that way, but only to this depth.
 constexpr int kMaxDepth = 16;
-constexpr std::size_t kSized = 64;  // files at least, and fewer than twice as many
+constexpr std::size_t kSized = 64;  // files, and up to twice as many
 
 struct Found {
   std::vector<std::string> folders;

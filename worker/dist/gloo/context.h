@@ -1,5 +1,5 @@
-// What ProcessGroupGloo.hpp names of this header of gloo, which no wheel ships. Nothing is defined
-// here: the symbols are in libtorch_cpu, and the class only holds pointers to these types.
+// The parts of gloo's header that ProcessGroupGloo.hpp names, because no wheel ships it. Nothing is
+// defined here: the symbols are in libtorch_cpu, and the class only holds pointers to these types.
 #pragma once
 
 #include <chrono>

@@ -1,7 +1,7 @@
 // `metrics.command`: a user's program that gets the run's numbers as lines of JSON, for example to
 // feed Weights & Biases or MLflow. Promises: training waits for it only at the very end, at most
-// kPatience, and never fails because of it: lines that it does not read in time are left out, and
-// each kind of failure is logged once.
+// kPatience, and never fails because of it: lines that it does not read in time are left out, and a
+// failure is logged once.
 #pragma once
 
 #include <atomic>

@@ -13,8 +13,8 @@
 namespace ddp::worker {
 namespace {
 
-// The first thread that comes tells and ends the process; others wait for that. If the same thread
-// comes twice, printing itself has failed (out of memory, for example).
+// The first thread that comes reports the error and ends the process; others wait for that. If the
+// same thread comes twice, printing itself has failed (out of memory, for example).
 [[noreturn]] void on_terminate() noexcept {
   static std::atomic<long> first{0};
   const long self = ::syscall(SYS_gettid);

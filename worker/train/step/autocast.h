@@ -1,9 +1,9 @@
 // A guard that turns autocast on while it lives: LibTorch then computes convolutions and matrix
 // products in a low type, and losses and sums in float32. A Python user has torch.autocast; the C++
 // frontend leaves these calls to us.
-// Traps: the setting belongs to the thread, so the guard stands in the thread that runs forward,
-// and is destroyed there. Weights that were cast are cached until the outermost guard ends; it
-// must end before the weights change, or the next forward would use the old ones.
+// Traps: the setting belongs to the thread, so the guard must live in the thread that runs forward,
+// and be destroyed there. Weights that were cast are cached until the outermost guard ends; it must
+// end before the weights change, or the next forward would use the old ones.
 #pragma once
 
 #include <c10/core/DeviceType.h>

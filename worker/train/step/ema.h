@@ -1,5 +1,5 @@
-// A moving average of the model, which often tests better than the model itself.
-// It covers all of it: trainable parameters, and buffers of floating point, as timm's ModelEmaV3
+// A moving average of the model, which often tests better than the model itself. It covers the
+// whole model: trainable parameters, and buffers of floating point, as timm's ModelEmaV3
 // (timm/utils/model_ema.py) and ultralytics' ModelEMA (ultralytics/utils/torch_utils.py) do.
 // Running statistics belong to the weights they were taken with, so the averaged weights are
 // evaluated with averaged ones. Buffers of integers (num_batches_tracked) stay the model's.

@@ -30,8 +30,8 @@ struct ModelFacts {
 class Optimizer {
  public:
   /// For the parameters of `replica`; `replica` and `precision` outlive this object. Without
-  /// `facts` the average has no buffers, and the decay spares biases but no norms; without `rule`
-  /// the built-in rule of the job's name is used.
+  /// `facts` the average has no buffers, and of norms and biases only the biases are known; without
+  /// `rule` the built-in rule of the job's name is used.
   /// Errors: UsageError when a pattern of lr_factors matches no trainable parameter.
   Optimizer(const OptimizerJob& job,
             Ddp& replica,

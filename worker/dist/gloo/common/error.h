@@ -1,3 +1,3 @@
-// ProcessGroupGloo.hpp includes this header of gloo, which no wheel ships, and needs nothing from
-// it.
+// Stands for gloo's header, which no wheel ships: ProcessGroupGloo.hpp includes it and needs
+// nothing from it.
 #pragma once

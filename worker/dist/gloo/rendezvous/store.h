@@ -1,4 +1,5 @@
-// What ProcessGroupGloo.hpp names of this header of gloo, which no wheel ships; see context.h.
+// The parts of gloo's header that ProcessGroupGloo.hpp names, because no wheel ships it; see
+// context.h.
 // Trap: the order of the virtual functions is gloo's, libtorch_cpu calls them by their place.
 #pragma once
 
