@@ -3,7 +3,6 @@
 // cv2.imread, with which the field's detectors read; torchvision does not.
 // Only one number of these data is needed. The libraries that read all of them are LGPL, and all
 // other image libraries are linked statically here.
-// that read images are linked statically here.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,6 @@
 // alone, without Torch.
 // Little is kept of a detection, because those of all ranks are merged: a score, and two bits for
 // each area range and threshold.
-// bits for each area range and threshold.
 #pragma once
 
 #include <array>

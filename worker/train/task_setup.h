@@ -30,8 +30,8 @@ std::unique_ptr<Task> make_task_to_go_on(Job& job,
                                          const std::string& run_id,
                                          Group& group);
 
-/// Brings the model to the device of this rank. All ranks call it. Errors: UsageError when another
-/// rank has another model; PeerError.
+/// Brings the model to the device of this rank. All ranks call it. Errors: PeerError, with 203 when
+/// another rank has another model.
 void place_model(Task& task, Precision& precision, at::Device device, Group& group);
 
 /// The memory format that images should have: that of the convolutions' weights.

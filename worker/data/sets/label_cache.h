@@ -5,7 +5,6 @@
 // Format: "ddp-labels 1 ", the digest of all that follows the line, a line feed; then numbers in
 // the machine's byte order (a machine with another order refuses the file): how many files, sorted
 // by their names, and for each its name, stamp, what is wrong with it, and its boxes.
-// sorted by their names, and of each its name, stamp, what is wrong with it, and its boxes.
 #pragma once
 
 #include <cstdint>

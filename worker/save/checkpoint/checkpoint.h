@@ -5,7 +5,6 @@
 // taken.
 // Trap: a rename is atomic but not durable, and LibTorch's own loader accepts a flipped bit; hence
 // every fsync and checksum here.
-// every fsync and checksum here.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,6 @@
 // defines. A libstdc++ that is linked statically or by -Bsymbolic does not: then nothing is known.
 // The walk passes the handler, at which a throw alone would stop, and goes up to 32 frames: those
 // must be unwindable too.
-// that can be unwound there, too.
 #pragma once
 
 #include <typeinfo>
