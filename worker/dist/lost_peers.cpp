@@ -35,7 +35,7 @@ Reports exchange_reports(const c10::intrusive_ptr<c10d::Store>& store,
                          const FailureReport& own,
                          std::chrono::milliseconds wait) {
   // Trap: LibTorch's client waits for an answer of the store without a limit, so a thread of its
-  // own asks. If no answer comes the thread is left behind: the process is about to end.
+  // own asks. If no answer comes the thread is left behind: as a rule the process is about to end.
   auto task = std::make_shared<std::packaged_task<Reports()>>(
       [store, line = to_line(own), wait] { return exchange(*store, line, wait); });
   std::future<Reports> answer = task->get_future();

@@ -22,7 +22,8 @@ struct OpenStore {
 /// rank that comes before its rank 0 may get the reason of an earlier start's.
 OpenStore open_store(const WorkerIdentity& self, std::chrono::milliseconds timeout);
 
-/// The keys of this round in the store. Keys of an earlier round are harmless, whoever serves it.
+/// The keys of this round in the store. Keys of an earlier round are harmless, no matter who serves
+/// it.
 c10::intrusive_ptr<c10d::Store> store_of_round(const WorkerIdentity& self, const OpenStore& open);
 
 inline constexpr const char* kJoin =

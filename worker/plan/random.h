@@ -12,7 +12,7 @@ namespace ddp::worker {
 /// generators, OOPSLA 2014), applied to each number in turn.
 std::uint64_t counted_seed(std::uint64_t first, std::uint64_t second, std::uint64_t third);
 
-/// The random numbers of one sample in one epoch: the same, whoever draws them, and when.
+/// The random numbers of one sample in one epoch: the same, no matter who draws them, and when.
 class Random {
  public:
   Random(std::uint64_t seed, std::uint64_t epoch, std::uint64_t index)

@@ -79,7 +79,7 @@ class Checkpointer {
   void save(const Position& position, Which which = Which::missing);
 
   /// Call it when saved weights have been evaluated, or their epoch is over: puts `position` into
-  /// their checkpoint, if there is one, and marks the best anew.
+  /// their checkpoint, if there is one, and marks the best again.
   void amend(const Position& position);
 
   /// Ends the saving: saves `position` unless its checkpoint is there, waits for all saves, and

@@ -11,8 +11,8 @@
 
 namespace ddp::worker {
 
-/// Thrown on a rank whose problem has been reported, by another rank or by itself. Whoever catches
-/// it prints nothing.
+/// Thrown on a rank whose problem has been reported, by another rank or by itself. The code that
+/// catches it prints nothing.
 class Refused : public Error {
  public:
   explicit Refused(int code);

@@ -32,8 +32,8 @@ struct Quarter {
 constexpr std::array<Quarter, 4> kQuarters{
     {{true, true}, {true, false}, {false, true}, {false, false}}};
 
-/// Memory that a thread keeps from one mosaic to the next. Whoever uses it takes it away first:
-/// reading a sample may make another mosaic.
+/// Memory that a thread keeps from one mosaic to the next. A function that uses it takes it away
+/// first, because reading a sample may make another mosaic.
 struct Spare {
   Image canvas;
   Array first;

@@ -89,8 +89,8 @@ const at::Tensor& BatchBuffer::memory_for(const Array& input) {
   std::vector<std::int64_t> shape = shape_;
   shape.insert(shape.begin(), static_cast<std::int64_t>(places_.size()));
   const at::ScalarType type = is_image ? table_->type() : scalar_type(type_);
-  // Whoever still holds a batch keeps its memory. The fence: a thread that has released the batch
-  // has also read all of it by then; LibTorch's count alone does not promise that.
+  // A thread that still holds a batch keeps its memory. The fence: a thread that has released the
+  // batch has also read all of it by then; LibTorch's count alone does not promise that.
   const bool is_free = memory_.defined() && memory_.storage().use_count() == 1;
   std::atomic_thread_fence(std::memory_order_acquire);
   if (!is_free || memory_.scalar_type() != type || memory_.sizes() != at::IntArrayRef(shape)) {

@@ -125,8 +125,8 @@ void Loader::plan_one(std::unique_lock<std::mutex>& lock) {
 }
 
 // Sends outside the lock, too. One batch ahead and no more, because the device's memory is scarce.
-// Whoever makes it possible does it: the thread that loads the last sample of the batch, or the
-// thread that takes the batch before it.
+// It is sent by the thread that makes it possible: the one that loads the last sample of the batch,
+// or the thread that takes the batch before it.
 void Loader::send_front(std::unique_lock<std::mutex>& lock) {
   if (!request_.send || under_way_.empty()) return;
   Slot& slot = *under_way_.front();

@@ -35,7 +35,7 @@ struct LoaderRequest {
   std::vector<Augment> augments{};
   std::uint64_t seed = 0;    // with the epoch and the sample's index, the seed of augmentations
   std::int64_t repeats = 1;  // indices go up to so many times the size of the set (plan/partition)
-  int threads = 0;           // 0: whoever takes a batch loads it
+  int threads = 0;           // 0: the thread that takes a batch loads it
   /// What happens to a bad sample: the next good one takes its place, so that all ranks stay in
   /// step; or the batch is shorter.
   enum class OnBad { replace, leave_out } on_bad = OnBad::replace;

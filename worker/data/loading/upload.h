@@ -2,7 +2,7 @@
 // Promises: the host does not wait; the computing stream waits for the copy alone.
 // Traps: LibTorch gives memory of the side stream out again in the order of that stream, so it must
 // be kept for the computing stream (record_stream). The host's memory is LibTorch's pinned memory,
-// which LibTorch keeps until the copy is done, whoever releases it.
+// which LibTorch keeps until the copy is done, no matter who releases it.
 #pragma once
 
 #include <c10/core/Device.h>

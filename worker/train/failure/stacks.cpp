@@ -1,5 +1,5 @@
 // The handler makes async-signal-safe calls only (signal-safety(7)): it reads the directory of
-// threads by the system call itself, and leaves names mangled, because whoever reads the text (the
+// threads by the system call itself, and leaves names mangled, because the reader of the text (the
 // launcher, c++filt) has memory to demangle them. Two calls are not on that list: backtrace(3),
 // which is safe once it has been called before, and backtrace_symbols_fd(3), which takes the
 // loader's lock. A thread that hangs while it holds that lock (in dlopen) prints no names; the
