@@ -24,9 +24,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMaxBytes = std::size_t{1} << 30;  // of metrics and rounds
+constexpr std::size_t kMaxRecordBytes = std::size_t{1} << 30;  // of metrics and rounds
 constexpr std::size_t kMaxText = std::size_t{32} << 20;  // of the others
-constexpr std::size_t kMaxLine = std::size_t{16} << 20;
+constexpr std::size_t kMaxRecordLine = std::size_t{16} << 20;
 
 /// The files of one directory, by its descriptor; what it cannot read it tells.
 class Files {
@@ -42,7 +42,7 @@ class Files {
     std::size_t total = 0;
     bool is_too_long = false;
     ssize_t size = 0;
-    while (total < kMaxBytes && (size = read(file.fd(), buffer.data(), buffer.size())) > 0) {
+    while (total < kMaxRecordBytes && (size = read(file.fd(), buffer.data(), buffer.size())) > 0) {
       std::string_view rest(buffer.data(), static_cast<std::size_t>(size));
       total += rest.size();
       for (std::size_t end = rest.find('\n'); end != std::string_view::npos;
@@ -53,14 +53,14 @@ class Files {
         is_too_long = false;
         rest.remove_prefix(end + 1);
       }
-      if (line.size() + rest.size() > kMaxLine) {
+      if (line.size() + rest.size() > kMaxRecordLine) {
         is_too_long = true;
         line.clear();
       }
       if (!is_too_long) line += rest;
     }
     if (size < 0) fail(name, errno);
-    if (total >= kMaxBytes) run_.problems.push_back(name + ": only its first GiB is shown");
+    if (total >= kMaxRecordBytes) run_.problems.push_back(name + ": only its first GiB is shown");
     return true;
   }
 

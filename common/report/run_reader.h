@@ -9,7 +9,7 @@
 
 namespace ddp {
 
-/// Blocks: as long as it takes to read what is there, at most kMaxBytes of each file; memory is
+/// Blocks: as long as it takes to read what is there, at most kMaxRecordBytes of each file; memory is
 /// bounded, however long the run was. Errors: none; what cannot be read is in `problems`.
 RunRecord read_run(const OwnedDir& directory);
 

@@ -15,7 +15,7 @@ namespace ddp::worker {
 namespace {
 
 // As in libpng: a larger size is damage.
-constexpr std::uint32_t kMaxSide = 0x7fffffff;
+constexpr std::uint32_t kMaxPngSide = 0x7fffffff;
 
 /// libpng's message when it gives up. It then leaves by longjmp, so every call of it is inside of a
 /// guarded().
@@ -71,7 +71,7 @@ class PngReader {
  private:
   void read_header() {
     ::png_set_read_fn(png_, this, take);
-    ::png_set_user_limits(png_, kMaxSide, kMaxSide);  // the size was checked
+    ::png_set_user_limits(png_, kMaxPngSide, kMaxPngSide);  // the size was checked
     ::png_read_info(png_, info_);
     const auto color = ::png_get_color_type(png_, info_);
     is_grey_ = (color & PNG_COLOR_MASK_COLOR) == 0;
@@ -238,7 +238,7 @@ ImageSize read_png_size(std::span<const std::uint8_t> file) {
     throw BadImage("it is a damaged PNG (it does not begin with an IHDR)");
   const std::uint32_t width = read_word(file.subspan(16));
   const std::uint32_t height = read_word(file.subspan(20));
-  if (std::max(width, height) > kMaxSide)
+  if (std::max(width, height) > kMaxPngSide)
     throw BadImage("it is a damaged PNG (its header says " + std::to_string(width) + " x " +
                    std::to_string(height) + " pixels)");
   return {static_cast<int>(height), static_cast<int>(width)};

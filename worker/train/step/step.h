@@ -71,9 +71,9 @@ class Step {
   /// steps are skipped, too many in a row end it.
   std::optional<std::string> why_not_finite(const AgreedStep& agreed);
 
-  /// `others`: everything but the weights, for runs whose saves compare the weights (Checkpointer).
+  /// `all_but_weights` is for runs whose saves compare the weights (Checkpointer).
   /// The first comparison after a start or a resume covers everything in any case.
-  enum class Compare { everything, others };
+  enum class Compare { everything, all_but_weights };
   /// What differs between the ranks and on which, as text; no value: all is bit-equal. All ranks
   /// call it. Errors: PeerError.
   std::optional<std::string> find_diverged_replicas(Compare what);

@@ -1,0 +1,200 @@
+// Training on a device that does everything late: its steps are the CPU's, nothing in a steady step
+// makes the host wait, and no memory is read too early or freed too soon.
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <memory>
+#include <vector>
+
+#include "step_rig.h"
+#include "tests/support/second_device.h"
+#include "worker/data/loading/upload.h"
+#include "worker/dist/alone.h"
+
+namespace ddp::worker {
+namespace {
+
+constexpr std::int64_t kSteps = 200;
+constexpr std::int64_t kWarmUp = 3;
+
+c10::impl::VirtualGuardImpl streams() {
+  return c10::impl::VirtualGuardImpl(second_device().type());
+}
+
+at::Tensor pinned(double value) {
+  return at::full({4}, value, at::TensorOptions().pinned_memory(true));
+}
+
+bool is_all(const at::Tensor& tensor, double value) {
+  return tensor.cpu().eq(value).all().item<bool>();
+}
+
+TEST(SecondDevice, ReadsPinnedMemoryLate) {
+  at::Tensor there = at::zeros({4}, second_device());
+  at::Tensor source = pinned(1);
+  there.copy_(source, /*non_blocking=*/true);
+  source.fill_(7);
+  EXPECT_TRUE(is_all(there, 7)) << "the copy must see what the host should not have done";
+}
+
+TEST(SecondDevice, WritesPinnedMemoryLate) {
+  at::Tensor target = pinned(0);
+  c10::Event copied(second_device().type());
+  target.copy_(at::full({4}, 3.0, second_device()), /*non_blocking=*/true);
+  copied.record(streams().getStream(second_device()));
+  EXPECT_TRUE(is_all(target, 0));
+  EXPECT_FALSE(copied.query());
+  copied.synchronize();
+  EXPECT_TRUE(is_all(target, 3));
+}
+
+TEST(SecondDevice, AReadThatDoesNotWaitForAnotherStreamIsNaN) {
+  at::Tensor there;
+  c10::Event copied(second_device().type());
+  {
+    const c10::StreamGuard other(streams().getStreamFromGlobalPool(second_device()));
+    there = pinned(1).to(second_device(), /*non_blocking=*/true);
+    copied.record(other.current_stream());
+  }
+  EXPECT_TRUE(at::isnan(there).all().item<bool>());
+  copied.block(streams().getStream(second_device()));
+  EXPECT_TRUE(is_all(there, 1));
+}
+
+TEST(SecondDevice, APlantedEarlyFreeIsFound) {
+  const c10::Stream side = streams().getStreamFromGlobalPool(second_device());
+  const c10::Stream computing = streams().getStream(second_device());
+  for (const bool is_recorded : {false, true}) {
+    at::Tensor there;
+    c10::Event copied(second_device().type());
+    {
+      const c10::StreamGuard other(side);
+      there = pinned(1).to(second_device(), /*non_blocking=*/true);
+      copied.record(side);
+    }
+    copied.block(computing);
+    const at::Tensor sum = there + 1;
+    if (is_recorded) there.record_stream(computing);
+    const DeviceCounts before = second_device_counts();
+    there = {};
+    EXPECT_EQ((second_device_counts() - before).early_frees, is_recorded ? 0 : 1);
+    EXPECT_TRUE(is_all(sum, 2));
+  }
+}
+
+Batch batch_of(double value) {
+  Batch batch;
+  batch.input = at::full({4, 3, 8, 8}, value, at::TensorOptions().pinned_memory(true));
+  batch.targets = {{at::full({4}, value), {}}};
+  return batch;
+}
+
+TEST(SecondDeviceUpload, NoMemoryOfABatchIsGivenOutTooEarly) {
+  const Upload upload(second_device());
+  at::Tensor sum = at::zeros({}, at::TensorOptions(at::kDouble).device(second_device()));
+  const DeviceCounts before = second_device_counts();
+  constexpr int kBatches = 200;
+  for (int i = 1; i <= kBatches; ++i) {
+    const Arrival arrival = upload.send(batch_of(i));
+    const Batch batch = arrival();
+    sum += batch.input.mean(at::kDouble) + batch.targets[0].values.mean(at::kDouble);
+  }
+  const DeviceCounts counts = second_device_counts() - before;
+  EXPECT_EQ(counts.host_waits, 0);
+  EXPECT_EQ(counts.early_frees, 0);
+  EXPECT_EQ(sum.item<double>(), kBatches * (kBatches + 1));
+}
+
+TEST(SecondDeviceUpload, ALoaderThatSendsGivesTheSameBatches) {
+  const auto run = [](const LoaderRequest& request) {
+    Loader loader(draw_source(64), request);
+    loader.start([next = std::int64_t{0}]() mutable -> std::optional<MicroBatch> {
+      ++next;
+      return MicroBatch{{next % 64, 3 * next % 64, 7 * next % 64}, 0};
+    });
+    std::vector<at::Tensor> inputs;
+    for (int i = 0; i < 100; ++i)
+      inputs.push_back(loader.next().input);
+    return at::stack(inputs).cpu();
+  };
+  const at::Tensor plain = run({});
+  for (const int threads : {0, 3}) {
+    const DeviceCounts before = second_device_counts();
+    LoaderRequest request{.threads = threads, .send = send_to(second_device()), .is_pinned = true};
+    EXPECT_TRUE(run(request).equal(plain)) << threads;
+    EXPECT_EQ((second_device_counts() - before).early_frees, 0);
+  }
+}
+
+std::vector<Case> cases() {
+  Case plain;
+  plain.size = 1024;
+  Case all = plain;
+  all.optimizer = OptimizerJob::Name::adamw;
+  all.has_weight = true;
+  all.accumulate = 2;
+  all.has_extras = true;
+  Case single = plain;  // no fused optimizer in double
+  single.type = at::kFloat;
+  return {plain, all, single};
+}
+
+struct Trained {
+  std::vector<at::Tensor> weights;
+  std::vector<double> losses;
+  DeviceCounts steady;  // after the warm-up
+};
+
+Trained train(Group& group, Case one, const at::Device& device) {
+  one.device = device;
+  Rig rig(group, one);
+  Trained trained;
+  DeviceCounts before;
+  for (std::int64_t step = 0; step < kSteps; ++step) {
+    if (step == kWarmUp) before = second_device_counts();
+    if (const std::optional<AgreedStep> agreed = rig.run_and_hear(step))
+      trained.losses.push_back(agreed->sums.mean_loss());
+  }
+  trained.steady = second_device_counts() - before;
+  for (const NamedTensor& parameter : rig.parameters())
+    trained.weights.push_back(parameter.tensor.detach().cpu());
+  return trained;
+}
+
+TEST(SecondDeviceStep, TwoHundredStepsAreTheCpusAndNoneMakesTheHostWait) {
+  const std::unique_ptr<Group> alone = single_process_group();
+  for (const Case& one : cases()) {
+    const Trained host = train(*alone, one, at::kCPU);
+    const Trained there = train(*alone, one, second_device());
+    EXPECT_EQ(there.losses, host.losses);
+    for (std::size_t i = 0; i < host.weights.size(); ++i)
+      EXPECT_TRUE(there.weights[i].equal(host.weights[i])) << i;
+    EXPECT_EQ(there.steady.host_waits, 0);
+    EXPECT_EQ(there.steady.early_frees, 0);
+    EXPECT_EQ(there.steady.event_waits, kSteps - kWarmUp) << "for the sums of the step before";
+  }
+}
+
+TEST(SecondDeviceStep, SteadyStepsLaunchTheSameOperators) {
+  const std::unique_ptr<Group> alone = single_process_group();
+  for (Case one : cases()) {
+    one.device = second_device();
+    Rig rig(*alone, one);
+    std::vector<std::string> first;
+    for (std::int64_t step = 0; step < kWarmUp + 20; ++step) {
+      const LaunchRecord record;
+      (void)rig.run_and_hear(step);
+      if (step == kWarmUp) first = record.names();
+      if (step > kWarmUp) EXPECT_EQ(record.names(), first) << "step " << step;
+    }
+    EXPECT_FALSE(first.empty());
+    testing::Test::RecordProperty("launches", static_cast<int>(first.size()));
+  }
+}
+
+}  // namespace
+}  // namespace ddp::worker
