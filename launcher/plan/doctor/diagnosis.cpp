@@ -29,10 +29,10 @@ class Doctor {
   Diagnosis run() {
     check_missing_nodes();
     for (const NodeHealth& node : nodes_)
-      check(node);
+      check_health(node);
     compare();
     for (const NodeChecks& check : checks_)
-      check(check);
+      check_peers(check);
     check_lost_nodes();
     std::string text = health_table(nodes_);
     if (!checks_.empty()) text += "\n" + network_table(nodes_, checks_);
@@ -61,7 +61,7 @@ class Doctor {
     }
   }
 
-  void check(const NodeHealth& node) {
+  void check_health(const NodeHealth& node) {
     const std::string head = name_of(node) + ": ";
     const auto is_below = [](std::int64_t limit, std::int64_t least) {
       return limit != NodeHealth::kUnlimited && limit < least;
@@ -131,7 +131,7 @@ class Doctor {
         .push_back(what + " differ: " + join_words(nodes_of, ", ", to_text) + ". " + advice);
   }
 
-  void check(const NodeChecks& check) {
+  void check_peers(const NodeChecks& check) {
     const NodeHealth* const from = find_node(nodes_, check.node_rank);
     if (from == nullptr) return;
     for (const PeerCheck& peer : check.peers) {
