@@ -33,8 +33,7 @@ NodeWait::Step NodeWait::advance(const Presence& nodes, Time not_before, Time no
 
 bool NodeWait::take_reminder(Time now) {
   if (now < reminder_) return false;
-  reminder_ =
-      now + kReminder;  // a sleep of this machine brings one reminder, not all that it missed
+  reminder_ = now + kReminder;  // one reminder after a sleep of this machine
   return true;
 }
 

@@ -13,7 +13,7 @@ namespace ddp::launcher {
 
 /// What is known of a round's end, beside the endings of its workers.
 struct EndFacts {
-  std::optional<int> requested_signal;  // the signal that stopped the job, before any failure
+  std::optional<int> requested_signal;  // stopped the job before any failure
   std::optional<LauncherFailed> launcher_failure;
   std::optional<int> hung_rank;  // the watchdog's finding
   std::optional<NodeLost> lost_node;
