@@ -22,9 +22,8 @@ class ConsoleGate {
  public:
   using Time = std::chrono::steady_clock::time_point;
   static constexpr std::size_t kConsoleBytes = 4 << 20;  // queued: above this the console is behind
-  static constexpr std::chrono::seconds kConsoleWait{
-      1};                                             // until a console that takes nothing is stuck
-  static constexpr std::size_t kFileBytes = 4 << 20;  // queued: above this pipes wait
+  static constexpr std::chrono::seconds kConsoleWait{1};  // a console that takes nothing
+  static constexpr std::size_t kFileBytes = 4 << 20;      // queued: above this pipes wait
   static constexpr std::chrono::seconds kSecond{1};
   // Between two states of a progress bar that are one line each, or drawn in place.
   static constexpr std::chrono::milliseconds kBarPause{5000};

@@ -23,7 +23,7 @@ class ConnectionSlots {
   /// The connection to close and release before one more of `source` is taken; nothing: a slot is
   /// free.
   [[nodiscard]] std::optional<Id> find_to_drop(const std::string& source) const;
-  /// The connection to close to free memory or descriptors; nothing: all slots are free.
+  /// The connection to close when any room is needed; nothing: all slots are free.
   [[nodiscard]] std::optional<Id> find_to_drop() const;
 
   /// Precondition: find_to_drop(source) returns nothing, and `id` is new.

@@ -274,7 +274,7 @@ template <>
 bool is_valid(const Hello& m) {
   return m.min_nodes <= m.max_nodes;
 }
-/// The ids become part of paths and of the environment.
+/// The run id becomes part of paths and of the environment.
 template <>
 bool is_valid(const Welcome& m) {
   constexpr std::size_t kLongest = 64;

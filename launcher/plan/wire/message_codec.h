@@ -2,7 +2,7 @@
 // Promises: from any bytes, a decoder makes a whole message or nothing: known types only, every
 // field there, of its type and in its range, depth at most 16; unknown fields are ignored. Every
 // number is in the range of a job, and a sum of a few never overflows. Texts for a console (names,
-// lines, reports) are cleaned of terminal control before they are printed.
+// lines, reports) come out without terminal control.
 // Whatever a worker wrote, an encoder makes valid JSON of at most kLongestFrame bytes: bytes that
 // are not UTF-8 become U+FFFD, and if there is too much text, the oldest is dropped first.
 #pragma once
