@@ -86,7 +86,7 @@ class FollowedFiles {
       open(worker.errors.file, "[" + worker.rank + " stderr] ");
     }
   }
-  /// Call after the first look. A file that appears later is of a new round and is shown from its
+  /// Call after the first take(). A file that appears later is of a new round and is shown from its
   /// beginning.
   void note_first_look() { is_first_ = false; }
 

@@ -37,7 +37,7 @@ struct JobNode {
   ClockOffset clock;
   NodeSilence silence;
   std::string gpu_error;  // from the kernel log, in any round; empty: none
-  // Of the round.
+  // In the round:
   int node_rank = -1;  // -1: waits for the next round
   std::size_t workers = 0;
   GroupBegin begin;

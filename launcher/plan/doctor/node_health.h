@@ -35,7 +35,7 @@ struct NodeHealth {
   bool operator==(const NodeHealth&) const = default;
 };
 
-/// Where another node listens.
+/// The address at which another node listens.
 struct PeerPlace {
   int node_rank = 0;
   std::string address;

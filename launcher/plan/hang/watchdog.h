@@ -50,7 +50,7 @@ struct Finding {
   bool ends_round = false;
   int rank = 0;      // the rank concerned; of a hang: the root cause
   std::string text;  // what is wrong with that rank
-  /// Of a hang: others wait in the same way, so the rank may not be the root cause. Stacks may say
+  /// Whether another rank may be the root cause of the hang, as others wait alike; stacks may say
   /// more.
   bool is_guess = false;
   bool operator==(const Finding&) const = default;

@@ -61,7 +61,7 @@ class NodeCommands {
   [[nodiscard]] State state() const { return state_; }
   /// The newest round that has begun; -1: none.
   [[nodiscard]] int round() const { return round_; }
-  /// Of that round; 0: none.
+  /// The world size of that round; 0: none.
   [[nodiscard]] int world_size() const { return world_size_; }
   /// Why and how the round is to end, or is being ended.
   [[nodiscard]] const std::optional<EndRound>& end_command() const { return end_command_; }

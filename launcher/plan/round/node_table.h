@@ -29,7 +29,7 @@ class NodeTable {
   /// place and are not refused.
   NodeTable(Hello own, bool takes_spares);
 
-  /// Who reads a refusal. Without a token anyone may ask to join. So a refused node learns what
+  /// The reader of a refusal. Without a token anyone may ask to join. So a refused node learns what
   /// differs and what it said itself, but not our run id or job values.
   enum class Reader { ours, anyone };
 

@@ -28,8 +28,7 @@ class VerdictBuilder {
   void note_last_round(const RestartDecision& decision);
 
   /// Why the next round does not begin. The first that applies: the user stopped the job; a later
-  /// round's nodes did not come; a refusal that ends the job; the first round's
-  /// nodes did not come.
+  /// round's nodes did not come; a refusal that ends the job; the first round's nodes did not come.
   struct NotBegun {
     std::optional<int> requested_signal;  // of the user
     std::optional<Refusal> refusal;       // a node cannot execute the program, or another is node 0

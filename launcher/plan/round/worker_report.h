@@ -27,8 +27,8 @@ struct WorkerReport {
   std::string error_text;                 // content of that file
   std::vector<std::string> last_lines;    // of its stderr
   std::vector<std::string> hidden_lines;  // last of its stdout, if not on the console
-  // Of a failure: what the node found about its death. They are called "findings" in result.json
-  // and in this version of the protocol.
+  // What the node found about the death of a failed worker. They are called "findings" in
+  // result.json and in this version of the protocol.
   std::vector<std::string> death_facts;
   std::string rerun;  // of a failure: command that starts this rank alone
   Stacks stacks;      // at a hang: its threads' stacks

@@ -1,4 +1,4 @@
-// What a job needs of a node's limits. Pure.
+// The descriptors, processes and CPUs that a job needs or may use on a node. Pure.
 #pragma once
 
 #include <optional>

@@ -68,7 +68,7 @@ inline constexpr std::uint64_t kMaxKeys = 131072;              // of one request
 inline constexpr std::size_t kMaxRequestBytes = 256ULL << 20;  // ours; torch has no such limit
 inline constexpr std::uint32_t kStoreMagic = 0x3C85F7CE;
 
-/// What the first bytes of a connection show.
+/// The kind of a connection, from its first bytes.
 enum class StoreOpening {
   unknown,      // too few bytes to tell
   store,        // VALIDATE and the magic number

@@ -1,4 +1,4 @@
-// Where the web page of a job is served: --web [ADDRESS:]PORT. Pure.
+// The address at which the web page of a job is served: --web [ADDRESS:]PORT. Pure.
 #pragma once
 
 #include <optional>
