@@ -35,11 +35,11 @@ std::string system_message(const std::string& call, const std::string& object, i
 }
 
 int print_error(const std::string& program, const std::exception& error) {
-  // One write: lines of other processes on the same terminal cannot come between.
+  // One write, so that no line of another process on the terminal comes between.
   std::string text;
   std::istringstream lines(error.what());
   for (std::string line; std::getline(lines, line);)
-    text += program + ": " + one_line(line, std::string::npos) + '\n';  // it may quote anything
+    text += program + ": " + one_line(line, std::string::npos) + '\n';  // may quote any bytes
   if (text.empty()) text = program + ": unknown error\n";
   std::cerr << text << std::flush;
   const Error* const ours = dynamic_cast<const Error*>(&error);

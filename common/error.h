@@ -1,6 +1,6 @@
 // The three exceptions that mean "cannot go on", each with its exit code.
 // Outcomes that somebody must react to (a worker that died, a deadline that passed) are values, not
-// exceptions. A message says: tried what, on what, why it failed, what to do.
+// exceptions. A message says what was tried, on what, why it failed, and what to do.
 #pragma once
 
 #include <cerrno>
@@ -22,8 +22,8 @@ class Error : public std::runtime_error {
   int code_;
 };
 
-/// A flag, a variable or a line of YAML that the user can mend. Several are shown together, one per
-/// line.
+/// A mistake of the user in a flag, a variable or a line of YAML. Several are shown together, one
+/// per line.
 class UsageError : public Error {
  public:
   explicit UsageError(const std::string& message) : Error(message, exit_code::kUsage) {}
@@ -37,7 +37,8 @@ class SystemError : public Error {
       : Error(message, code) {}
 };
 
-/// Another process of the job is gone, silent or never came: who, during what, after how long.
+/// Another process of the job is gone, silent or never came: which one, during what, after how
+/// long.
 class PeerError : public Error {
  public:
   explicit PeerError(const std::string& message, int code = exit_code::kLostPeer)
@@ -47,15 +48,14 @@ class PeerError : public Error {
 /// "pipe2, log pipe of rank 3: Too many open files", from the current errno or the given one.
 std::string system_message(const std::string& call, const std::string& object, int error_number);
 
-/// Passes a result of a system call on. Errors: SystemError when it is negative, from errno.
+/// Returns the result of a system call. Errors: SystemError from errno when it is negative.
 template <typename Result>
 Result check(Result result, const std::string& call, const std::string& object) {
   if (result < 0) throw SystemError(system_message(call, object, errno));
   return result;
 }
 
-/// Prints `error` once on stderr, every line behind "<program>: ". Returns the exit code it stands
-/// for.
+/// Prints `error` once on stderr, every line after "<program>: ". Returns its exit code.
 int print_error(const std::string& program, const std::exception& error);
 
 }  // namespace ddp

@@ -1,5 +1,5 @@
-// The exit codes that both programs promise. A worker's own code passes through unchanged and may
-// equal one of ours; result.json says who decided.
+// The exit codes of both programs. A worker's own code passes through unchanged and may equal one
+// of ours; result.json says which process decided.
 #pragma once
 
 #include <string>
@@ -20,12 +20,12 @@ inline constexpr int kNodeLost = 201;
 inline constexpr int kRendezvous = 202;
 inline constexpr int kRefused = 203;
 
-/// What a shell shows for a process that died of `signal`.
+/// The code that a shell shows for a process that died of `signal`.
 inline constexpr int of_signal(int signal) {
   return 128 + signal;
 }
 
-/// One phrase for a code of ours ("lost a peer"), or an empty text for any other.
+/// One phrase for a code of ours ("lost a peer"); empty for any other code.
 std::string describe(int code);
 
 }  // namespace ddp::exit_code

@@ -1,12 +1,12 @@
-// How many of a user's mistakes are shown together.
+// The limit of a user's mistakes that are shown together.
 #pragma once
 
 #include <cstddef>
 
 namespace ddp {
 
-/// A UsageError of more says the first of them and how many more there are; anyone who collects
-/// them need not write out those that are only counted.
+/// A UsageError with more problems shows the first of them and the number of the rest. Code that
+/// collects problems may leave the text of the rest empty.
 inline constexpr std::size_t kShownProblems = 20;
 
 }  // namespace ddp

@@ -55,15 +55,16 @@ namespace {
 constexpr std::string_view kCoreText =
     "ddp-launch: core file, named as /proc/sys/kernel/core_pattern says, of pid ";
 
-/// Unless nobody reads it, in one write: at such a moment nothing else may be done with memory.
+/// Writes the text in one call, if somebody reads it. Only async-signal-safe calls are allowed
+/// here.
 void say_last(std::string_view text) {
   pollfd console{STDERR_FILENO, POLLOUT, 0};
   if (::poll(&console, 1, 0) != 1) return;
   if (::write(STDERR_FILENO, text.data(), text.size()) < 0) return;
 }
 
-/// A failed assertion or an exception that nobody takes: the workers die by their death signal and
-/// the guard, we leave by 125, and a copy of us leaves a core file where the user allows one.
+/// After a failed assertion or an uncaught exception: the workers die by their death signal and the
+/// guard, this process exits with 125, and a copy of it leaves a core file if the user allows one.
 void leave_at_once(int) {
   constexpr std::chrono::milliseconds kCoreWait(500);  // the workers are to be gone in a second
   say_last("ddp-launch: internal error; the workers are killed.\n");
@@ -77,28 +78,28 @@ void leave_at_once(int) {
   ::_exit(exit_code::kInternal);
 }
 
-/// Before there is a job to stop.
+/// Handles a signal before there is a job to stop.
 void leave_by_signal(int signal) {
   constexpr char kText[] = "ddp-launch: stopped before the job had begun.\n";
   if (::write(STDERR_FILENO, kText, sizeof kText - 1) < 0) ::_exit(exit_code::of_signal(signal));
   ::_exit(exit_code::of_signal(signal));
 }
 
-/// Who was started with a signal ignored (nohup) keeps it so.
+/// A signal that was ignored at the start (nohup) stays ignored.
 void leave_by_signals(const std::vector<int>& signals) {
   for (const int signal : signals) {
     if (::signal(signal, leave_by_signal) == SIG_IGN) ::signal(signal, SIG_IGN);
   }
 }
 
-/// Descriptors 0 to 2 are taken, so that no pipe of ours is ever somebody's stdout; a closed
-/// console is no reason to die.
+/// Opens descriptors 0 to 2 if closed, so that no pipe of ours becomes a stdout, and survives a
+/// closed console.
 void prepare_process() {
   secure_streams();
   ::signal(SIGABRT, leave_at_once);
 }
 
-/// For the record: without secrets.
+/// The command line for the record, without secrets.
 std::string join(const std::vector<std::string>& words) {
   std::string text = "ddp-launch";
   for (const std::string& word : words)
@@ -154,7 +155,7 @@ int main(int argc, char** argv) try {
   if (options.verb == "compare") return answer(compare_runs(options));
   run_startup_checks();
   if (options.hosts || options.hostfile) return start_on_hosts(options, arguments, environment);
-  // From here on the end of that connection is a SIGTERM.
+  // From here on the end of stdin's connection is a SIGTERM.
   if (options.token_stdin) token = take_parent_pipe();
   const bool is_doctor = options.verb == "doctor";
   if (options.explain)
@@ -166,12 +167,12 @@ int main(int argc, char** argv) try {
   leave_by_signals(spec.listed_signals);
   asio::io_context io(1);
   Rendezvous rendezvous = hold_rendezvous(io, spec);
-  // Beyond this point it is known who is node 0.
+  // Beyond this point it is known which agent is node 0.
   const ScratchPlace place = make_scratch_place(environment);
   if (!place.warning.empty()) log::warning(place.warning);
   // Before a run directory is chosen: a second launch must not make one beside the first.
   const std::optional<JobLock> lock = lock_job(spec, environment, place.path);
-  std::optional<RunDir> run_dir;  // of node 0
+  std::optional<RunDir> run_dir;  // on node 0
   const auto choose_run_dir = [&](int world_size) {
     if (!spec.has_run_dir) return std::filesystem::path();
     run_dir = RunDir::choose(spec.job, world_size, join(arguments));

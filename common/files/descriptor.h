@@ -1,4 +1,4 @@
-// A descriptor that is closed on every way out.
+// Owns a descriptor and closes it in the destructor.
 #pragma once
 
 #include <unistd.h>
@@ -22,7 +22,7 @@ class Descriptor {
     if (fd_ >= 0) ::close(fd_);
   }
   [[nodiscard]] int fd() const { return fd_; }
-  /// For its next owner.
+  /// Gives the descriptor to its next owner.
   [[nodiscard]] int release() { return std::exchange(fd_, -1); }
   explicit operator bool() const { return fd_ >= 0; }
 

@@ -33,7 +33,7 @@ void write_all(int fd, std::string_view text, const std::string& name) {
 }
 
 std::string read_all(const InputFile& file, std::size_t limit) {
-  constexpr std::size_t kLeast = 4096;  // files of the kernel have no size
+  constexpr std::size_t kLeast = 4096;  // kernel files have size 0
   std::string text;
   std::size_t size = 0;
   while (size == text.size() && size < limit) {
@@ -77,7 +77,7 @@ void replace_file(int directory,
 }
 
 void replace_file(const fs::path& path, std::string_view text) {
-  constexpr mode_t kAsOthersDo = 0666;  // an error file, which other programs write and read
+  constexpr mode_t kAsOthersDo = 0666;  // error files are shared with other programs
   const fs::path above = path.has_parent_path() ? path.parent_path() : ".";
   const int fd = ::open(above.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const Descriptor directory(check(fd, "open", above.string()));

@@ -1,5 +1,5 @@
-// A regular file, open for reading. The one place that opens what a user or another program may
-// have put in our way.
+// A regular file, open for reading. The only place that opens files that a user or another program
+// may have placed.
 #pragma once
 
 #include <sys/types.h>
@@ -20,28 +20,29 @@ class OwnedDir;
 
 class InputFile {
  public:
-  /// Nothing, and the reason in `why_not`, when there is no file, it is not ours to read, or it is
-  /// not a regular one: a FIFO is not waited for, a device not read without end.
+  /// Nothing, with the reason in `why_not`: there is no file, it is not readable, or it is not a
+  /// regular one. So it never waits for a FIFO or reads a device without end.
   static std::optional<InputFile> open(const std::filesystem::path& path, std::string& why_not);
-  /// The file of that name in an open directory, not through a link. `shown` is for messages.
+  /// Opens the file of that name in an open directory, never through a link. `shown` is for
+  /// messages.
   static std::optional<InputFile> open_at(int directory,
                                           const std::string& name,
                                           const std::filesystem::path& shown,
                                           std::string& why_not);
-  /// The file of that name in a directory of ours; nothing, too, when it is a link or not ours
+  /// Opens the file of that name in a directory of ours. Nothing also if it is a link or not ours
   /// alone.
   static std::optional<InputFile> open(const OwnedDir& directory,
                                        const std::string& name,
                                        std::string& why_not);
-  /// The same; nothing only when nothing of that name is there. Errors: SystemError, with the
-  /// reason, when it is there and cannot be read.
+  /// The same, but nothing only if the name does not exist. Errors: SystemError, with the reason,
+  /// if it exists and cannot be read.
   static std::optional<InputFile> find(const OwnedDir& directory, const std::string& name);
 
   [[nodiscard]] std::size_t size() const { return size_; }  // when it was opened
-  /// Nobody else can read or write it: it is ours, with no right for group and others.
+  /// Whether only we can read or write it: it is ours, without rights for group and others.
   [[nodiscard]] bool is_private() const { return is_private_; }
   [[nodiscard]] uid_t owner() const { return owner_; }
-  /// Its group, or all users, have the right to write it.
+  /// Whether its group, or all users, may write it.
   [[nodiscard]] bool others_can_write() const { return others_can_write_; }
 
   /// Fills the buffer. Less than its size means the end. Errors: SystemError.

@@ -42,7 +42,7 @@ std::vector<std::string> names_at(int fd, const fs::path& path) {
   const std::unique_ptr<DIR, int (*)(DIR*)> list(::fdopendir(copy.fd()), ::closedir);
   if (!list) throw SystemError(system_message("fdopendir", path.string(), errno));
   (void)copy.release();
-  ::rewinddir(list.get());  // a duplicate shares its place with the descriptor it was made from
+  ::rewinddir(list.get());  // a duplicate shares its position with the original
   std::vector<std::string> names;
   errno = 0;
   while (const dirent* const entry = ::readdir(list.get())) {
@@ -52,7 +52,7 @@ std::vector<std::string> names_at(int fd, const fs::path& path) {
   return names;
 }
 
-/// By descriptors: a link in the tree is removed, not followed.
+/// Removes a tree by descriptors: a link in it is removed, not followed.
 void remove_at(int above, const std::string& name) {
   if (::unlinkat(above, name.c_str(), 0) == 0 || (errno != EISDIR && errno != EPERM)) return;
   const Descriptor directory(::openat(above, name.c_str(), kOpenDir));
@@ -60,7 +60,7 @@ void remove_at(int above, const std::string& name) {
   try {
     for (const std::string& inside : names_at(directory.fd(), name))
       remove_at(directory.fd(), inside);
-  } catch (const SystemError&) {  // what stays is only room on the disk
+  } catch (const SystemError&) {  // leftovers only take space
   }
   ::unlinkat(above, name.c_str(), AT_REMOVEDIR);
 }
@@ -71,7 +71,7 @@ OwnedDir::OwnedDir(fs::path path, int fd)
     : path_(std::move(path)), fd_(fd), owner_{::geteuid(), 0} {}
 
 std::optional<OwnedDir> OwnedDir::open(const fs::path& path, std::string& why_not) {
-  // Behind "link/" the kernel follows the link.
+  // With a slash at the end, as in "link/", the kernel follows a link.
   const bool ends_with_slash = !path.has_filename() && path.has_relative_path();  // not "/"
   if (ends_with_slash) return open(path.parent_path(), why_not);
   return open_at(AT_FDCWD, path.string(), path, nullptr, why_not);
@@ -138,7 +138,7 @@ std::optional<OwnedDir::Owner> OwnedDir::probe() const {
   constexpr int kNew = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
   const Descriptor file(::openat(fd(), name.c_str(), kNew, S_IRUSR | S_IWUSR));
   if (!file) return {};
-  // By the descriptor: anyone who owns the directory may put something of his at the name.
+  // Use the descriptor: another user may own the directory and replace the entry.
   struct stat status {};
   const bool is_seen = ::fstat(file.fd(), &status) == 0;
   ::unlinkat(fd(), name.c_str(), 0);
@@ -168,7 +168,7 @@ std::optional<OwnedDir> OwnedDir::find(const std::string& name, std::string& why
 }
 
 int OwnedDir::open_file(const std::string& name, int flags, std::string& why_not) const {
-  // Not waited for where somebody has put a FIFO.
+  // O_NONBLOCK, so that a FIFO does not block.
   Descriptor file(
       ::openat(fd(), name.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, kFileMode));
   struct stat status {};

@@ -22,8 +22,8 @@ namespace ddp {
 namespace {
 
 constexpr std::size_t kMaxBytes = 1 << 20;
-// As long as what it reads may still be a key, yaml-cpp keeps all of it, in up to 200 times its
-// size: to the end of the line, and all that brackets enclose.
+// While text may still be a key, yaml-cpp keeps all of it, in up to 200 times its size: to the end
+// of the line, and all that brackets enclose.
 constexpr std::size_t kMaxLine = 16 << 10;
 constexpr std::size_t kMaxDepth = 32;
 constexpr std::size_t kMaxNodes = 10000;
@@ -102,7 +102,7 @@ class Builder : public YAML::EventHandler {
 
   void complain(Mark mark, const std::string& what) {
     if (document_.problems.size() >= kShownProblems) {
-      document_.problems.emplace_back();  // counted
+      document_.problems.emplace_back();  // only counted
       return;
     }
     document_.problems.push_back(locate(document_.name, mark) + ": " + what);
@@ -217,8 +217,8 @@ std::string_view line_of(std::string_view text, int number) {
   return text.substr(0, text.find('\n'));
 }
 
-/// Where a tab stands in the indentation of the line, or of the one before it. The parser has a
-/// number of words for what comes of it.
+/// The place of a tab in the indentation of the line, or of the line before it. The parser's own
+/// messages about tabs are unclear.
 std::optional<Mark> find_tab(std::string_view text, int line) {
   for (int number = line; number > std::max(line - 2, 0); --number) {
     const std::string_view one = line_of(text, number);
@@ -239,8 +239,8 @@ void add_utf8_problem(YamlDocument& document, std::string_view text, std::size_t
                               std::to_string(offset) + "; save the file as UTF-8");
 }
 
-/// A word or number that is a scalar to any YAML, and not an indicator in any place. What may be a
-/// null, in whatever spelling, is not.
+/// Whether the text is a word or number that is a scalar in any YAML, and an indicator nowhere. A
+/// possible spelling of null is not.
 bool is_plain_word(std::string_view text) {
   const auto is_alnum = [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -253,7 +253,7 @@ bool is_plain_word(std::string_view text) {
          });
 }
 
-/// Nothing: it takes a parser.
+/// Nothing: only a parser can tell.
 std::optional<YamlNode::Kind> kind_at_a_glance(std::string_view text) {
   if (text == "null") return YamlNode::Kind::null;
   if (text == "[]") return YamlNode::Kind::sequence;
@@ -267,8 +267,8 @@ std::optional<YamlNode::Kind> kind_at_a_glance(std::string_view text) {
 YamlDocument parse_yaml(std::string_view text, const std::string& name) {
   YamlDocument document;
   document.name = name;
-  // Most defaults of keys are one word, or empty: a parser for each of them is most of the
-  // launcher's start.
+  // Most defaults of keys are one word, or empty: to parse each would take most of the launcher's
+  // start.
   if (const std::optional<YamlNode::Kind> kind = kind_at_a_glance(text)) {
     document.root.kind = *kind;
     if (kind == YamlNode::Kind::scalar) document.root.text = text;
@@ -290,8 +290,8 @@ YamlDocument parse_yaml(std::string_view text, const std::string& name) {
                                 std::to_string(kMaxLine) + " bytes");
     return document;
   }
-  // Each opens or ends a value of those that the parser keeps; or it stands in a text, but nobody
-  // has so many there.
+  // Each of these marks opens or ends a value that the parser keeps. In texts they are never so
+  // many.
   const auto is_mark = [](char c) { return c == '[' || c == '{' || c == ','; };
   if (std::count_if(text.begin(), text.end(), is_mark) > static_cast<std::ptrdiff_t>(kMaxNodes)) {
     document.problems.push_back(name + ": more than " + std::to_string(kMaxNodes) +

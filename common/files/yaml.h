@@ -1,8 +1,7 @@
 // The only wrapper of yaml-cpp: strict YAML into plain nodes that keep their place in the file.
-// Promises: bounded work on any input (size, depth, nodes), nothing guessed: anchors, aliases,
+// Promises: bounded work on any input (size, depth, nodes). Nothing is guessed: anchors, aliases,
 // merge keys, second documents, repeated keys and invalid UTF-8 are errors. Trap: yaml-cpp's own
-// Node accepts all of those (first of repeated keys wins, `yes` is true), so we take its events
-// instead.
+// Node accepts all of those (the first of repeated keys wins, `yes` is true), so we use its events.
 #pragma once
 
 #include <filesystem>
@@ -25,7 +24,7 @@ struct YamlNode {
 
   Kind kind = Kind::null;
   std::string text;             // of a scalar
-  bool quoted = false;          // a quoted scalar is text, whatever it looks like
+  bool quoted = false;          // a quoted scalar is always text
   std::vector<YamlNode> items;  // of a sequence
   std::vector<Entry> entries;   // of a map, in file order
   Mark mark;
@@ -48,8 +47,8 @@ struct YamlDocument {
 YamlDocument parse_yaml(std::string_view text, const std::string& name);
 
 /// Reads and parses a regular file of at most 1 MiB.
-/// Errors: UsageError when it cannot be read, is not a regular file or is too large; what is wrong
-/// inside is in `problems`.
+/// Errors: UsageError when it cannot be read, is not a regular file or is too large; mistakes in
+/// the text are in `problems`.
 YamlDocument read_yaml_file(const std::filesystem::path& path);
 
 /// "name:line:column", as editors jump to.

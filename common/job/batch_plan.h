@@ -10,7 +10,7 @@ namespace ddp {
 
 /// Samples of one optimizer step, and how they are divided.
 struct BatchPlan {
-  std::int64_t per_rank = 0;  // of one micro-step, at most
+  std::int64_t per_rank = 0;  // at most, of one micro-step
   std::int64_t accumulate = 1;
   std::int64_t whole = 0;  // of all ranks and micro-steps; their shares may differ by one
 };
@@ -18,7 +18,8 @@ struct BatchPlan {
 /// Errors: UsageError when data.batch is less than world_size * accumulate.
 BatchPlan plan_batch(const JobValues& job, int world_size);
 
-/// data.batch, data.batch_per_rank, train.accumulate: the same whole batch in other words.
+/// Whether the key is data.batch, data.batch_per_rank or train.accumulate, which all give the whole
+/// batch.
 bool is_about_batch(std::string_view path);
 
 }  // namespace ddp

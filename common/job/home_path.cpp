@@ -11,7 +11,8 @@
 namespace ddp {
 namespace {
 
-/// Of the system's list of users; empty: it does not know us, as in some containers.
+/// The home directory in the system's list of users; empty: we are not listed, as in some
+/// containers.
 std::string listed_home() {
   std::vector<char> buffer(1 << 14);
   passwd entry{};

@@ -1,12 +1,13 @@
-// "~/data" in a job file or an override: no shell has looked at it.
+// Expands "~/data" in a job file or an override, which no shell has expanded.
 #pragma once
 
 #include <string>
 
 namespace ddp {
 
-/// The path with the user's home directory (HOME, else the system's list of users) in place of a
-/// "~" that stands alone or before a slash; as it is where there is none, or no home is known.
+/// The path with the user's home directory (HOME, else from the system's list of users) for a "~"
+/// that stands alone or before a slash. The path is unchanged without such a "~", or if no home is
+/// known.
 std::string expand_home(const std::string& path);
 
 }  // namespace ddp

@@ -1,5 +1,5 @@
 // The first half of the table: the run and the launcher. One key, one entry. Ranges are inclusive;
-// `later` are words of the field that come with a later version.
+// `later` are usual words that come with a later version.
 #include "common/job/job_keys.h"
 
 #include <algorithm>

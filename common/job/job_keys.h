@@ -33,16 +33,15 @@ struct JobKey {
   double max = 0;
   bool above_min = false;  // real: min itself is not allowed
   std::vector<std::string_view> choices = {};
-  bool is_open = false;  // choice: a program may know more words, as models of its own
-  std::vector<std::string_view> later =
-      {};                   // words of the field that this version does not have yet
+  bool is_open = false;                      // choice: a program may register more words
+  std::vector<std::string_view> later = {};  // usual words that this version does not support yet
   bool may_differ = false;  // not part of `same job`: may differ between nodes and runs
-  bool is_secret = false;   // a text_map whose texts are neither printed nor stored
+  bool is_secret = false;   // a text_map; its texts are neither printed nor stored
   bool is_path = false;     // a text or text_map: "~" at the beginning is the home directory
   std::string_view help = {};
 };
 
-inline constexpr std::string_view kMasked = "***";  // in the place of a secret
+inline constexpr std::string_view kMasked = "***";  // shown for a secret
 
 inline constexpr double kAnyReal = 1e300;  // `max` of a real without an upper bound
 
@@ -50,7 +49,7 @@ inline constexpr double kAnyReal = 1e300;  // `max` of a real without an upper b
 /// null.
 std::span<const JobKey> job_keys();
 
-/// Null where there is no such key.
+/// Null: there is no such key.
 const JobKey* find_job_key(std::string_view path);
 
 /// "data" of "data.root", "" of a key at the top.
@@ -59,10 +58,10 @@ std::string_view section_of(std::string_view path);
 /// "root" of "data.root".
 std::string_view leaf_of(std::string_view path);
 
-/// Whether "launch.env" or an entry of it, "launch.env.NAME", is meant.
+/// Whether the path is "launch.env" or an entry of it, "launch.env.NAME".
 bool is_secret(std::string_view path);
 
-/// An argument as it may be shown: "launch.env.NAME=text" becomes "launch.env.NAME=***".
+/// Masks a secret in an argument: "launch.env.NAME=text" becomes "launch.env.NAME=***".
 std::string mask_secret(const std::string& argument);
 
 }  // namespace ddp

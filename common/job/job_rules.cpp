@@ -145,7 +145,7 @@ class Rules {
     }
   }
 
-  /// What may differ from a checkpoint is told by names that exist.
+  /// checkpoint.allow may only name keys and sections that exist.
   void check_allowed() {
     const std::vector<std::string>& allowed = job_.texts("checkpoint.allow");
     for (const std::string& name : allowed) {
@@ -178,14 +178,14 @@ class Rules {
     }
   }
 
-  /// Arguments that nobody would look at.
+  /// Refuses arguments that nothing would read.
   void check_arguments() {
     const auto refuse = [this](const std::string& section, const std::string& things) {
       const std::string& name = job_.text(section + ".name");
       if (job_.text_map(section + ".args").empty() || !is_built_in(section + ".name", name)) return;
       const bool says_itself =
           (section == "data" && name == "coco") || (section != "data" && name == "detection");
-      if (says_itself) return;  // what it does not take
+      if (says_itself) return;  // it reports unknown arguments itself
       problems_.push_back(where(section + ".args") + ": are for " + things +
                           " that a program registers, and " + section + ".name is " + name +
                           ". Remove the key.");
@@ -219,7 +219,7 @@ std::vector<std::string> unread_keys(const JobValues& job) {
   };
   const std::string& optimizer = job.text("optimizer.name");
   const bool is_sgd = optimizer == "sgd";
-  // An optimizer of a program's own may read them all.
+  // A registered optimizer may read all keys.
   const bool is_adam = optimizer == "adam" || optimizer == "adamw";
   for (const char* const path : {"optimizer.momentum", "schedule.warmup_momentum"})
     say_unless(!is_adam, path, "it is for sgd, optimizer.name is " + optimizer);

@@ -1,4 +1,4 @@
-// What one key of a job alone cannot tell: keys that need or exclude each other.
+// Rules over several keys of a job: keys that need or exclude each other.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace ddp {
 
-/// Whether the key `path` names `word` itself; else it is a name that a program registers.
+/// Whether `word` is a built-in choice of the key `path`; else a program registers it.
 bool is_built_in(std::string_view path, const std::string& word);
 
 /// A line for each rule that the job breaks, with the place of the value.
 std::vector<std::string> broken_rules(const JobValues& job);
 
-/// A line for each key that was given another value than its default and that nothing in this job
-/// reads. A job file is often used with another optimizer or schedule, so it is not an error.
+/// A line for each key that has another value than its default but that nothing in this job reads.
+/// A job file is often used with another optimizer or schedule, so it is not an error.
 std::vector<std::string> unread_keys(const JobValues& job);
 
 }  // namespace ddp

@@ -1,4 +1,4 @@
-// A checked job: every key has a value of its type, and knows where it came from.
+// A checked job: every key has a value of its type, and the origin of that value.
 #pragma once
 
 #include <chrono>
@@ -42,7 +42,7 @@ class JobValues {
   struct Setting {
     JobValue value;
     std::string origin;  // "default", "job.yaml:3:8", or the origin of an override
-    // Of a TextMap's entries, by their names; of parts and their arguments, as "0" and "0.padding".
+    // Origins of a TextMap's entries by name; of parts and their arguments as "0" and "0.padding".
     TextMap origins{};
   };
 
@@ -79,7 +79,7 @@ class JobValues {
     if (value == nullptr) throw std::logic_error("job key has another type: " + std::string(path));
     return *value;
   }
-  /// Nothing: it is null.
+  /// Nothing: null.
   template <typename Type>
   [[nodiscard]] std::optional<Type> maybe(Path path) const {
     return is_null(path) ? std::nullopt : std::optional<Type>(get<Type>(path));

@@ -15,9 +15,9 @@
 namespace ddp {
 namespace {
 
-// What a run may change when it goes on: how far it goes, what it tells and keeps, how long it
-// waits. None of it is part of what is trained; and who was stopped by a number that is not finite
-// may go on without such steps. The ranks of a round agree on all of it.
+// Keys that a run may change when it continues: how far it goes, what it reports and keeps, how
+// long it waits. None changes the training. A run that a number that is not finite has stopped may
+// continue without such steps. The ranks of a round agree on all of these keys.
 constexpr std::array<std::string_view, 21> kMayChange{"name",
                                                       "train.epochs",
                                                       "train.max_steps",
@@ -63,7 +63,7 @@ std::string to_text(const JobKey& key, const JobValue& value) {
     }
     std::string operator()(double number) const { return format_number(number); }
     std::string operator()(const std::string& text) const {
-      // Quoted words of a choice would not be taken for numbers or booleans; plain ones read
+      // Quote so that a word of a choice is not read as a number or boolean; plain words read
       // better.
       return key.type == JobType::integer ? text : quote_yaml(text);
     }
@@ -95,7 +95,7 @@ std::string to_text(const JobKey& key, const JobValue& value) {
 
 namespace {
 
-/// Before what stands in `section`: "" is the top, "eval.watch" two levels deep.
+/// The indentation inside `section`: "" is the top, "eval.watch" is two levels deep.
 std::string indent(std::string_view section) {
   if (section.empty()) return "";
   return std::string(2 * static_cast<std::size_t>(1 + std::ranges::count(section, '.')), ' ');

@@ -1,4 +1,5 @@
-// A checked job as text: values, the resolved job file, and what makes two runs the same job.
+// A checked job as text: values, the resolved job file, and the values that make two runs the same
+// job.
 #pragma once
 
 #include <string>
@@ -9,12 +10,12 @@
 namespace ddp {
 
 /// The values that make two runs the same job, flattened: path to YAML text. Keys that may differ
-/// are left out: launch.*, output, data.root and others. With `for_resume` so are keys that do not
-/// change what is trained: how far a run goes, what it reports and keeps, train.non_finite.
+/// are left out: launch.*, output, data.root and others. With `for_resume` also keys that do not
+/// change the training: how far a run goes, what it reports and keeps, train.non_finite.
 TextMap job_identity(const JobValues& job, bool for_resume);
 
-/// The resolved job as a job file: every key, commented with where its value came from when that is
-/// not the default. Secrets are masked.
+/// The resolved job as a job file: every key, with a comment about the origin of its value unless
+/// that is the default. Secrets are masked.
 std::string to_yaml(const JobValues& job);
 
 /// The value as YAML text; secrets are masked.

@@ -45,7 +45,7 @@ struct Parsed {
   JobValue value;
   std::string expected;            // empty: fine
   std::string where{};             // the wrong part of a collection: "[0].flip"
-  const YamlNode* what = nullptr;  // it; null: all of the node
+  const YamlNode* what = nullptr;  // the wrong node; null: the whole node
 };
 
 Parsed parse_integer(const JobKey& key, const YamlNode& node) {
@@ -231,7 +231,7 @@ std::optional<std::string> read_job_value(const JobKey& key,
     return {};
   }
   for (const std::string_view word : key.later) {
-    // "cuda" stands for "cuda:1" too.
+    // "cuda" also stands for "cuda:1".
     const bool same =
         node.text == word || (node.text.starts_with(word) && node.text[word.size()] == ':');
     if (!same) continue;

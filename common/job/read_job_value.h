@@ -1,4 +1,4 @@
-// One node of YAML, or one text, as the value of a job key: its type, its range, its choices.
+// Reads one YAML node, or one text, as the value of a job key: checks its type, range and choices.
 #pragma once
 
 #include <optional>
@@ -14,11 +14,11 @@ namespace ddp {
 /// 9".
 std::optional<std::string> read_job_value(const JobKey& key, const YamlNode& node, JobValue& value);
 
-/// `text` as a value of `key`, which need not be one of the table. Errors: UsageError, beginning
-/// with `origin` where that is not empty.
+/// Reads `text` as a value of `key`, which need not be in the table. Errors: UsageError, beginning
+/// with `origin` unless that is empty.
 JobValue parse_value(const JobKey& key, const std::string& text, const std::string& origin);
 
-/// Whether `text` is one of the words of ddp-worker's own.
+/// Whether `text` is one of ddp-worker's own choices for `key`.
 bool is_choice(const JobKey& key, const std::string& text);
 
 /// "one of sgd, adam (did you mean "sgd"?)".

@@ -18,7 +18,7 @@
 namespace ddp {
 namespace {
 
-// What may stand directly inside `section` ("" is the top): keys and sections, in table order.
+// The keys and sections directly inside `section` ("" is the top), in table order.
 std::vector<std::string_view> names_inside(std::string_view section) {
   std::vector<std::string_view> names;
   const std::size_t skip = section.empty() ? 0 : section.size() + 1;
@@ -86,7 +86,7 @@ void read_section(const YamlDocument& file,
         job.set(path,
                 {value, locate(file.name, entry.value.mark), origins_of(file, *key, entry.value)});
     } else if (!is_job_section(path) && problems.size() >= kShownProblems) {
-      problems.emplace_back();  // counted: what it may have meant takes time to find
+      problems.emplace_back();  // only counted, as the search for a similar word takes time
     } else if (!is_job_section(path)) {
       problems.push_back(locate(file.name, entry.mark) + ": " + describe_unknown_key(path));
     } else if (entry.value.kind == YamlNode::Kind::map) {
@@ -178,7 +178,7 @@ std::string describe_unknown_key(std::string_view path) {
   if (const std::optional<std::string> word = did_you_mean(leaf_of(path), allowed)) {
     text += ", did you mean \"" + *word + "\"?";
   } else {
-    // The right word in the wrong section, as "epochs" at the top.
+    // Find the right word in the wrong section, such as "epochs" at the top.
     std::vector<std::string_view> leaves;
     for (const JobKey& key : job_keys())
       leaves.push_back(leaf_of(key.path));

@@ -23,23 +23,23 @@ struct JobOverride {
 std::optional<JobOverride> parse_override(const std::string& argument);
 
 /// Defaults, then the file (may be absent), then `overrides` in their order: the last one wins.
-/// The rules between keys are not checked, so one key can be explained although another one makes
-/// the job wrong. Errors: UsageError with every problem of the file and of the overrides.
+/// The rules between keys are not checked, so one key can be explained even if another one breaks a
+/// rule. Errors: UsageError with every problem of the file and of the overrides.
 JobValues merge_job(const YamlDocument* file, std::span<const JobOverride> overrides);
 
-/// The same, and the rules between keys hold. Errors: UsageError with every problem.
+/// The same, and checks the rules between keys. Errors: UsageError with every problem.
 JobValues resolve_job(const YamlDocument* file, std::span<const JobOverride> overrides);
 
-/// Every key with its default, without a look at the rules between them.
+/// Every key with its default; rules between keys are not checked.
 const JobValues& default_job();
 
-/// Whether it has keys inside, as "optimizer".
+/// Whether the path is a section with keys, such as "optimizer".
 bool is_job_section(std::string_view path);
 
 /// "optimizer.momentun: unknown key, did you mean "momentum"? Allowed: ...".
 std::string describe_unknown_key(std::string_view path);
 
-/// Errors: UsageError with every open choice that is not a word of ddp-worker's own.
+/// Errors: UsageError with every open choice that is not one of ddp-worker's own.
 void require_built_in(const JobValues& job);
 
 }  // namespace ddp

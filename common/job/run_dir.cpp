@@ -41,11 +41,11 @@ constexpr const char* kLockName = ".lock";
 constexpr const char* kJobName = "job.yaml";
 constexpr const char* kResultName = "result.json";
 constexpr const char* kResume = "checkpoint.resume";
-// What a continued run reads or adds to: every run, and one of ddp-worker.
+// Entries that a continued run reads or adds to: of every run, and of ddp-worker.
 constexpr std::array<const char*, 4> kRecords{kLockName, kJobName, kResultName, "logs"};
 constexpr std::array<const char*, 4> kWorkersRecords{
     "checkpoints", "metrics.jsonl", "metrics.csv", "rounds.jsonl"};
-// What else stands there before the first step.
+// Other files that exist before the first step.
 constexpr std::array<const char*, 3> kEarlyFiles{"command.txt", kBatchName, "report.html"};
 constexpr std::string_view kEventFile = "events.out.tfevents.";
 
@@ -56,7 +56,8 @@ Descriptor lock_run(const OwnedDir& directory, std::string& why_not) {
     why_not = std::string(kLockName) + ": " + why_not;
     return lock;
   }
-  // Anyone who looks whether a run lives holds it for an instant (common/report/run_reader).
+  // A reader that checks whether a run lives holds the lock for an instant
+  // (common/report/run_reader).
   constexpr int kTries = 3;
   constexpr int kPause = 10;  // ms
   for (int tries = 0; tries < kTries; ++tries) {
@@ -78,7 +79,7 @@ std::string problem_of(const OwnedDir& directory, std::span<const char* const> r
   return "";
 }
 
-// Opens what is there when it and its records are ours alone.
+// Opens an existing run directory if it and its records are ours alone.
 std::optional<OwnedDir> open_run(const fs::path& path, const JobValues& job, std::string& why_not) {
   std::optional<OwnedDir> directory = OwnedDir::open(path, why_not);
   if (!directory) return {};
@@ -126,8 +127,8 @@ double seconds_in(const json::object& object, const char* name) {
   return seconds > 0 && seconds < kMost ? seconds : 0;
 }
 
-// What result.json says of an earlier run; nothing when it cannot be read. Its batch is the one
-// that its first round wrote down, whatever a later start with more or fewer ranks made of the job.
+// Reads result.json of an earlier run; nothing: it cannot be read. The batch is that of its first
+// round, even if later starts had more or fewer ranks.
 std::optional<OldRun> read_result(const OwnedDir& directory) {
   const std::optional<json::object> object = read_object(directory, kResultName);
   if (!object) return {};
@@ -144,7 +145,7 @@ std::optional<OldRun> read_result(const OwnedDir& directory) {
   return run;
 }
 
-// As a member of result.json that others stand before; "" for 0.
+// A member of result.json, after others; "" for 0.
 std::string earlier_member(double seconds) {
   if (seconds <= 0) return "";
   return fmt::format(",\"earlier_seconds\":{:.3f}", seconds);
@@ -178,8 +179,8 @@ std::string other_start(const OwnedDir& directory, const JobValues& before, cons
   return std::string(kResume) + " was " + one_line(began);
 }
 
-// "train.epochs was 3, is 5", where this job goes on after that one's end and no key says the
-// opposite; "" where nothing more is asked for.
+// "train.epochs was 3, is 5" if this job goes further than the earlier one and no key says the
+// opposite; "" if it asks for nothing more.
 std::string more_to_do(const JobValues& before, const JobValues& job) {
   std::string more;
   for (const char* const key : {"train.epochs", "train.max_steps"}) {
@@ -193,9 +194,9 @@ std::string more_to_do(const JobValues& before, const JobValues& job) {
   return more;
 }
 
-// How the run in `directory`, which was `before`, goes on: "continues the unfinished run in DIR".
-// Nothing when this is another job or has another whole batch, with the reason, or when nothing is
-// left to do.
+// How the run in `directory`, whose job was `before`, continues: "continues the unfinished run in
+// DIR". Nothing: with the reason in `why_not`, this is another job or has another whole batch; or
+// nothing is left to do.
 std::optional<std::string> find_continuation(const OwnedDir& directory,
                                              const JobValues& before,
                                              const JobValues& job,
@@ -222,7 +223,7 @@ std::optional<std::string> find_continuation(const OwnedDir& directory,
     return {};
   }
   why_not = other_start(directory, before, job);
-  // The same words on other ranks are the same run: it keeps its whole batch.
+  // The same keys with another number of ranks are the same run, which keeps its whole batch.
   if (why_not.empty() && has_other_batch && old->batch != batch)
     why_not = "the whole batch was " + std::to_string(old->batch);
   if (!why_not.empty()) return {};
@@ -268,7 +269,7 @@ bool is_full(const std::error_code& error) {
   return error.value() == ENOSPC || error.value() == EDQUOT || error.value() == EIO;
 }
 
-// For lack of room, most often.
+// Removes a new directory after an error, mostly for lack of space.
 [[noreturn]] void leave_nothing(const OwnedDir& made, bool made_output, const std::string& why) {
   (void)made.remove_self();
   std::error_code ignored;
@@ -276,11 +277,11 @@ bool is_full(const std::error_code& error) {
   throw SystemError(why + kWhereItCan);
 }
 
-// <output>/latest, replaced by rename so that a reader always finds one of the two. Returns what is
-// to be said: that another user's stays, in a directory such as /tmp.
+// <output>/latest, replaced by rename so that a reader always finds one of the two. Returns a
+// notice if another user's link stays, in a directory such as /tmp.
 std::string point_latest(const fs::path& output, const fs::path& name) {
   const fs::path temporary = output / (".latest-" + random_name());
-  std::error_code ignored;  // a file system without links: the directories are there all the same
+  std::error_code ignored;  // fails on a file system without links
   const fs::file_status there = fs::symlink_status(output / "latest", ignored);
   if (fs::exists(there) && !fs::is_symlink(there)) return "";  // a file of the user's
   fs::create_symlink(name, temporary, ignored);
@@ -295,7 +296,8 @@ std::string point_latest(const fs::path& output, const fs::path& name) {
          std::to_string(status.st_uid);
 }
 
-// Files that neither we nor ddp-worker's library write: a program of the user's has put them there.
+// Whether there are files that neither we nor ddp-worker's library write, but a program of the
+// user.
 bool holds_files_of_others(const OwnedDir& directory) {
   return std::ranges::any_of(directory.names(), [](const std::string& name) {
     const auto is_listed = [&name](const auto& list) {
@@ -306,7 +308,7 @@ bool holds_files_of_others(const OwnedDir& directory) {
   });
 }
 
-// Whether everything there is ours, to be removed. ddp-worker itself runs no code of the user's.
+// Whether all files are ours and may be removed. ddp-worker itself runs no code of the user.
 bool is_all_ours(const OwnedDir& directory) try {
   const std::optional<JobValues> job = read_job(directory);
   return job && (job->is_null("launch.program") || !holds_files_of_others(directory));
@@ -329,8 +331,8 @@ RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& c
   }
   const fs::path base = output / job.text("name");
   int last = 0;               // number of a run of this name; "exp2" may be the first of that name
-  int newest = 0;             // that may be one
-  std::string of_the_newest;  // why it is not continued
+  int newest = 0;             // newest number that may be a run
+  std::string of_the_newest;  // why the newest is not continued
   std::optional<RunDir> run;
   JobValues record = job;
   for (const int number : numbers_of(base)) {
@@ -349,13 +351,13 @@ RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& c
       if (before) {
         notice = find_continuation(candidate.directory_, *before, job, batch, why_not);
       } else if (const auto old = read_result(candidate.directory_); !old || !old->finished) {
-        why_not = "its job.yaml cannot be read";  // written by another version, or by hand
+        why_not = "its job.yaml cannot be read";  // of another version, or written by hand
       }
       if (notice) {
         run = std::move(candidate);
         run->continues_ = true;
         run->notice_ = *notice;
-        // Anyone who repeats the command that began it finds it again.
+        // Keep the value, so that the command that began the run finds it again.
         record.set(kResume, before->setting(kResume));
         break;
       }
@@ -365,7 +367,7 @@ RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& c
       of_the_newest = why_not;
     }
   }
-  // After the highest; from the first again where others have put one that leaves no higher.
+  // Try numbers after the highest; start from the first again if no higher one is left.
   for (int tried = 0; !run && tried < kMaxRuns - 1; ++tried) {
     const int number = (last + tried) % (kMaxRuns - 1) + 1;
     const fs::path path = numbered(base, number);
@@ -375,7 +377,7 @@ RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& c
     } catch (const SystemError& refused) {
       throw SystemError(std::string(refused.what()) + kWhereItCan);
     }
-    if (!made) continue;  // another job took it just now
+    if (!made) continue;  // another job has just made it
     std::string why_not;
     Descriptor lock = lock_run(*made, why_not);
     if (!lock) leave_nothing(*made, made_output, "cannot lock " + path.string() + ": " + why_not);
@@ -418,7 +420,7 @@ bool RunDir::remove_unused(int exit_code, std::optional<RunState> state) {
   if (!directory_.remove_self()) return false;
   std::error_code error;
   const fs::path output = path().parent_path();
-  // Another job may have pointed it at its own run since.
+  // Another job may have changed the link meanwhile.
   if (fs::read_symlink(output / "latest", error) == path().filename()) {
     if (latest_before_.empty()) {
       fs::remove(output / "latest", error);
@@ -447,11 +449,11 @@ void write_result(const OwnedDir& directory,
                   int exit_code,
                   const std::string& members,
                   std::optional<RunState> state) {
-  // Batch and world size stay: they decide whether a later start continues this run.
+  // Keep the batch, which decides whether a later start continues this run.
   const std::optional<OldRun> old = read_result(directory);
   std::string text = "{\"state\":\"" + to_text(state.value_or(state_of(exit_code))) +
                      "\",\"exit_code\":" + std::to_string(exit_code);
-  // Who was asked to stop by the user may have saved nothing: a script does not, or was killed.
+  // A run stopped by the user may have saved nothing: it is a script, or was killed.
   const std::string meaning =
       state == RunState::stopped ? "stopped" : exit_code::describe(exit_code);
   if (!meaning.empty()) text += ",\"meaning\":\"" + meaning + "\"";

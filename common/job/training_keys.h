@@ -1,4 +1,4 @@
-// The half of the table of job keys that training reads; job_keys.h gives the whole.
+// The part of the table of job keys that training reads; job_keys.h has the whole table.
 #pragma once
 
 #include <vector>

@@ -21,7 +21,7 @@ int leading_index(const std::string& entry) {
   return index;
 }
 
-/// A UUID may be cut as long as it names one GPU only. -1: none, or several.
+/// The GPU whose UUID begins with `entry`. -1: none, or several.
 int index_of_uuid(const std::vector<Gpu>& gpus, const std::string& entry) {
   int found = -1;
   for (std::size_t i = 0; i < gpus.size(); ++i) {
@@ -40,7 +40,7 @@ bool knows_uuids(const std::vector<Gpu>& gpus) {
 std::optional<VisibleGpu> find(const std::vector<Gpu>& gpus, const std::string& entry) {
   if (is_identifier(entry)) {
     const int index = index_of_uuid(gpus, entry);
-    // A part of a GPU is not in the driver's list, and not every container shows UUIDs.
+    // Parts of GPUs are not in the driver's list, and not every container shows UUIDs.
     const bool unknown = entry.starts_with("MIG-") || !knows_uuids(gpus);
     if (index < 0 && (!unknown || gpus.empty())) return {};
     return VisibleGpu{entry, index};

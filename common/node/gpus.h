@@ -9,7 +9,7 @@
 
 namespace ddp {
 
-/// What the driver's files say of one GPU. Order of a list: CUDA's by PCI bus, as far as known.
+/// What the driver's files show of one GPU. A list is in CUDA's order by PCI bus, as far as known.
 struct Gpu {
   int minor = 0;       // N of /dev/nvidiaN
   std::string pci;     // "0000:dc:00.0"; empty: not known
@@ -19,9 +19,9 @@ struct Gpu {
   int capability = 0;  // compute capability, 90 for 9.0; 0: not known
 };
 
-/// One entry of CUDA_VISIBLE_DEVICES that CUDA takes.
+/// One entry of CUDA_VISIBLE_DEVICES that CUDA accepts.
 struct VisibleGpu {
-  std::string entry;  // as it stands there; an index when the variable is not set
+  std::string entry;  // as written; an index if the variable is not set
   int index = -1;  // into the node's list; -1: a UUID or a part of a GPU (MIG) that we cannot place
 };
 
@@ -30,9 +30,9 @@ struct VisibleGpus {
   std::string refused;  // the entry at which CUDA stops reading; empty: none
 };
 
-/// What a program sees under `visible`, the value of CUDA_VISIBLE_DEVICES. Without it: every GPU.
-/// Empty, or a first entry like -1: none. CUDA stops at the first entry that names no GPU, and sees
-/// nothing at all when one is named twice. Source: CUDA programming guide, environment variables.
+/// The GPUs that a program sees under `visible`, the value of CUDA_VISIBLE_DEVICES. Not set: every
+/// GPU. Empty, or a first entry like -1: none. CUDA stops at the first entry that names no GPU, and
+/// sees nothing if a GPU is named twice. Source: CUDA programming guide, environment variables.
 VisibleGpus visible_gpus(const std::vector<Gpu>& gpus, const std::optional<std::string>& visible);
 
 /// A GPU from the text of /proc/driver/nvidia/gpus/BUS/information; nothing without a minor number.

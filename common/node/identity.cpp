@@ -15,7 +15,7 @@
 namespace ddp {
 namespace {
 
-// Reads integers and collects what is wrong with them, so that all of it is said at once.
+// Reads integers and collects all problems, so that they are shown together.
 class IdentityReader {
  public:
   explicit IdentityReader(const Environment& environment) : environment_(environment) {}
@@ -58,7 +58,7 @@ void check_world(const WorkerIdentity& self, IdentityReader& reader) {
   }
 }
 
-/// `given`, and the ranks of a platform when there are none in it.
+/// `given`, with the ranks of a platform if it has none.
 Environment with_platform(const Environment& given, std::string& platform) {
   if (find_variable(given, "RANK") || find_variable(given, "WORLD_SIZE")) return given;
   const PlatformRanks ranks = read_platform_ranks(given);

@@ -44,14 +44,14 @@ std::vector<Gpu> described_gpus() {
 std::vector<Gpu> find_gpus() {
   const std::vector<Gpu> described = described_gpus();
   std::vector<Gpu> gpus;
-  // Not a directory_iterator: a path for each of a hundred devices is felt in the launcher's start.
+  // Not a directory_iterator: a path for each of a hundred devices would slow the launcher's start.
   const std::unique_ptr<DIR, int (*)(DIR*)> list(::opendir("/dev"), ::closedir);
   while (const dirent* const entry = list ? ::readdir(list.get()) : nullptr) {
     const std::optional<int> number = gpu_number(static_cast<const char*>(entry->d_name));
     if (!number) continue;
     Gpu gpu;
     gpu.minor = *number;
-    // A container may see the descriptions of GPUs that it has not been given.
+    // A container may see descriptions of GPUs that it may not use.
     for (const Gpu& candidate : described) {
       if (candidate.minor == *number) gpu = candidate;
     }

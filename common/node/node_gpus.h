@@ -1,4 +1,4 @@
-// The GPUs of this node, from the files of the driver: neither CUDA nor its libraries are needed.
+// The GPUs of this node, from the driver's files, without CUDA or its libraries.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace ddp {
 
-/// Those with a device file /dev/nvidiaN, as the driver's files describe them, by PCI address.
+/// The GPUs with a device file /dev/nvidiaN, as the driver's files describe them, by PCI address.
 std::vector<Gpu> find_gpus();
 
 /// "580.65.06"; empty when there is no NVIDIA driver.

@@ -12,7 +12,7 @@ constexpr std::size_t kLongestName = 253;   // of a DNS name
 constexpr std::size_t kLongestNumber = 12;  // digits in a bracket
 constexpr std::size_t kMaxBrackets = 8;     // in one name
 
-/// The parts between the separators that stand outside of brackets.
+/// Splits at the separators outside of brackets.
 std::vector<std::string_view> split_outside(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   std::size_t start = 0;

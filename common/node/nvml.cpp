@@ -51,7 +51,7 @@ class Library {
 
   [[nodiscard]] bool is_up() const { return is_up_; }
 
-  /// NVML's result; not success when there is no such function.
+  /// NVML's result; -1 if there is no such function.
   template <typename... Arguments>
   int call(const char* name, Arguments... arguments) const {
     void* const symbol = handle_ == nullptr ? nullptr : ::dlsym(handle_, name);
@@ -105,7 +105,7 @@ NvmlGpus ask_nvml() {
   if (nvml.call("nvmlSystemGetCudaDriverVersion_v2", &found.cuda) != kSuccess) found.cuda = 0;
   for (unsigned int index = 0; index < count; ++index) {
     Device device = nullptr;
-    // One that a cgroup keeps from us is counted, but has no handle: CUDA does not see it either.
+    // A GPU that a cgroup denies us is counted, but has no handle; CUDA does not see it either.
     if (nvml.call("nvmlDeviceGetHandleByIndex_v2", index, &device) != kSuccess) continue;
     Gpu gpu;
     gpu.minor = static_cast<int>(index);

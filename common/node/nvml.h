@@ -1,6 +1,6 @@
-// What the driver's own library says of this node's GPUs: free memory, and who is on them.
-// Loaded when it is there (libnvidia-ml.so.1 comes with the driver); CUDA is not touched, so no
-// memory of a GPU is taken by asking.
+// What the driver's library (NVML) shows of this node's GPUs: free memory, and the processes that
+// use them. It is loaded if installed (libnvidia-ml.so.1 comes with the driver). CUDA is not used,
+// so the query takes no GPU memory.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace ddp {
 
-/// How a GPU is used, as far as the driver tells. Units: bytes.
+/// How a GPU is used, as far as the driver shows. Units: bytes.
 struct GpuUse {
   std::optional<std::int64_t> free;
   std::int64_t total = 0;
-  std::vector<int> owners;  // pids, this process left out
+  std::vector<int> owners;  // pids, without this process
 };
 
 struct NvmlGpus {
@@ -24,8 +24,8 @@ struct NvmlGpus {
   int cuda = 0;  // of the driver's library, 13000 for 13.0; 0: not known
 };
 
-/// Empty when the library is not there or does not answer. Blocks: for milliseconds, seconds where
-/// no other program keeps the driver awake, and for ever where a GPU is broken.
+/// Empty: the library is missing or does not answer. Blocks: for milliseconds; for seconds if no
+/// other program keeps the driver loaded; forever if a GPU is broken.
 NvmlGpus ask_nvml();
 
 }  // namespace ddp

@@ -5,7 +5,7 @@
 namespace ddp {
 namespace {
 
-/// Where a platform writes down what torchrun's variable of this name says.
+/// A platform's variable for one of torchrun's.
 struct MpiName {
   const char* ours;
   const char* theirs;

@@ -10,7 +10,7 @@ namespace ddp {
 struct PlatformRanks {
   std::string platform;   // "Slurm", "Open MPI", "PMI"; empty: none of them, or a world of one
   Environment variables;  // RANK, WORLD_SIZE, LOCAL_RANK, ...; MASTER_ADDR and _PORT where known
-  std::string problem;    // half a set, or what does not fit
+  std::string problem;    // an incomplete or contradictory set
 };
 
 /// Open MPI and the mpiexec of MPICH come before Slurm, as they start their own helpers by srun,

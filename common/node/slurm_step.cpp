@@ -13,7 +13,7 @@ namespace {
 // Numbers above these are Slurm's own steps: interactive, batch, external, pending (slurm.h).
 constexpr std::uint64_t kFirstSpecialStep = 0xfffffff0;
 
-/// Of "2(x3),1" the entry of `node`; nothing when it has none.
+/// The entry of `node` in "2(x3),1"; nothing: none.
 std::optional<int> count_on_node(std::string_view text, int node) {
   std::int64_t left = node;
   while (!text.empty()) {

@@ -1,5 +1,5 @@
-// What Slurm tells a task (a process that srun started) of its step. Both programs use it: an agent
-// that is the one task of its node, a worker that is a task itself.
+// What Slurm's variables show a task (a process that srun started) of its step. Both programs use
+// it: an agent that is the only task of its node, and a worker that is a task itself.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct SlurmStep {
   int tasks_here = 1;      // on this node
   int task_here = 0;       // among those
   std::string first_node;  // where task 0 runs
-  int gpus = 0;            // of this node; 0: not said
+  int gpus = 0;            // of this node; 0: not known
 
   bool operator==(const SlurmStep&) const = default;
 };
@@ -27,11 +27,11 @@ struct SlurmStep {
 struct SlurmFacts {
   bool in_step = false;  // `step` counts
   SlurmStep step;
-  int job_nodes = 0;    // outside of a step, as in a batch script: of the job; 0: there is no job
-  std::string problem;  // in a step: half a set, what is not a number, what does not fit
+  int job_nodes = 0;    // nodes of the job, outside of a step (batch script); 0: no job
+  std::string problem;  // in a step: incomplete, not a number, or contradictory
 };
 
-/// Pure. A step that is somebody's shell (salloc, batch script) does not count.
+/// Pure. A step that is a user's shell (salloc, batch script) does not count.
 SlurmFacts read_slurm(const Environment& environment);
 
 /// A port that two steps on one node do not share: 20000 + (job + 997 * step) modulo 10000, which

@@ -28,7 +28,7 @@ spdlog::level::level_enum to_spdlog(Level level) {
   return spdlog::level::info;
 }
 
-/// On a terminal, with the colours of spdlog's own sink.
+/// Writes to std::cerr; on a terminal with the colours of spdlog's own sink.
 class CerrSink final : public spdlog::sinks::base_sink<std::mutex> {
  protected:
   void sink_it_(const spdlog::details::log_msg& message) override {

@@ -1,4 +1,4 @@
-// The programs' own lines. It takes text, so that only log.cpp sees spdlog.
+// Prints the programs' own lines. It takes text, so that only log.cpp sees spdlog.
 #pragma once
 
 #include <string>
@@ -11,7 +11,8 @@ enum class Level { debug, info, warning, error };
 /// stderr, whole, unbuffered.
 void open(const std::string& program, Level lowest);
 
-/// From now on they go by std::cerr, for who has put something in front of a terminal there.
+/// From now on lines go through std::cerr, for a program that has put a buffer of its own before a
+/// terminal there.
 void open_by_cerr();
 
 /// "debug", "info", "warning" or "error" (any case, and torch's WARN); anything else is info.

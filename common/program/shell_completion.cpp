@@ -35,14 +35,14 @@ std::vector<CompletedVerb> with_flags(const CompletedProgram& program) {
   return verbs;
 }
 
-/// The beginning of functions: "_ddp_launch".
+/// The prefix of function names: "_ddp_launch".
 std::string identifier(const CompletedProgram& program) {
   std::string name = "_" + program.name;
   std::ranges::replace(name, '-', '_');
   return name;
 }
 
-/// `text` with the program's name for @PROGRAM@ and the beginning of its functions for @FUNCTION@.
+/// `text` with the program's name for @PROGRAM@ and the prefix of its functions for @FUNCTION@.
 std::string fill_in(std::string text, const CompletedProgram& program) {
   const std::pair<std::string_view, std::string> values[] = {{"@PROGRAM@", program.name},
                                                              {"@FUNCTION@", identifier(program)}};
@@ -53,7 +53,7 @@ std::string fill_in(std::string text, const CompletedProgram& program) {
   return text;
 }
 
-/// The words of "auto|plain|off" where all of them are to be typed, and not a stand-in as N or DIR.
+/// The words of "auto|plain|off", if all are literal, and none a placeholder such as N or DIR.
 std::vector<std::string> choices_of(const CompletedFlag& flag) {
   std::vector<std::string> words;
   std::string text = flag.placeholder + "|";
@@ -75,8 +75,8 @@ bool takes_path(const CompletedFlag& flag) {
 
 // --- bash ------------------------------------------------------------------------------------
 
-// Bash splits words at '=' and ':' (COMP_WORDBREAKS), so "--tee=" is three words and the one that
-// is completed begins behind the sign.
+// Bash splits words at '=' and ':' (COMP_WORDBREAKS), so "--tee=" is three words and the completed
+// one begins after the sign.
 constexpr const char* kBashBegin = R"(# bash completion of @PROGRAM@.
 # For you: @PROGRAM@ --completion bash > ~/.local/share/bash-completion/completions/@PROGRAM@
 # For now: source <(@PROGRAM@ --completion bash)
@@ -133,7 +133,7 @@ std::string bash_names(const std::vector<CompletedFlag>& flags) {
   return join_words(names, " ");
 }
 
-/// Of the value of each flag that takes one, an arm of the case.
+/// One arm of the case for each flag with a value.
 std::string bash_values(const std::vector<CompletedFlag>& flags) {
   std::string arms;
   for (const CompletedFlag& flag : flags) {
@@ -261,7 +261,7 @@ end
 
 constexpr const char* kFishOffer = "' -a '(_@FUNCTION@_keys | string replace -r \\$ =)'\n";
 
-/// Inside of single quotes.
+/// Escapes text for single quotes.
 std::string fish_text(std::string_view text) {
   std::string escaped;
   for (const char c : text)

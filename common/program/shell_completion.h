@@ -1,5 +1,5 @@
-// What makes a shell complete the words of a program: its flags with their choices, its verbs, and
-// the keys of a job behind a job file. Scripts from a table of words. Pure.
+// Makes scripts by which a shell completes the words of a program: its flags with their choices,
+// its verbs, and the keys of a job after a job file. Pure.
 #pragma once
 
 #include <string>
@@ -7,27 +7,27 @@
 
 namespace ddp {
 
-/// What --help says of --completion.
+/// The help text of --completion.
 inline constexpr const char* kCompletionHelp =
     "print what makes that shell complete flags, verbs and job keys; its first lines say where it "
     "goes";
 
 struct CompletedFlag {
-  enum class Value { none, optional, required };  // optional: behind "=" alone
+  enum class Value { none, optional, required };  // optional: only after "="
 
   std::string name;  // "tee"
   char letter = '\0';
   std::string help{};
   Value value = Value::none;
   std::string placeholder{};  // of its value: "FILE" and "DIR" are paths, "auto|off" two choices
-  bool takes_key = false;     // of a job
+  bool takes_key = false;     // its value is a job key
 };
 
 struct CompletedVerb {
   std::vector<std::string> names;      // the first is offered
-  std::vector<CompletedFlag> flags{};  // empty: it takes those of the program
-  std::vector<std::string> words{};    // that may follow it, beside files
-  bool takes_keys = false;             // of a job, behind its first file
+  std::vector<CompletedFlag> flags{};  // empty: those of the program
+  std::vector<std::string> words{};    // that may follow it, besides files
+  bool takes_keys = false;             // keys of a job, after its first file
 };
 
 struct CompletedProgram {

@@ -13,7 +13,7 @@ namespace ddp {
 
 void secure_streams() {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
-    if (::fcntl(fd, F_GETFD) < 0) (void)::open("/dev/null", O_RDWR);  // takes the lowest free one
+    if (::fcntl(fd, F_GETFD) < 0) (void)::open("/dev/null", O_RDWR);  // gets the lowest free number
   }
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGXFSZ, SIG_IGN);
@@ -22,7 +22,7 @@ void secure_streams() {
 void print(const std::string& text) {
   errno = 0;
   std::cout << text << std::flush;
-  if (!std::cout && errno == EPIPE) {  // `| head` has read enough: as others do, without a word
+  if (!std::cout && errno == EPIPE) {  // `| head` has read enough: end silently
     ::signal(SIGPIPE, SIG_DFL);
     (void)::raise(SIGPIPE);
   }

@@ -1,17 +1,17 @@
-// Standard streams that cannot hurt: set right once, first thing in main().
+// Makes the standard streams safe; called once, first in main().
 #pragma once
 
 #include <string>
 
 namespace ddp {
 
-/// Takes descriptors 0 to 2 (by /dev/null where they are closed), so that no file of ours ever is
-/// somebody's stdout, and makes a closed console or a file size limit an error of write(2) instead
-/// of a death (SIGPIPE, SIGXFSZ ignored).
+/// Opens /dev/null for descriptors 0 to 2 that are closed, so that no file of ours becomes a
+/// stdout. Ignores SIGPIPE and SIGXFSZ, so that a closed console or a file size limit is an error
+/// of write(2) and does not kill.
 void secure_streams();
 
-/// To stdout, all of it. Where nobody reads it any more the process ends by SIGPIPE. Errors:
-/// SystemError, as a full disk behind it must not look like success.
+/// Prints all of `text` to stdout. If nobody reads it any more, the process ends by SIGPIPE.
+/// Errors: SystemError, as a full disk must not look like success.
 void print(const std::string& text);
 
 }  // namespace ddp

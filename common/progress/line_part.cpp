@@ -11,7 +11,7 @@
 namespace ddp {
 namespace {
 
-/// How much of the text, which may be any, has room in `columns`. Units: bytes.
+/// How many bytes of the text fit into `columns`. The text may have any bytes.
 std::size_t bytes_that_fit(std::string_view text, std::size_t columns) {
   std::size_t end = 0;
   while (end < text.size()) {

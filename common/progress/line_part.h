@@ -1,5 +1,5 @@
-// A line made of parts. A narrow terminal shows the important ones alone: a part that is cut in the
-// middle tells nothing. Pure.
+// A line made of parts. A narrow terminal shows only the important ones, as a part cut in the
+// middle says nothing. Pure.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,12 @@ struct LinePart {
   bool operator==(const LinePart&) const = default;
 };
 
-/// The parts that have room in `width` columns, in their order, with ", " between them. The most
-/// important part is tried first; of equally important ones the first. That first part always
-/// stays, and is cut where it is too long.
+/// The parts that fit into `width` columns, in their order, joined by ", ". The most important part
+/// is tried first; of equally important ones the first. That part always stays, and is cut if it is
+/// too long.
 std::string fit(const std::vector<LinePart>& parts, std::size_t width);
 
-/// All of them.
+/// All parts, joined by ", ".
 std::string join(const std::vector<LinePart>& parts);
 
 }  // namespace ddp

@@ -14,7 +14,7 @@ namespace {
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
 
-/// What a narrow terminal leaves out comes last.
+/// A narrow terminal leaves out the last first.
 enum Importance {
   kStep,
   kLoss,
@@ -35,7 +35,7 @@ enum Importance {
 
 constexpr double kLongestTime = 100.0 * 365 * 24 * 3600;  // seconds
 
-/// 0.0862: four decimals, unless they would say nothing.
+/// "0.0862": four decimals if they are useful.
 std::string loss_text(double loss) {
   const double size = std::abs(loss);
   const bool is_plain = size == 0 || (size >= 0.001 && size < 100000);
@@ -55,7 +55,7 @@ bool is_behind(const RankProgress& left, const RankProgress& right) {
   return left.step < right.step;
 }
 
-/// "cuda:0 cuda:1"; what all have is said once.
+/// "cuda:0 cuda:1"; repeated devices are shown once.
 std::string join_devices(const std::vector<std::string>& devices) {
   std::string text;
   for (std::size_t i = 0; i < devices.size(); ++i) {
@@ -70,7 +70,7 @@ std::string join_devices(const std::vector<std::string>& devices) {
 void GrowthRate::note(nanoseconds now, std::int64_t number) {
   if (!counts_.empty() && number < counts_.back().number) counts_.clear();  // a run begins again
   counts_.push_back(Count{now, number});
-  // One that is as old as the window, or older, is kept.
+  // Keep one count that is at least as old as the window.
   while (counts_.size() > 2 && now - counts_[1].at >= window_)
     counts_.pop_front();
 }
@@ -104,7 +104,7 @@ std::vector<LinePart> LiveLine::describe(nanoseconds now,
   return parts;
 }
 
-/// Epoch and step, as far as the program tells them.
+/// Appends epoch and step, as far as the program reports them.
 void LiveLine::append_progress(Parts& parts, const RankProgress& first) const {
   if (first.steps_total > 0) {
     std::int64_t epoch = first.epoch;  // from 1; 0: not reported
@@ -121,8 +121,8 @@ void LiveLine::append_progress(Parts& parts, const RankProgress& first) const {
   }
 }
 
-/// The rank that is steps behind; else, as ranks that average gradients make each step together,
-/// the one that waits least for others.
+/// Appends the slowest rank: the one that is steps behind. Ranks that average gradients step
+/// together; of those it is the one that waits least for others.
 void LiveLine::append_slowest(Parts& parts, std::span<const RankProgress> opened) {
   std::vector<std::pair<double, int>> shares;  // and the rank
   for (const RankProgress& sample : opened) {
@@ -147,7 +147,7 @@ void LiveLine::append_slowest(Parts& parts, std::span<const RankProgress> opened
        fmt::format("slowest rank {}, others wait {:.0f}%", shares[0].second, 100 * others)});
 }
 
-/// Of the rank that waits most for data, and of the one that holds most.
+/// Appends the longest wait for data and the largest memory of all ranks.
 void LiveLine::append_costs(Parts& parts, nanoseconds now, std::span<const RankProgress> opened) {
   std::int64_t data_wait = 0;
   std::int64_t device = 0;
@@ -167,7 +167,7 @@ LiveLine::Parts LiveLine::describe_training(nanoseconds now,
   std::vector<RankProgress> opened(samples.begin(), samples.end());
   std::erase_if(opened, [](const RankProgress& sample) { return !sample.has_page; });
   const RankProgress& first = *std::max_element(opened.begin(), opened.end(), is_behind);
-  // What was done before this round, and what goes before its first step, is not its work.
+  // Work before this round, or before its first step, does not count.
   if (first.step > 0 && has_begun(first.phase)) {
     samples_.note(now, first.samples);
     steps_.note(now, first.step);

@@ -1,10 +1,10 @@
-// How a job goes, in one line. Node 0 makes it from the samples of all ranks, about once a second,
-// and every node shows it: no node looks dead. Pure: what time it is, the caller says.
-// Programs with a progress page have a live line in every run. For others the line only tells who
-// runs and for how long nothing was printed. It is always shown with several nodes. On one node
-// their own output is seen anyway, so it is shown only on a terminal, for two ranks or more, once
-// nothing was printed for kQuiet. In somebody's log file a line each half minute beside the
-// program's own would be noise; who wants it there says --progress plain.
+// The progress of a job in one line. Node 0 makes it from the samples of all ranks, about once a
+// second, and every node shows it, so that no node looks dead. Pure: the caller passes the time.
+// Programs with a progress page have a live line in every run. For others the line only says which
+// ranks run and for how long nothing was printed. It is always shown with several nodes. On one
+// node the programs' own output is visible, so it is shown only on a terminal, for two ranks or
+// more, after nothing was printed for kQuiet. In a log file a line each half minute would be noise;
+// --progress plain asks for it.
 #pragma once
 
 #include <chrono>
@@ -21,14 +21,14 @@
 
 namespace ddp {
 
-/// How fast a number grows, over the last `window`.
+/// The growth rate of a number over the last `window`.
 class GrowthRate {
  public:
   explicit GrowthRate(std::chrono::nanoseconds window) : window_(window) {}
 
-  /// A number that is smaller than the one before begins again.
+  /// Adds a number. A smaller number than the last one starts again.
   void note(std::chrono::nanoseconds now, std::int64_t number);
-  /// Nothing before a second has passed.
+  /// Nothing: less than a second has passed.
   [[nodiscard]] std::optional<double> per_second() const;
 
  private:
@@ -43,11 +43,11 @@ class GrowthRate {
 /// The live line of one round. It keeps the earlier samples, for rates.
 class LiveLine {
  public:
-  static constexpr std::chrono::seconds kWindow{10};       // of images per second
-  static constexpr std::chrono::seconds kLongWindow{300};  // of the time left
+  static constexpr std::chrono::seconds kWindow{10};       // for images per second
+  static constexpr std::chrono::seconds kLongWindow{300};  // for the time left
   static constexpr std::chrono::seconds kQuiet{5};
-  static constexpr std::chrono::seconds kPlainPause{30};  // where it is not rewritten in place
-  // Share of the time by which others must wait longer before a rank is named the slowest.
+  static constexpr std::chrono::seconds kPlainPause{30};  // if not rewritten in place
+  // A rank is named the slowest only if others wait longer by at least this share of the time.
   static constexpr double kWorthTelling = 0.1;
 
   struct Rules {
@@ -60,8 +60,7 @@ class LiveLine {
 
   explicit LiveLine(Rules rules) : rules_(rules) {}
 
-  /// `now` counts from any fixed point, `elapsed` since the job began. Empty while there is nothing
-  /// to tell.
+  /// `now` counts from any fixed point, `elapsed` since the job began. Empty: nothing to show yet.
   [[nodiscard]] std::vector<LinePart> describe(std::chrono::nanoseconds now,
                                                std::chrono::nanoseconds elapsed,
                                                std::span<const RankProgress> samples);
@@ -69,7 +68,7 @@ class LiveLine {
  private:
   struct Output {
     std::uint64_t bytes = 0;
-    std::chrono::nanoseconds at;  // when it last grew, or was first seen
+    std::chrono::nanoseconds at;  // when it last grew, or was first sampled
   };
   using Parts = std::vector<LinePart>;
   Parts describe_training(std::chrono::nanoseconds now, std::span<const RankProgress> samples);
@@ -91,7 +90,7 @@ class LiveLine {
 /// 75 s as "1:15", 3 h as "3:00:00", two days as "2d 00:00".
 std::string clock_text(std::chrono::nanoseconds time);
 
-/// What a node runs, for its console.
+/// The ranks of a node, for its console.
 struct NodeView {
   int node_rank = 0;
   std::string host;

@@ -50,7 +50,7 @@ std::string_view to_text(Phase phase) {
     case Phase::backward:
       return "backward";
   }
-  return "unknown";  // the other side is another release
+  return "unknown";  // of another release
 }
 
 MappedProgressPage MappedProgressPage::create() {
@@ -58,7 +58,7 @@ MappedProgressPage MappedProgressPage::create() {
                       "memfd_create",
                       "progress page"));
   check(::ftruncate(fd.fd(), kPageBytes), "ftruncate", "progress page");
-  // A worker that cuts the page off would end its agent by SIGBUS.
+  // Without seals a worker could truncate the page and so end its agent by SIGBUS.
   check(::fcntl(fd.fd(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL),
         "fcntl",
         "progress page");
@@ -73,7 +73,7 @@ MappedProgressPage MappedProgressPage::open(int fd) {
         "DDP_PROGRESS_FD=" + std::to_string(fd) +
         ": this descriptor is not a progress page. Unset the variable, or start by ddp-launch.");
   }
-  // No constructor here: the agent has made the page already.
+  // Do not construct the page here: the agent has done so.
   MappedProgressPage mapped(static_cast<ProgressPage*>(map_page(fd)), Descriptor());
   ::close(fd);
   mapped->phase.store(Phase::starting, std::memory_order_relaxed);

@@ -1,8 +1,8 @@
 // One 4 KiB page shared by an agent and one of its workers (a memfd, inherited by the worker).
-// The worker writes it with relaxed atomics, a few words in each step; the agent samples it for the
-// report. No system call in the step. Any program may open its page, by deploy/progress. Trap:
-// several programs map it, so it holds only lock-free atomics of fixed size, its layout has a
-// version, and deploy/progress follows it (a test compares them).
+// The worker writes it with relaxed atomics, a few words in each step, without a system call; the
+// agent samples it. Any program may open its page, by deploy/progress. Trap: several programs map
+// it, so it holds only lock-free atomics of fixed size, its layout has a version, and
+// deploy/progress follows it (a test compares them).
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,7 @@ enum class Phase : std::uint32_t {
   saving,
   stopping,
   finished,
-  // Of a training step, for programs that tell so much.
+  // Parts of a training step, for programs that report them.
   data,
   forward,
   backward,
@@ -34,18 +34,19 @@ enum class Phase : std::uint32_t {
 inline constexpr Phase kLastPhase = Phase::backward;
 std::string_view to_text(Phase phase);
 
-/// The data are loaded. Before, a page may show the step of a checkpoint, but no step of this run.
+/// Whether the data are loaded. Before, a page may show the step of a checkpoint, but no step of
+/// this run.
 constexpr bool has_begun(Phase phase) {
   return phase > Phase::loading;
 }
 
-/// A step is under way, or is to begin.
+/// Whether a step is under way, or about to begin.
 constexpr bool is_step(Phase phase) {
   return phase == Phase::training || phase == Phase::data || phase == Phase::forward ||
          phase == Phase::backward;
 }
 
-/// From then on until it is finished a worker writes its page again and again.
+/// Whether a worker in this phase writes its page again and again.
 constexpr bool is_under_way(Phase phase) {
   return is_step(phase) || phase == Phase::loading || phase == Phase::evaluating ||
          phase == Phase::saving || phase == Phase::stopping;
@@ -56,15 +57,15 @@ enum class StopReason : std::uint32_t { none, preempt, teardown };
 
 struct ProgressPage {
   static constexpr std::uint32_t kVersion = 3;
-  static constexpr std::uint32_t kOldestVersion = 2;  // has fewer fields, the others keep theirs
-  // A loss or a rate that nobody has told yet. NaN would hide a loss that is no number any more.
+  static constexpr std::uint32_t kOldestVersion = 2;  // has fewer fields, at the same places
+  // A loss or a rate that is not reported yet. It is not NaN, which would hide a loss that is NaN.
   static constexpr double kNotReported = -std::numeric_limits<double>::infinity();
 
-  std::atomic<std::uint32_t> version{0};  // kVersion once the worker has opened it
+  std::atomic<std::uint32_t> version{0};  // kVersion after the worker has opened it
   std::atomic<Phase> phase{Phase::none};
   std::atomic<StopReason> stop_reason{StopReason::none};  // written by the agent
-  std::atomic<std::uint32_t> collectives{0};  // that it is inside of: it waits for other ranks
-  std::atomic<std::int64_t> epoch{0};         // the running one, from 1; 0: not reported
+  std::atomic<std::uint32_t> collectives{0};  // collectives that it is in: it waits for others
+  std::atomic<std::int64_t> epoch{0};         // current, from 1; 0: not reported
   std::atomic<std::int64_t> step{0};          // optimizer steps done
   std::atomic<std::int64_t> steps_total{0};
   std::atomic<std::int64_t> samples{0};  // of the whole job, since the start of the run
@@ -72,22 +73,22 @@ struct ProgressPage {
   std::atomic<double> lr{kNotReported};
   std::atomic<std::int64_t> checkpoint_step{-1};  // -1: none yet
   std::atomic<std::int64_t> time_ns{0};           // steady clock of the last write
-  std::atomic<std::uint32_t> saves_on_stop{0};    // 1: asked to stop, it writes a checkpoint first
-  std::atomic<std::uint32_t> was_asked{0};        // 1: to stop, by somebody else than the agent
-  std::atomic<std::int64_t> data_wait_ns{0};  // that the loop has waited for data since it began
-  std::atomic<std::int64_t> device_bytes{0};  // that it holds on its GPU; 0: none, or not reported
-  // Share of right answers in the newest evaluation; NaN: there was none.
+  std::atomic<std::uint32_t> saves_on_stop{0};    // 1: when asked to stop, it writes a checkpoint
+  std::atomic<std::uint32_t> was_asked{0};        // 1: asked to stop, not by the agent
+  std::atomic<std::int64_t> data_wait_ns{0};      // total wait for data in the loop
+  std::atomic<std::int64_t> device_bytes{0};      // on its GPU; 0: none, or not reported
+  // Share of right answers in the newest evaluation; NaN: no evaluation yet.
   std::atomic<double> accuracy{std::numeric_limits<double>::quiet_NaN()};
 };
 
-/// A sign of life: who watches us counts the time since the page was last written.
+/// Marks the page as written now; the watchdog measures the time since the last write.
 inline void touch(ProgressPage& page) {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   page.time_ns.store(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count(),
                      std::memory_order_relaxed);
 }
 
-/// As long as it lives, the page says that its rank is inside a collective. Null: there is no page.
+/// While it lives, the page shows its rank as inside a collective. Null: no page.
 class InCollective {
  public:
   explicit InCollective(ProgressPage* page) : page_(page) {
@@ -103,14 +104,14 @@ class InCollective {
   ProgressPage* page_;
 };
 
-/// True once a worker of this release, or of one whose page is a head of this one, has opened it.
-/// An external program may have written anything into it.
+/// Whether a worker has opened the page, of this release or of one whose page is a prefix of this
+/// one. An external program may have written any bytes into it.
 inline bool is_opened(const ProgressPage& page) {
   const std::uint32_t version = page.version.load(std::memory_order_acquire);
   return version >= ProgressPage::kOldestVersion && version <= ProgressPage::kVersion;
 }
 
-/// What the page says; of a program that has written anything into it, `none`.
+/// The phase on the page; `none` for a page that is not opened or has an invalid phase.
 inline Phase phase_of(const ProgressPage& page) {
   const Phase phase = page.phase.load(std::memory_order_relaxed);
   return is_opened(page) && phase <= kLastPhase ? phase : Phase::none;
@@ -123,7 +124,7 @@ static_assert(sizeof(ProgressPage) <= 4096);
 /// Owns one mapping of a page and, on the agent's side, its descriptor.
 class MappedProgressPage {
  public:
-  /// A new page. The descriptor is CLOEXEC; the spawner hands it to the worker on purpose.
+  /// A new page. The descriptor is CLOEXEC; the agent passes it to the worker explicitly.
   /// Errors: SystemError.
   static MappedProgressPage create();
 
@@ -134,7 +135,7 @@ class MappedProgressPage {
   ProgressPage& operator*() const { return *page_; }
   ProgressPage* operator->() const { return page_.get(); }
   [[nodiscard]] int fd() const { return fd_.fd(); }  // -1 on the worker's side
-  /// The page stays; its descriptor is for the worker, which has it by now.
+  /// Closes the descriptor, which the worker has by now; the page stays mapped.
   void close_fd() { fd_ = Descriptor(); }
 
  private:

@@ -1,4 +1,4 @@
-// How far a rank is, as its progress page tells it, for people who watch it.
+// The progress of a rank, from its progress page, as people see it.
 #pragma once
 
 #include <cstdint>
@@ -19,19 +19,19 @@ struct RankProgress {
   std::int64_t steps_total = 0;    // 0: not reported
   std::int64_t samples = 0;        // of the whole job
   std::optional<double> loss;      // nothing: not reported
-  std::optional<double> lr;        // likewise
-  bool in_collective = false;      // it waits for other ranks
-  std::int64_t data_wait_ns = 0;   // that it has waited for data in all
-  std::int64_t device_bytes = 0;   // that it holds on its GPU; 0: none, or not reported
-  std::uint64_t output_bytes = 0;  // that it has printed, where somebody counts them
+  std::optional<double> lr;        // nothing: not reported
+  bool in_collective = false;      // waits for other ranks
+  std::int64_t data_wait_ns = 0;   // total wait for data
+  std::int64_t device_bytes = 0;   // on its GPU; 0: none, or not reported
+  std::uint64_t output_bytes = 0;  // bytes that it has printed, if counted
 };
 
-/// How much of the time a rank waits for others: of the looks at it, about one a second, the share
-/// at which it did. The last kLooks count most.
+/// The share of time in which a rank waits for others: the share of its samples, about one a
+/// second, that show it waiting. The last kLooks samples count most.
 class WaitingShare {
  public:
   static constexpr int kLooks = 30;
-  static constexpr int kFewLooks = 10;  // of less the share tells nothing
+  static constexpr int kFewLooks = 10;  // with fewer the share means nothing
 
   void note(bool is_waiting);
   [[nodiscard]] double share() const { return share_; }
@@ -42,10 +42,10 @@ class WaitingShare {
   int looks_ = 0;
 };
 
-/// What the page says now. The other fields are as they were.
+/// Reads the page's fields into `progress`; its other fields stay unchanged.
 void read_progress(const ProgressPage& page, RankProgress& progress);
 
-/// --progress. Automatic: on a terminal in place, else a line of its own now and then.
+/// --progress. Automatic: in place on a terminal, else a new line from time to time.
 enum class Progress { automatic, plain, off };
 
 /// `text` is one of the choices of launch.progress.

@@ -12,7 +12,7 @@ static_assert(sizeof(ProgressPage) <= kOffset);
 static_assert(kOffset + sizeof(SurvivorPage) <= 4096);
 static_assert(std::atomic<std::int32_t>::is_always_lock_free);
 
-/// What of an identity may be another one in the next round, but for the round itself.
+/// The fields of an identity that may change in the next round, except the round itself.
 constexpr std::pair<std::atomic<std::int32_t> SurvivorPage::*, int WorkerIdentity::*> kFields[] = {
     {&SurvivorPage::rank, &WorkerIdentity::rank},
     {&SurvivorPage::world_size, &WorkerIdentity::world_size},
@@ -39,7 +39,7 @@ void begin_next_round(SurvivorPage& page, const WorkerIdentity& next) {
   page.waits = 0;
   for (const auto& [shown, own] : kFields)
     page.*shown = next.*own;
-  page.round = next.round;  // last: the rest is there then
+  page.round = next.round;  // last, after all other fields
 }
 
 std::optional<WorkerIdentity> next_identity(const SurvivorPage& page, const WorkerIdentity& self) {

@@ -7,25 +7,24 @@
 
 namespace ddp {
 
-inline constexpr std::string_view kEraseLine = "\r\x1b[K";  // to its start, and all of it
+inline constexpr std::string_view kEraseLine = "\r\x1b[K";  // moves to its start and erases it
 
-/// A terminal whose lines can be drawn again: not where TERM is "dumb" or empty. Unset, it says
-/// nothing.
+/// Whether the terminal's lines can be redrawn: not if TERM is "dumb" or empty. TERM may be unset.
 bool can_rewrite(int terminal);
 
 struct TerminalSize {
   int columns = 0;
   int rows = 0;
 };
-/// Nothing: it is not a terminal, or it does not say.
+/// Nothing: not a terminal, or its size is not known.
 std::optional<TerminalSize> terminal_size(int terminal);
 
-/// What fits into one line of that terminal, in columns: a line that wraps could not be erased.
-/// 0: nothing does.
+/// The columns that fit into one line of that terminal, as a wrapped line could not be erased. 0:
+/// none.
 std::size_t line_width(int terminal);
 
-/// Columns that a line of our standard output has before it wraps: the terminal's, else what
-/// COLUMNS says (under ddp-launch: what its prefix leaves). Nothing: it goes to a file or a pipe.
+/// The columns of a line of stdout: the terminal's, else COLUMNS (under ddp-launch: without its
+/// prefix). Nothing: stdout is a file or a pipe.
 std::optional<std::size_t> output_width();
 
 }  // namespace ddp

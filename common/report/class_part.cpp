@@ -12,7 +12,7 @@ namespace ddp {
 namespace {
 
 constexpr std::size_t kMaxInMatrix = 101;
-constexpr std::size_t kMaxCounts = 31;  // numbers are written into the cells
+constexpr std::size_t kMaxCounts = 31;  // up to so many classes cells show numbers
 constexpr std::size_t kMaxConfused = 20;
 constexpr std::size_t kLongestClass = 24;
 
@@ -91,7 +91,7 @@ std::string matrix_of(const RecordedClasses& classes, const Sums& sums) {
   const double left = has_counts ? 16 + words : 12;
   const double top = has_counts ? 20 + 0.8 * words : 12;
   const double size = static_cast<double>(side) * cell;
-  // A small matrix is not blown up: its words would be.
+  // Do not enlarge a small matrix, as its words would grow, too.
   std::string svg = "<svg style=\"max-width:" + pixels(left + size + 8) + "px\" viewBox=\"0 0 " +
                     pixels(left + size + 8) + " " + pixels(top + size + 8) +
                     "\" role=\"img\" aria-label=\"confusion matrix\">\n";
@@ -107,7 +107,7 @@ std::string matrix_of(const RecordedClasses& classes, const Sums& sums) {
       const double part = share(count, sums.truths[truth]);
       const std::string x = pixels(at(answer, left));
       const std::string y = pixels(at(truth, top));
-      // So that a rare cell is told from an empty one.
+      // Keep a rare cell visibly different from an empty one.
       svg += "<g><rect class=\"" + std::string(truth == answer ? "hit" : "cell") +
              "\" fill-opacity=\"" + fmt::format("{:.2f}", 0.08 + 0.77 * part) + "\" x=\"" + x +
              "\" y=\"" + y + "\" width=\"" + pixels(cell) + "\" height=\"" + pixels(cell) + "\"/>";

@@ -1,4 +1,4 @@
-// How the classes of a run went, as a part of its page: a table by class and the confusion matrix.
+// The results by class, as a part of a run's page: a table by class and the confusion matrix.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace ddp {
 
-/// HTML; empty where nothing was counted.
+/// HTML; empty: nothing was counted.
 std::string class_part(const RecordedClasses& classes);
 
 }  // namespace ddp

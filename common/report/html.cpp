@@ -11,7 +11,7 @@
 namespace ddp {
 namespace {
 
-// Colours have a name for what they say, so that light and dark differ in one place.
+// Colours are named by meaning, so that light and dark differ in one place.
 constexpr std::string_view kStyle = R"css(
 :root{color-scheme:light dark;--page:#f7f7f5;--card:#fff;--ink:#1c1c1a;--soft:#62625c;--line:#dededa;
 --grid:#e8e8e4;--s0:#2a78d6;--s1:#d9581f;--s2:#12895f;--s3:#a97400;--s4:#7a52c7;--s5:#c2417f;
@@ -137,7 +137,7 @@ std::string_view page_style() {
 }
 
 std::string html_page(std::string_view title, std::string_view body) {
-  // The policy is for what escape() might ever miss: nothing runs and nothing is loaded.
+  // The policy guards against mistakes in escape(): nothing runs and nothing is loaded.
   return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
          "style-src 'unsafe-inline'\">\n"

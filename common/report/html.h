@@ -1,5 +1,5 @@
-// Text in pages for a browser. Whatever a user, a data set or a program has named comes through
-// escape() before it is part of a page.
+// Text in pages for a browser. Names from users, data sets and programs go through escape() before
+// they are part of a page.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,8 @@
 
 namespace ddp {
 
-/// As text between tags or in a quoted attribute: shown as it is, whatever it holds. Bytes that are
-/// not UTF-8 become U+FFFD, control characters but for line ends and tabs, and direction marks,
-/// '?'.
+/// Escapes any text for use between tags or in a quoted attribute. Bytes that are not UTF-8 become
+/// U+FFFD; direction marks, and control characters except line ends and tabs, become '?'.
 std::string escape(std::string_view text);
 
 /// "<TAG class="...">text</TAG>" of text that is escaped here. An empty class is left out.
@@ -27,17 +26,17 @@ std::string html_table(const std::vector<std::string>& heads,
 /// dark, wide or narrow, as the browser asks. `title` is escaped here.
 std::string html_page(std::string_view title, std::string_view body);
 
-/// The style sheet of our pages: colours by what they say, in light and dark.
+/// The style sheet of our pages: colours named by meaning, in light and dark.
 std::string_view page_style();
 
 // Numbers for people.
-/// "0.0862", "12.3", "1.23e-05"; "-" where it is not finite.
+/// "0.0862", "12.3", "1.23e-05"; "-" if not finite.
 std::string short_number(double value);
 /// "12 345", grouped for reading.
 std::string grouped(std::int64_t value);
-/// "97.50 %" of an accuracy, else short_number() with four decimals where that is enough.
+/// "97.50 %" for an accuracy, else short_number() with four decimals if that is enough.
 std::string metric_number(std::string_view name, double value);
-/// The same of a loss that somebody has told: "nan", "inf" or "-inf" where it is not finite.
+/// The same for a reported loss: "nan", "inf" or "-inf" if not finite.
 std::string told_loss(double value);
 /// "3 h 05 min", "2 min 04 s", "5.9 s".
 std::string time_text(double seconds);

@@ -7,7 +7,7 @@
 
 namespace ddp {
 
-/// HTML; empty where nothing is known of them.
+/// HTML; empty: nothing is known of the ranks.
 std::string rank_part(const RunRecord& run);
 
 }  // namespace ddp

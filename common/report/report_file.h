@@ -1,5 +1,5 @@
-// report.html of a run directory: written once at the end of a training, by anyone who has chosen
-// the directory, the launcher or a ddp-worker without one.
+// report.html of a run directory: written once at the end of a training, by the process that chose
+// the directory: the launcher, or a ddp-worker without a launcher.
 #pragma once
 
 #include "common/files/owned_dir.h"
@@ -8,8 +8,8 @@ namespace ddp {
 
 inline constexpr const char* kReportName = "report.html";
 
-/// Replaces it, from the files of the run. Errors: none; what goes wrong, a full disk or no memory,
-/// is one warning: the end of a job and its exit code do not depend on a page.
+/// Replaces report.html, from the files of the run. Errors: none; a failure (full disk, no memory)
+/// gives one warning, as the end of a job and its exit code do not depend on a page.
 void write_run_page(const OwnedDir& directory);
 
 }  // namespace ddp

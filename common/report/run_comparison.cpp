@@ -18,7 +18,7 @@ const std::string kUnknown = "?";
 
 using Row = TextRow;
 
-/// What stands in the row of a run; both tables are made of it.
+/// The cells of a run's row, for both tables.
 Row cells_of(const RunRecord& run, bool is_best) {
   const Watch watch = watch_of(run);
   const std::optional<std::size_t> best = best_of(run, watch);
@@ -96,7 +96,7 @@ std::string chart_of(std::span<const RunRecord> runs, const std::string& name) {
   return svg_chart(chart);
 }
 
-/// One line for each run of whose job nothing is known.
+/// One line for each run whose job is not known.
 Row unknown_jobs(std::span<const RunRecord> runs) {
   Row lines;
   for (const RunRecord& run : runs)
@@ -104,7 +104,7 @@ Row unknown_jobs(std::span<const RunRecord> runs) {
   return lines;
 }
 
-/// Results on other data are no better or worse.
+/// Whether the key changes the data; results on different data cannot be compared.
 bool has_other_data(const DifferingKey& key) {
   return key.path == "data.name" || key.path == "data.root" || key.path == "data.test_size";
 }

@@ -1,4 +1,4 @@
-// Several runs beside each other: what came of them, and which keys of their jobs differ.
+// Compares several runs: their results, and which keys of their jobs differ.
 #pragma once
 
 #include <optional>
@@ -10,21 +10,21 @@
 
 namespace ddp {
 
-/// A key that is not the same in all of them, with a value for each.
+/// A key that differs between the runs, with its value in each.
 struct DifferingKey {
   std::string path;
   std::vector<std::string> values;
 };
 std::vector<DifferingKey> differing_keys(std::span<const RunRecord> runs);
 
-/// The place of the run with the best evaluation, where all watch the same on the same data;
-/// nothing: they do not, or none has any.
+/// The index of the run with the best evaluation, if all watch the same metric on the same data;
+/// nothing: they do not, or no run has an evaluation.
 std::optional<std::size_t> best_run(std::span<const RunRecord> runs);
 
 /// For a terminal: a row for each run, then a row for each key that differs.
 std::string comparison_text(std::span<const RunRecord> runs);
 
-/// The same as a page, with their curves above each other.
+/// The same as a page, with the runs' curves in common charts.
 std::string comparison_page(std::span<const RunRecord> runs);
 
 }  // namespace ddp

@@ -36,7 +36,7 @@ std::string moment(double time) {
   return std::string(text.data(), size) + " UTC";
 }
 
-/// "test_accuracy" is "test accuracy" for people.
+/// "test accuracy" for "test_accuracy".
 std::string spoken(const std::string& name) {
   for (const char* const half : {"train_", "test_"}) {
     if (name.starts_with(half))
@@ -80,7 +80,7 @@ std::string head_part(const RunRecord& run) {
   std::size_t ranks = static_cast<std::size_t>(run.world_size);
   if (ranks == 0 && !run.starts.empty()) ranks = run.starts.back().ranks.size();
   if (ranks > 0) html += tile(ranks == 1 ? "rank" : "ranks", std::to_string(ranks));
-  // Of a round of its own each start of the command is number 0.
+  // Each start of the command begins with round 0.
   const auto begun =
       static_cast<std::size_t>(std::ranges::count(run.starts, 0, &RecordedRound::round));
   const std::size_t continued = std::max<std::size_t>(begun, 1) - 1;
@@ -156,7 +156,7 @@ ChartCurve curve_of(const RunRecord& run, const std::string& name, int color) {
     if (one.numbers.contains(name) && (one.is_whole || std::isfinite(one.number(name))))
       curve.points.push_back({static_cast<double>(one.step), one.number(name)});
   }
-  // An epoch that was not evaluated is not a gap.
+  // An epoch without an evaluation makes no gap.
   if (name.starts_with("test_"))
     std::erase_if(curve.points, [](const ChartPoint& point) { return !std::isfinite(point.y); });
   return curve;
@@ -172,7 +172,7 @@ ChartCurve step_curve(const RunRecord& run,
   return curve;
 }
 
-/// What is drawn beside the loss: names without their half, "loss/box" too.
+/// The metrics drawn besides the loss: names without "train_" or "test_", also "loss/box".
 std::vector<std::string> metric_names(const RunRecord& run) {
   std::set<std::string> names;
   for (const RecordedEpoch& one : run.epochs) {
@@ -181,7 +181,7 @@ std::vector<std::string> metric_names(const RunRecord& run) {
         if (name.starts_with(half) && name != half + "loss") names.insert(name.substr(half.size()));
     }
   }
-  // What is watched comes first, parts of the loss last.
+  // The watched metric comes first, parts of the loss last.
   std::vector<std::string> ordered(names.begin(), names.end());
   const std::string watched = watch_of(run).metric;
   std::ranges::stable_sort(ordered, {}, [&](const std::string& name) {

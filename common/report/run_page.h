@@ -7,7 +7,7 @@
 
 namespace ddp {
 
-/// One self-contained page. Epochs count from 1 in it, as wherever people read.
+/// One self-contained page. Its epochs count from 1, as in all texts for people.
 std::string run_page(const RunRecord& run);
 
 }  // namespace ddp

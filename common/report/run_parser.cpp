@@ -50,7 +50,7 @@ double number_in(const json::object& object, std::string_view name) {
   return value == nullptr ? kNaN : number_of(*value);
 }
 
-/// Nothing where it is not there or not a number of steps.
+/// Nothing: it is missing or not a number of steps.
 std::optional<std::int64_t> integer_in(const json::object& object, std::string_view name) {
   const double number = number_in(object, name);
   if (!(number >= 0 && number <= kMaxStep)) return {};
@@ -126,7 +126,7 @@ void parse_ranks(const json::object& line, std::int64_t step, RunRecord& run) {
   RecordedRanks ranks{integer_in(line, "epoch").value_or(1), step, {}};
   for (const auto& [name, value] : line)
     if (value.is_array()) ranks.numbers.emplace(name, numbers_of(value.as_array()));
-  // Of an epoch that was interrupted and went on there are two.
+  // An epoch that was interrupted and continued has two records.
   std::erase_if(run.ranks, [&](const RecordedRanks& one) { return one.step == step; });
   if (run.ranks.size() < kMaxRankEpochs) run.ranks.push_back(std::move(ranks));
 }
@@ -162,7 +162,7 @@ std::vector<std::string> class_names(const json::object& object, std::size_t cla
 bool MetricsParser::is_kept() {
   const bool is_due = run_.steps_written++ % stride_ == 0;
   if (is_due && run_.steps.size() >= kMaxSteps) {
-    // Every second one goes, and from now on twice as many are passed over.
+    // Drop every second step, and from now on skip twice as many.
     std::size_t kept = 0;
     for (std::size_t i = 0; i < run_.steps.size(); i += 2)
       run_.steps[kept++] = run_.steps[i];
@@ -182,7 +182,7 @@ void MetricsParser::add_epoch(std::string_view kind, const Numbers& numbers) {
   if (!step || run_.epochs.size() >= kMaxEpochs) return;
   RecordedEpoch epoch;
   epoch.epoch = find_integer(numbers, "epoch").value_or(1);
-  // In a file of former times the first epoch is 0.
+  // In files of older versions the first epoch is 0.
   if (epoch.epoch == 0) first_epoch_ = 0;
   epoch.epoch += 1 - first_epoch_;
   epoch.step = *step;
@@ -194,7 +194,7 @@ void MetricsParser::add_epoch(std::string_view kind, const Numbers& numbers) {
 }
 
 void MetricsParser::add_json(std::string_view line) {
-  // Most lines of a long run are passed over: they are not parsed.
+  // Most lines of a long run are skipped without being parsed.
   const bool is_step = line.starts_with("{\"kind\":\"step\"");
   if (is_step && !is_kept()) return;
   const std::optional<json::object> object = parse_object(line);

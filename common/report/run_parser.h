@@ -1,5 +1,5 @@
-// The records of a run's files, read line by line or as a whole, believing nothing: they may be cut
-// off by a crash or a full disk, or written by hand. What is not understood is left out.
+// Parses the records of a run's files, line by line or as a whole. The input is not trusted: it may
+// be cut off by a crash or a full disk, or written by hand. Unknown records are left out.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,8 @@
 
 namespace ddp {
 
-/// Of metrics.jsonl, or of metrics.csv where there is no other: whole lines, in their order. Of a
-/// long run every n-th step is kept, so that memory is bounded; epochs are all kept, up to
-/// kMaxEpochs.
+/// Parses metrics.jsonl, or metrics.csv if there is no other: whole lines, in order. Of a long run
+/// it keeps every n-th step, so that memory is bounded, and all epochs up to kMaxEpochs.
 class MetricsParser {
  public:
   static constexpr std::size_t kMaxSteps = 4000;
@@ -37,8 +36,8 @@ class MetricsParser {
   std::vector<std::string> columns_;  // of the CSV
 };
 
-/// A line of rounds.jsonl. A round begins again after its step: what earlier ones told of later
-/// steps is dropped.
+/// A line of rounds.jsonl. A round continues after its step, so earlier records of later steps are
+/// dropped.
 void parse_round_line(std::string_view line, RunRecord& run);
 
 /// result.json.

@@ -28,12 +28,12 @@ constexpr std::size_t kMaxRecordBytes = std::size_t{1} << 30;  // of metrics and
 constexpr std::size_t kMaxText = std::size_t{32} << 20;  // of the others
 constexpr std::size_t kMaxRecordLine = std::size_t{16} << 20;
 
-/// The files of one directory, by its descriptor; what it cannot read it tells.
+/// The files of one directory, by its descriptor; files that cannot be read become problems.
 class Files {
  public:
   Files(int directory, RunRecord& run) : directory_(directory), run_(run) {}
 
-  /// Whether there is such a file. Each whole line, without its end.
+  /// Calls `take` with each whole line, without its end. Returns whether the file exists.
   bool for_each_line(const std::string& name, const std::function<void(std::string_view)>& take) {
     const Descriptor file = open(name);
     if (!file) return false;
@@ -77,7 +77,7 @@ class Files {
   }
 
  private:
-  /// A regular file, not through a link: another may have put anything there.
+  /// Opens a regular file, never through a link, as another user may have put any file there.
   Descriptor open(const std::string& name) {
     Descriptor file(
         ::openat(directory_, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
@@ -115,7 +115,7 @@ std::optional<std::int64_t> step_of(const std::string& name) {
   return parse_whole<std::int64_t>(name.substr(kBefore.size()));
 }
 
-/// Those that are there, and with them saves of which a killed run could not tell any more.
+/// Lists the existing checkpoints, which include saves that a killed run could not record.
 void list_checkpoints(const fs::path& path, RunRecord& run) {
   std::error_code error;
   for (fs::directory_iterator it(path / "checkpoints", error), end; !error && it != end;
@@ -133,8 +133,8 @@ void list_checkpoints(const fs::path& path, RunRecord& run) {
       run.checkpoints, {}, [](const std::string& name) { return std::pair(name.size(), name); });
 }
 
-/// Whether nobody holds the lock that a run has for as long as any of it lives
-/// (common/job/run_dir). A pid would tell less: it may be anybody's by now, or one of another node.
+/// Whether the lock of the run (common/job/run_dir) is free, so that none of its processes lives. A
+/// pid would prove less: it may be reused by now, or be of another node.
 bool is_lost(int directory) {
   const Descriptor lock(
       ::openat(directory, ".lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));

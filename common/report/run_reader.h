@@ -1,5 +1,5 @@
-// A run's directory, read for its page. Files are read as they are at that moment; of one that is
-// being written, or was cut off, whole lines count.
+// Reads a run's directory for its page. Files are read as they are at that moment; of a file that
+// is being written, or was cut off, only whole lines count.
 #pragma once
 
 #include <filesystem>
@@ -9,11 +9,11 @@
 
 namespace ddp {
 
-/// Blocks: as long as it takes to read what is there, at most kMaxRecordBytes of each file; memory is
-/// bounded, however long the run was. Errors: none; what cannot be read is in `problems`.
+/// Blocks: while the files are read, at most kMaxRecordBytes of each. Memory is bounded, however long the
+/// run. Errors: none; files that cannot be read are in `problems`.
 RunRecord read_run(const OwnedDir& directory);
 
-/// The same of a directory that may belong to somebody else. Errors: UsageError when it is not a
+/// The same for a directory that may belong to another user. Errors: UsageError when it is not a
 /// run's directory: it has neither result.json nor metrics.
 RunRecord read_run(const std::filesystem::path& path);
 

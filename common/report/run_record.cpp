@@ -8,7 +8,7 @@
 namespace ddp {
 namespace {
 
-// Where a run does not tell what it watches: the first of these that it has.
+// If a run does not record what it watches, the first of these that it has.
 constexpr std::array<std::pair<const char*, bool>, 3> kUsual{
     {{"test_AP50:95", true}, {"test_accuracy", true}, {"test_loss", false}}};
 

@@ -1,5 +1,5 @@
 // What is known of a run from the files in its directory: values, for the page of one run and for
-// the comparison of several. Any of it may be missing.
+// the comparison of several. All of them may be missing.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace ddp {
 
-/// By name; what is not a finite number is NaN.
+/// Numbers by name; NaN: not a finite number.
 using Numbers = std::map<std::string, double>;
 
 struct RecordedStep {
@@ -27,7 +27,7 @@ struct RecordedEpoch {
   bool is_whole = true;  // false: an evaluation in the middle of it
   Numbers numbers;       // as in metrics.jsonl: "train_loss", "test_accuracy", "images_per_s"
 
-  [[nodiscard]] double number(const std::string& name) const;  // NaN: it is not there
+  [[nodiscard]] double number(const std::string& name) const;  // NaN: missing
 };
 
 /// What each rank measured in an epoch, by rank: "step_ms", "data_wait_ms", "forward_ms".
@@ -44,9 +44,9 @@ struct RecordedRound {
   double time = 0;                 // since 1970, in seconds; 0: not reported
   std::vector<std::string> ranks;  // "host, device, threads, pid", by rank
   std::string versions;
-  std::string directory;  // that it worked in
-  std::string commit;     // of that directory; empty: it is not under git
-  std::string watched;    // the number of an evaluation that decides which is the best
+  std::string directory;  // its working directory
+  std::string commit;     // of that directory; empty: not under git
+  std::string watched;    // the metric that decides which evaluation is best
   bool is_higher_better = false;
 };
 
@@ -56,13 +56,13 @@ struct ChangedKey {
   std::string default_value;
 };
 
-/// How the classes of the last evaluation went.
+/// The results by class of the last evaluation.
 struct RecordedClasses {
-  static constexpr std::size_t kMost = 1000;  // of which pairs are counted
+  static constexpr std::size_t kMost = 1000;  // classes whose pairs are counted
 
   std::int64_t step = 0;
   std::vector<std::string> names;      // of all rows; "background" last where there is one
-  bool has_background = false;         // of a detector: not found, and found where nothing is
+  bool has_background = false;         // of a detector: objects not found, and false ones
   std::vector<std::int64_t> counts{};  // [names, names]: a row per true class, a column per answer
   std::map<std::string, std::vector<double>> numbers;  // "AP50": by class
 
@@ -93,7 +93,7 @@ struct RunRecord {
   std::string policy;
   std::string failure;
   std::optional<double> seconds;  // of the last start
-  double earlier_seconds = 0;     // of those before it, as far as they could tell
+  double earlier_seconds = 0;     // of earlier starts, as far as recorded
   int rounds = 0;
   int world_size = 0;
   std::int64_t batch = 0;
@@ -102,13 +102,13 @@ struct RunRecord {
 
   bool has_job = true;              // false: its job.yaml is missing or cannot be read
   std::vector<ChangedKey> keys;     // that differ from their defaults
-  std::vector<RecordedStep> steps;  // some of them where there are many
-  std::int64_t steps_written = 0;   // of which those are some
+  std::vector<RecordedStep> steps;  // a part, if there are many
+  std::int64_t steps_written = 0;   // number of all steps written
   std::vector<RecordedEpoch> epochs;
   std::vector<RecordedRanks> ranks;
   std::vector<RecordedRound> starts;
   std::vector<std::int64_t> saves;       // steps after which a checkpoint was written
-  std::vector<std::string> checkpoints;  // that are there
+  std::vector<std::string> checkpoints;  // existing ones
   std::string best_checkpoint;
   std::optional<RecordedClasses> classes;
   std::vector<std::string> problems;  // files that cannot be read, for people
@@ -121,13 +121,14 @@ struct Watch {
 };
 Watch watch_of(const RunRecord& run);
 
-/// The place in run.epochs of the best evaluation; nothing: there is none.
+/// The index in run.epochs of the best evaluation; nothing: none.
 std::optional<std::size_t> best_of(const RunRecord& run, const Watch& watch);
 
-/// Steps done, as far as is written.
+/// Steps done, as far as recorded.
 std::int64_t last_step(const RunRecord& run);
 
-/// Seconds: of all starts where their ends tell it, at least those of its epochs; nothing: unknown.
+/// Seconds of all starts, as far as their ends are recorded; at least those of the epochs; nothing:
+/// unknown.
 std::optional<double> time_of(const RunRecord& run);
 
 /// The median over the epochs; NaN: unknown.

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMaxPoints = 600;
 constexpr std::size_t kMaxMarks = 200;
-constexpr std::size_t kMaxDots = 40;  // a curve of no more points shows them
+constexpr std::size_t kMaxDots = 40;  // a curve with at most so many points shows them
 constexpr double kWidth = 420;
 constexpr double kHeight = 230;
 constexpr double kLeft = 54;
@@ -33,7 +33,7 @@ struct Range {
   [[nodiscard]] bool is_empty() const { return !(low <= high); }
 };
 
-/// Units of SVG, one decimal: a page of many points stays small.
+/// In SVG units with one decimal, to keep a page of many points small.
 std::string place(double value) {
   return fmt::format("{:.1f}", value);
 }
@@ -56,10 +56,10 @@ double round_step(double span, int count) {
   return 10 * power;
 }
 
-/// Wider than nothing, so that a single value has a place.
+/// Widens the range, so that even a single value has a place.
 Range widen(Range range, bool has_margin) {
   double span = range.high - range.low;
-  // So wide that steps between ticks are numbers of their own, however large or small values are.
+  // Wide enough that ticks have different numbers, however large or small the values are.
   if (!(span > std::max(std::abs(range.high) * 1e-9, 1e-250))) {
     const bool is_zero = std::abs(range.high) < 1e-200;
     span = is_zero ? 1 : std::abs(range.high) * 0.1;
@@ -169,7 +169,7 @@ std::string legend_entry(const ChartCurve& curve) {
          (curve.is_faint ? " k-faint" : "") + "\"></span>" + escape(curve.name + note) + "</span>";
 }
 
-/// Every n-th of marks that are too many, and the last one.
+/// Keeps every n-th mark if there are too many, and all marks that are not checkpoints.
 std::vector<ChartMark> choose_marks(const std::vector<ChartMark>& marks) {
   std::vector<ChartMark> chosen;
   const std::size_t stride = marks.size() / kMaxMarks + 1;
@@ -221,7 +221,7 @@ std::string svg_chart(const ChartRequest& request) {
   if (x.is_empty() || y.is_empty()) return "";
   for (const ChartMark& mark : request.marks)
     if (mark.kind != ChartMark::Kind::save) x.add(mark.x);
-  x.add(0);  // so that charts of one run lie above each other
+  x.add(0);  // so that charts of one run align
   if (request.starts_at_zero) y.add(0);
   y = widen(y, !request.starts_at_zero);
   if (request.starts_at_zero) y.high *= 1.05;

@@ -1,4 +1,4 @@
-// Words as one text.
+// Joins words into one text.
 #pragma once
 
 #include <functional>
@@ -7,13 +7,13 @@
 
 namespace ddp {
 
-/// Adds one to those in `list`.
+/// Adds a word to `list`.
 inline void add_word(std::string& list, std::string_view word, std::string_view separator = ", ") {
   if (!list.empty()) list += separator;
   list += word;
 }
 
-/// "sgd, adam" of a range of texts, or of what `to_text` makes of each.
+/// "sgd, adam": joins a range of texts, or the results of `to_text`.
 template <typename Words, typename ToText = std::identity>
 std::string join_words(const Words& words, std::string_view separator = ", ", ToText to_text = {}) {
   std::string text;

@@ -1,4 +1,4 @@
-// JSON as programs and people write it: boost::json writes 4.5 as 4.5E0.
+// JSON with usual numbers: boost::json writes 4.5 as 4.5E0.
 #pragma once
 
 #include <boost/json/value.hpp>
@@ -6,11 +6,11 @@
 
 namespace ddp {
 
-/// Valid JSON in one line; a number has as few digits as say it exactly.
+/// Valid JSON in one line; a number has as few digits as are exact.
 std::string json_text(const boost::json::value& value);
 
-/// As it may be part of a value: JSON is UTF-8; paths, and names in other programs' files, are any
-/// bytes.
+/// Makes a text valid for JSON, which is UTF-8; paths, and names in other programs' files, may be
+/// any bytes.
 std::string json_utf8(const std::string& text);
 
 }  // namespace ddp

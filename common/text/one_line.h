@@ -1,4 +1,4 @@
-// Text that somebody else may have written, as part of a line of ours.
+// Cleans text from elsewhere for use within a line of ours.
 #pragma once
 
 #include <cstddef>
@@ -7,9 +7,9 @@
 
 namespace ddp {
 
-/// `text` in one line without escapes: control characters and direction
-/// marks (common/text/utf8: is_control) become '?', bytes that are not UTF-8
-/// U+FFFD; what is longer than `limit` bytes is cut and ends with "...".
+/// `text` in one line without escapes: control characters and direction marks (common/text/utf8:
+/// is_control) become '?', and bytes that are not UTF-8 become U+FFFD. A text longer than `limit`
+/// bytes is cut and ends with "...".
 std::string one_line(std::string_view text, std::size_t limit = 200);
 
 }  // namespace ddp

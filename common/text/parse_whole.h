@@ -8,8 +8,8 @@
 
 namespace ddp {
 
-/// The number that the whole text is, within `least` to `most`: no blank, no '+', nothing behind
-/// it. A real number is finite.
+/// Parses the whole text as a number from `least` to `most`: no blank, no '+', nothing after it. A
+/// real number must be finite.
 template <typename Number>
 std::optional<Number> parse_whole(std::string_view text,
                                   Number least = std::numeric_limits<Number>::lowest(),

@@ -6,7 +6,7 @@
 
 namespace ddp {
 
-/// `text` in single quotes, whatever it holds but NUL.
+/// `text` in single quotes; it may have any bytes but NUL.
 std::string in_quotes(std::string_view text);
 
 }  // namespace ddp

@@ -1,4 +1,4 @@
-// Finds the word that a typo was meant to be.
+// Finds the word that a typo stands for.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace ddp {
 
-/// The closest of `candidates` when it is close enough to be a slip of the fingers.
+/// The closest of `candidates`, if it is close enough for a typo.
 std::optional<std::string> did_you_mean(std::string_view word,
                                         std::span<const std::string_view> candidates);
 

@@ -7,14 +7,14 @@
 
 namespace ddp {
 
-/// What lies before each separator, and what is left behind the last one: of "a,,b" three parts, of
-/// an empty text one. Without a copy: a part lives as long as the text.
+/// The parts between separators: three of "a,,b", one of an empty text. No copies: a part is valid
+/// as long as the text.
 std::vector<std::string_view> split(std::string_view text, char separator);
 
-/// Without the blanks and line ends around it.
+/// The text without blanks and line ends around it.
 std::string_view trim(std::string_view text);
 
-/// The parts between commas, each trimmed; what is empty is left out.
+/// The parts between commas, each trimmed; empty ones are left out.
 std::vector<std::string> split_words(std::string_view text);
 
 }  // namespace ddp

@@ -5,7 +5,7 @@
 namespace ddp {
 namespace {
 
-/// Characters, not bytes: what continues one is not counted.
+/// The number of characters: continuation bytes are not counted.
 std::size_t width_of(const std::string& text) {
   return static_cast<std::size_t>(std::ranges::count_if(
       text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80; }));

@@ -20,7 +20,7 @@ std::optional<std::int64_t> parse_bytes(std::string_view text);
 /// The shortest exact text: 90000 ms is "90s", 1500 ms is "1500ms".
 std::string format_duration(std::chrono::milliseconds duration);
 
-/// To a tenth, for people: "5.1 s".
+/// Rounded to a tenth, for people: "5.1 s".
 std::string format_seconds(std::chrono::nanoseconds time);
 
 /// The shortest text that reads back bit-equal, which Boost.JSON 1.81 does not promise: "0.1",

@@ -32,7 +32,7 @@ std::size_t utf8_length(std::string_view text) {
 std::uint32_t code_point(std::string_view character) {
   const auto lead = static_cast<unsigned char>(character[0]);
   if (character.size() == 1) return lead;
-  // Of the lead byte, what is not the length: 5, 4 or 3 bits.
+  // Without the length bits the lead byte has 5, 4 or 3 bits.
   std::uint32_t point = lead & (0xffU >> (character.size() + 1));
   for (const char tail : character.substr(1))
     point = point << 6 | (static_cast<unsigned char>(tail) & 63);

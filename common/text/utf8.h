@@ -1,5 +1,5 @@
-// UTF-8, judged strictly: overlong forms, surrogates and what lies above U+10FFFF are invalid.
-// Source: Unicode 15, table 3-7; RFC 3629.
+// Strict UTF-8: overlong forms, surrogates and numbers above U+10FFFF are invalid. Source: Unicode
+// 15, table 3-7; RFC 3629.
 #pragma once
 
 #include <cstddef>
@@ -10,15 +10,15 @@ namespace ddp {
 
 inline constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD, for bytes that are none
 
-/// Length of the sequence at the head of `text`; 0 when there is none.
+/// Length of the sequence at the head of `text`; 0: none.
 std::size_t utf8_length(std::string_view text);
 
-/// The number of a character: one sequence; any other byte has its own.
+/// The code point of a character: of one sequence, or the value of any other single byte.
 std::uint32_t code_point(std::string_view character);
 
-/// What a terminal shows of the head of a text that may hold anything.
+/// The first character of any text, as a terminal shows it.
 struct Character {
-  std::size_t bytes = 1;    // of the sequence; 1, too, where there is none
+  std::size_t bytes = 1;    // of the sequence; 1 if there is none
   std::size_t columns = 1;  // 2: East Asian wide, or an emoji
 };
 /// `text` is not empty. Source of the widths: Unicode 15, EastAsianWidth.txt; from U+2E80 on
@@ -26,13 +26,13 @@ struct Character {
 Character first_character(std::string_view text);
 
 /// Whether a terminal or a browser obeys the character (one sequence, or one byte that is not part
-/// of any) instead of showing it: control characters (U+0080 to U+009F too, which terminals take
-/// for ESC and a letter), line and paragraph separators, and the marks that turn the direction of
-/// what follows, so that a line reads other than it is. Source: Unicode 15, general categories Cc,
-/// Zl and Zp, property Bidi_Control.
+/// of any) instead of showing it: control characters (also U+0080 to U+009F, which terminals read
+/// as ESC and a letter), line and paragraph separators, and marks that change the direction of
+/// text, so that a line reads differently than it is. Source: Unicode 15, general categories Cc, Zl
+/// and Zp, property Bidi_Control.
 bool is_control(std::string_view character);
 
-/// Whether any of it is such a character.
+/// Whether the text has such a character.
 bool has_control(std::string_view text);
 
 /// Length of the longest head of `text` that is valid.

@@ -15,7 +15,7 @@ void add(crypto_auth_hmacsha256_state& state, std::string_view text) {
       &state, reinterpret_cast<const unsigned char*>(text.data()), text.size());
 }
 
-/// Opening and numbers have one length, labels end by themselves: no two inputs give the same
+/// Opening and nonces have fixed lengths and the label comes last: no two inputs give the same
 /// bytes.
 std::string mac(std::string_view token, const Transcript& transcript, std::string_view label) {
   crypto_auth_hmacsha256_state state;
@@ -34,7 +34,7 @@ std::string mac(std::string_view token, const Transcript& transcript, std::strin
 }  // namespace
 
 std::string make_nonce() {
-  // It opens the source of random numbers; a second call does nothing.
+  // Opens the source of random numbers; a second call does nothing.
   if (::sodium_init() < 0) throw SystemError("sodium_init: no random numbers");
   std::string nonce(kNonceBytes, '\0');
   ::randombytes_buf(nonce.data(), nonce.size());
@@ -54,7 +54,7 @@ bool is_proof(std::string_view proof,
 }
 
 bool is_same_secret(std::string_view left, std::string_view right) {
-  // Not memcmp(3), whose time tells where the first difference is.
+  // Not memcmp(3), whose time reveals where the first difference is.
   return left.size() == right.size() &&
          ::sodium_memcmp(left.data(), right.data(), right.size()) == 0;
 }

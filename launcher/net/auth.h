@@ -1,11 +1,12 @@
-// Proof that both ends of a new connection know the job's token, without saying it: each answers
-// the other's fresh random number by HMAC-SHA256 over opening, both numbers and its own role. The
-// keys of what they say afterwards (net/frame_cipher) come from the same, by other labels.
-// Promises: a proof is of use to nobody else and never again; comparing takes the same time
-// whatever is wrong. Trap: anyone who can ask for proofs can try out short tokens at home, so a
-// token has to be long (run/token sees to that). Order: the node sends its opening and its number,
-// node 0 its own number, the node its proof, node 0 its proof. All that was said openly by then is
-// part of every proof and key.
+// Proof that both ends of a new connection know the job's token, without sending it: each answers
+// the other's fresh random number (nonce) by HMAC-SHA256 over opening, both nonces and its own
+// role. The keys of later frames (net/frame_cipher) are derived in the same way, with other labels.
+// Order: the node sends its opening and its nonce, node 0 its nonce, the node its proof, node 0 its
+// proof. All plain bytes before the proofs are part of every proof and key.
+// Promises: a proof is valid for one connection and one side only; a comparison takes the same time
+// wherever the difference is.
+// Trap: a peer that gets a proof can try short tokens against it offline, so a token must be long
+// (run/token checks that).
 #pragma once
 
 #include <string>
@@ -19,11 +20,11 @@ inline constexpr std::size_t kKeyBytes = 32;
 
 enum class Prover { node, coordinator };
 
-/// What one handshake has said openly.
+/// The plain bytes of one handshake.
 struct Transcript {
   std::string opening;      // the node's kAgentOpeningBytes: version and flags
-  std::string node;         // its random number
-  std::string coordinator;  // node 0's
+  std::string node;         // its nonce
+  std::string coordinator;  // node 0's nonce
 };
 
 /// kNonceBytes random bytes.
@@ -36,7 +37,7 @@ bool is_proof(std::string_view proof,
               Prover prover,
               const Transcript& transcript);
 
-/// Whether two secrets are equal, in a time that tells no more than their length.
+/// Whether two secrets are equal, in a time that reveals no more than their length.
 bool is_same_secret(std::string_view left, std::string_view right);
 
 /// The kKeyBytes of the frames that `sender` sends after this handshake.

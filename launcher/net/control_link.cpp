@@ -18,11 +18,11 @@ namespace ddp::launcher {
 namespace {
 
 constexpr std::chrono::milliseconds kPollInterval(
-    5);                                       // between two looks at what the kernel has to send
-constexpr std::size_t kLargestPacket = 9000;  // that networks have; the loopback's are even larger
-constexpr std::size_t kSmallPacket = 32;  // behind it: where that alone arrives, the size matters
+    5);                                       // between two checks of what the kernel has to send
+constexpr std::size_t kLargestPacket = 9000;  // on networks; loopback has larger ones
+constexpr std::size_t kSmallPacket = 32;      // after it: if only that one arrives, size matters
 
-/// Errors are left to the first read, which meets the same ones.
+/// Errors are ignored, as the first read meets the same ones.
 void set(int fd, int level, int name, int value) {
   ::setsockopt(fd, level, name, &value, sizeof value);
 }
@@ -32,7 +32,7 @@ void make_lively(int fd) {
   constexpr int kKeepaliveSeconds = 1;
   constexpr int kProbes = 3;
   constexpr auto kMilliseconds = std::chrono::milliseconds(ControlLink::kSilence).count();
-  // A heartbeat or a stop is small, and is not to wait for the acknowledgement of the one before
+  // A heartbeat or a stop is small, and must not wait for the acknowledgement of earlier bytes
   // (Nagle).
   set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -62,7 +62,7 @@ ControlLink::ControlLink(tcp::socket socket, std::unique_ptr<FrameCipher> cipher
       frames_(cipher_ ? kLongestSealed : kLongestFrame),
       last_heard_(Clock::now()) {
   make_lively(socket_.native_handle());
-  boost::system::error_code error;  // it is gone already, and the first read will say so
+  boost::system::error_code error;  // if the peer is gone, the first read fails
   peer_address_ = text_of(socket_.remote_endpoint(error));
   own_address_ = text_of(socket_.local_endpoint(error));
   socket_.non_blocking(true, error);
@@ -77,19 +77,19 @@ void ControlLink::start(OnFrame on_frame, OnGone on_gone) {
 }
 
 asio::awaitable<void> ControlLink::read_all(std::shared_ptr<ControlLink> /*it stays*/) {
-  // Not from within start(), and a link that was dropped before it ends here like any other.
+  // Never call back from within start(). A link that was dropped before start() ends here, too.
   co_await asio::post(socket_.get_executor(), kResult);
   while (socket_.is_open()) {
     const auto [error] = co_await socket_.async_wait(tcp::socket::wait_read, kResult);
     if (error || !receive() || !hand_on()) break;
   }
-  // The callbacks may hold what holds this link.
+  // The callbacks may own objects that own this link.
   on_frame_ = nullptr;
   const OnGone on_gone = std::exchange(on_gone_, nullptr);
   if (on_gone && !why_gone_.empty()) on_gone(why_gone_);
 }
 
-/// Takes what is there, at most so much that everybody has a turn. False: the link has ended.
+/// Reads what is there, up to a limit, so that others get their turn. False: the link has ended.
 bool ControlLink::receive() {
   std::array<char, 16 << 10> bytes;
   boost::system::error_code error;
@@ -116,7 +116,7 @@ bool ControlLink::hand_on() {
     } else if (!on_frame_(opened ? std::string_view(*opened) : *frame)) {
       drop("it sent what is not a message of this version");
     }
-    if (!socket_.is_open()) return false;  // by what the callback did, too
+    if (!socket_.is_open()) return false;  // also if the callback closed it
   }
   if (frames_.is_broken()) drop("it sent what is not a frame");
   return socket_.is_open();
@@ -131,15 +131,15 @@ void ControlLink::send_heartbeat(std::string frame) {
   const int fd = socket_.native_handle();
   const std::size_t around = kFrameHeadBytes + (cipher_ ? kSealBytes : 0);
   const std::size_t packet = std::min(read_tcp_facts(fd).segment, kLargestPacket);
-  // Behind other bytes it would not begin a packet, and its size would say nothing about the way.
+  // After other bytes it would not begin a packet, and its size would prove nothing about the path.
   const bool is_idle = unsent() == 0 && on_the_way(fd) == 0;
   if (!is_idle || packet < frame.size() + around) return send(frame);
   frame.resize(packet - around + kSmallPacket, ' ');
   send_in_pieces(frame, packet);
 }
 
-/// The first `first` bytes, if any, are handed over alone, the rest when the socket takes it: as
-/// one write, the kernel may make one large packet of both, to be cut by the network card.
+/// Writes the first `first` bytes, if any, alone, and the rest when the socket takes it: of one
+/// write, the kernel may make one large packet that the network card cuts.
 void ControlLink::send_in_pieces(std::string_view frame, std::size_t first) {
   assert(!frame.empty() && frame.size() <= kLongestFrame);
   if (!socket_.is_open() || is_broken_) return;
@@ -161,12 +161,12 @@ std::string ControlLink::hint() {
   return sends_in_vain || misses_some ? kLargePacketsVanish : "";
 }
 
-/// Gives the socket what it takes of so many bytes, and comes back when it takes more.
+/// Writes at most `most` bytes, as many as the socket takes, and continues when it takes more.
 void ControlLink::write(std::size_t most) {
   if (is_writing_ || unsent() == 0 || !socket_.is_open()) return;
   boost::system::error_code error;
   sent_ += socket_.write_some(asio::buffer(output_.data() + sent_, most), error);
-  if (error && error != asio::error::would_block) is_broken_ = true;  // its reader sees why
+  if (error && error != asio::error::would_block) is_broken_ = true;  // read_all() learns why
   if (is_broken_ || unsent() == 0) {
     output_.clear();
     sent_ = 0;
@@ -185,15 +185,15 @@ asio::awaitable<void> ControlLink::flush(Deadline deadline) {
   const std::shared_ptr<ControlLink> self = shared_from_this();
   asio::steady_timer timer(socket_.get_executor());
   while (socket_.is_open() && !is_broken_ && Clock::now() < deadline) {
-    // Handed to the kernel is not arrived: what it still has is lost when a node's network
-    // goes, and after close() nobody looks any more.
+    // Bytes in our kernel have not arrived: they are lost if the node's network fails, and after
+    // close() nobody notices.
     if (unsent() == 0 && on_the_way(socket_.native_handle()) == 0) break;
     timer.expires_at(std::min(deadline, Clock::now() + kPollInterval));
     co_await timer.async_wait(kResult);
   }
 }
 
-/// The reader ends by the closed socket and tells why.
+/// Closes the socket, which ends read_all(), which then calls OnGone with the reason.
 void ControlLink::drop(const std::string& why) {
   if (!socket_.is_open()) return;
   const std::string text = why + hint();

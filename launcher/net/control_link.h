@@ -1,12 +1,12 @@
 // The connection between node 0's agent and the agent of another node: one for the whole job, no
 // reconnect (TCP resends; its end means that the other agent is dead). Frames as in
 // plan/wire/frames.h; in a job with a token each is sealed (net/frame_cipher). Promises: send()
-// never waits; a peer that does not read is dropped once kMaxQueued bytes wait for it; a peer that
-// sends nonsense is dropped; anyone who is dropped is told of once; heartbeats are as large as
-// packets can be, so that where large ones vanish nobody takes the way for a good one. Trap: a
-// socket that is closed with unread bytes resets the connection, and what the kernel had still to
-// send is lost (RFC 2525, 2.17). So flush() waits for the other node's kernel, and a failed write
-// does not close: what has come before is read first.
+// never waits. A peer that does not read is dropped when kMaxQueued bytes wait for it, a peer that
+// sends nonsense at once; OnGone is called once. Heartbeats are as large as packets can be, so that
+// a path on which large packets vanish is noticed.
+// Trap: closing a socket with unread bytes resets the connection, and bytes that the kernel still
+// has to send are lost (RFC 2525, 2.17). So flush() waits for the other node's kernel, and a failed
+// write does not close the link: bytes that came before are read first.
 #pragma once
 
 #include <cstdint>
@@ -25,46 +25,47 @@ inline constexpr const char* kLargePacketsVanish =
     "; small packets pass, large ones do not: is the MTU of something on the way smaller than that "
     "of the nodes' interfaces (ip link)?";
 
-/// Owned by its user and by the operations under way on its socket: close() it to let it go.
+/// Owners: its user, and the operations under way on its socket, which close() ends.
 class ControlLink : public std::enable_shared_from_this<ControlLink> {
  public:
-  /// One whole frame, valid during the call. False: it is nonsense, the link is dropped.
+  /// Takes one whole frame, valid during the call. False: it is nonsense, and the link is dropped.
   using OnFrame = std::function<bool(std::string_view)>;
-  /// Once, when the link has ended by itself: "closed by the other side", "does not read", ...
+  /// Called once, when the link has ended by itself: "closed by the other side", "does not read",
+  /// ...
   using OnGone = std::function<void(const std::string&)>;
 
   /// Sets TCP_NODELAY, keepalive and TCP_USER_TIMEOUT: a silent peer is gone after kSilence.
-  /// `cipher`: of the handshake that went before; null: frames go plain.
+  /// `cipher`: from the handshake; null: frames are sent in plain.
   explicit ControlLink(tcp::socket socket, std::unique_ptr<FrameCipher> cipher = nullptr);
   ControlLink(const ControlLink&) = delete;
   ControlLink& operator=(const ControlLink&) = delete;
   ~ControlLink();
 
-  /// Begins to read. The callbacks are called from the loop, never from within a call to the link;
-  /// they are let go of when the link has ended.
+  /// Begins to read. The callbacks are called from the loop, never from within a call to the link,
+  /// and are released when the link has ended.
   void start(OnFrame on_frame, OnGone on_gone);
 
-  /// One frame, of 1 byte to kLongestFrame. Without effect on a link that has ended.
+  /// Sends one frame, of 1 byte to kLongestFrame. No effect on a link that has ended.
   void send(std::string_view frame);
 
-  /// One that comes every second, of JSON: filled up with blanks to one packet of the largest size
-  /// and a small one, unless what was sent before is still under way. So a way on which large
-  /// packets vanish is silent, though nothing large has to be said.
+  /// Sends the frame of each second, JSON padded with blanks to one packet of the largest size and
+  /// a small one, unless earlier bytes are still under way. So a path on which large packets vanish
+  /// falls silent, even if no message is large.
   void send_heartbeat(std::string frame);
 
-  /// "; small packets pass, large ones do not: ...", for who has fallen silent; empty: nothing says
-  /// so.
+  /// "; small packets pass, large ones do not: ...", for a peer that has fallen silent; empty: no
+  /// sign of that.
   [[nodiscard]] std::string hint();
 
   /// Suspends: until the other node's kernel has all frames, or the link has ended, at most until
   /// `deadline`.
   asio::awaitable<void> flush(Deadline deadline);
 
-  /// No callback comes any more.
+  /// Closes the link. No callback is called any more.
   void close();
 
   [[nodiscard]] bool is_open() const { return socket_.is_open(); }
-  /// When the newest bytes came.
+  /// When bytes last came.
   [[nodiscard]] Clock::time_point last_heard() const { return last_heard_; }
   /// Numeric.
   [[nodiscard]] const std::string& peer_address() const { return peer_address_; }
@@ -92,10 +93,10 @@ class ControlLink : public std::enable_shared_from_this<ControlLink> {
   std::string output_;
   std::size_t sent_ = 0;  // of output_
   bool is_writing_ = false;
-  bool is_broken_ = false;  // nothing can be written any more
+  bool is_broken_ = false;  // writing has failed
   std::string why_gone_;    // empty: close() was called, or the link lives
   Clock::time_point last_heard_;
-  std::uint32_t out_of_order_ = 0;  // packets, by then
+  std::uint32_t out_of_order_ = 0;  // packets out of order, at that time
 };
 
 }  // namespace ddp::launcher

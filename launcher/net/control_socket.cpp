@@ -24,12 +24,12 @@ constexpr std::size_t kRequestBytes = 256;
 /// The short name of the socket in a directory that is open.
 Local::endpoint endpoint_in(const OwnDir& directory) {
   // A path in sockaddr_un has 108 bytes at most (unix(7)), and a run id or $XDG_RUNTIME_DIR may
-  // be longer. By the descriptor it is also the very directory that was checked.
+  // be longer. Through the descriptor it is also exactly the directory that was checked.
   return {"/proc/self/fd/" + std::to_string(directory.fd()) + "/" +
           std::string(ControlSocket::kName)};
 }
 
-/// Of a listening side: who it was when it began to listen. Nothing: the kernel does not say.
+/// The peer's user. For a listening side: the user when it began to listen. Nothing: not known.
 std::optional<uid_t> peer_of(Local::socket& socket) {
   ucred peer{};
   socklen_t size = sizeof peer;
@@ -57,8 +57,7 @@ ControlSocket::ControlSocket(asio::io_context& io,
   if (!own) throw SystemError(directory.string() + " " + why_not + ".");
   boost::system::error_code error;
   acceptor_.open(Local(), error);
-  // It must not be open to other users even for a moment, as it would be between bind(2) and a
-  // chmod(2).
+  // Other users must never be able to open it, not even between bind(2) and a chmod(2).
   const mode_t before = ::umask(0177);
   if (!error) acceptor_.bind(endpoint_in(*own), error);
   ::umask(before);
@@ -89,7 +88,7 @@ asio::awaitable<void> ControlSocket::accept_all() {
   while (acceptor_.is_open()) {
     auto [error, socket] = co_await acceptor_.async_accept(kResult);
     if (error == asio::error::operation_aborted || error == asio::error::bad_descriptor) break;
-    if (error) {  // no descriptor left: those who wait stay in the kernel's queue
+    if (error) {  // no descriptor left: clients wait in the kernel's queue
       pause_.expires_after(std::chrono::seconds(1));
       co_await pause_.async_wait(kResult);
       continue;
@@ -130,8 +129,8 @@ bool is_abandoned(const OwnDir& directory) {
   Local::socket socket(io);
   boost::system::error_code error;
   socket.connect(endpoint_in(directory), error);
-  // The file of a socket outlives its process; where nobody listens it is ECONNREFUSED
-  // (connect(2)). A stopped agent's kernel still accepts.
+  // A socket's file outlives its process. ECONNREFUSED (connect(2)) means that nobody listens; for
+  // a stopped agent the kernel still accepts.
   return error == asio::error::connection_refused;
 }
 
@@ -141,7 +140,8 @@ std::optional<std::string> ask(const OwnDir& directory, const std::string& reque
   boost::system::error_code error;
   socket.connect(endpoint_in(directory), error);
   if (error || peer_of(socket) != ::geteuid()) return std::nullopt;
-  // A stopped agent's kernel accepts, and nobody answers; and Asio's blocking read knows no limit.
+  // For a stopped agent the kernel accepts but nobody answers, and Asio's blocking read has no
+  // timeout.
   const std::string line = request + "\n";
   asio::write(socket, asio::buffer(line), error);
   std::string answer;

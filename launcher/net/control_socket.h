@@ -1,8 +1,8 @@
 // Answers `ddp-launch status|stop|logs`: a Unix socket in the job's own directory, for the
 // job's user alone (mode 0600). One request line, one answer, end of file. Both sides ask the
-// kernel who the other one is (SO_PEERCRED, unix(7)): whatever a mode has become, the agent answers
-// its own user and root, and the asker believes its own user. Trap: sun_path holds 107 bytes
-// (unix(7)), so it is reached through its directory's descriptor, however deep that lies.
+// kernel for the other's user (SO_PEERCRED, unix(7)): whatever the file mode, the agent answers
+// only its own user and root, and the client trusts only its own user. Trap: sun_path has 107 bytes
+// (unix(7)), so the socket is reached through its directory's descriptor, however long the path.
 #pragma once
 
 #include <boost/asio/local/stream_protocol.hpp>
@@ -24,15 +24,15 @@ class ControlSocket {
   static constexpr std::string_view kName = "control";
   static constexpr std::chrono::seconds kTimeout{5};  // for one request and its answer
 
-  /// Listens at `directory`/control; a client that says nothing, or does not read, is closed after
-  /// kTimeout and holds up nobody. `answer` outlives it. Errors: SystemError.
+  /// Listens at `directory`/control; a client that sends nothing, or does not read, is closed after
+  /// kTimeout and delays nobody. `answer` outlives it. Errors: SystemError.
   ControlSocket(asio::io_context& io, const std::filesystem::path& directory, Answer answer);
   ControlSocket(const ControlSocket&) = delete;
   ControlSocket& operator=(const ControlSocket&) = delete;
   ~ControlSocket();
 
   void start();
-  /// No client any more, and no name in the directory, so that the loop can end.
+  /// Closes all clients and removes the socket's file, so that the loop can end.
   void close();
 
  private:
@@ -46,17 +46,17 @@ class ControlSocket {
   const Answer answer_;
   Local::acceptor acceptor_;
   asio::steady_timer pause_;
-  std::set<std::shared_ptr<Client>> clients_;  // its other owner is its coroutine
+  std::set<std::shared_ptr<Client>> clients_;  // other owner: the coroutine
 };
 
-/// Whether there is a socket of ours: an agent's, or what one has left.
+/// Whether the directory has a socket of our user: a live agent's, or one that was left behind.
 bool has_control_socket(const OwnDir& directory);
 
-/// Whether nobody listens any more behind that socket.
+/// Whether no agent listens at that socket any more.
 bool is_abandoned(const OwnDir& directory);
 
-/// Asks the agent of ours behind `directory`. Blocks: at most kTimeout. Errors: nothing when nobody
-/// answers there, or by more than kLongestAnswer.
+/// Asks our user's agent at `directory`. Blocks: at most kTimeout. Errors: nothing if no agent
+/// answers, or if the answer is longer than kLongestAnswer.
 std::optional<std::string> ask(const OwnDir& directory, const std::string& request);
 
 }  // namespace ddp::launcher

@@ -13,12 +13,12 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr std::chrono::milliseconds kPause(100);  // before the next try without descriptors
+constexpr std::chrono::milliseconds kPause(100);  // between two tries when there is no descriptor
 constexpr std::size_t kAcceptedAtOnce = 64;
 
 }  // namespace
 
-/// Owned by the map and by the operations under way on its socket.
+/// Owners: the map, and the operations under way on its socket.
 struct Endpoint::Connection {
   Connection(ConnectionSlots::Id name, tcp::socket connection, Peer other_end)
       : id(name),
@@ -30,7 +30,7 @@ struct Endpoint::Connection {
   const ConnectionSlots::Id id;
   tcp::socket socket;
   asio::steady_timer deadline;
-  asio::steady_timer look;  // at the processes of the job
+  asio::steady_timer look;  // until the job's processes may be read again
   const Peer peer;
   std::array<char, kStoreOpeningBytes> bytes{};
   std::size_t got = 0;
@@ -54,7 +54,7 @@ void Endpoint::start() {
 }
 
 asio::awaitable<void> Endpoint::accept_at(tcp::acceptor& acceptor) {
-  // Without a deadline: clients come whenever a worker opens a group.
+  // No deadline, as clients come whenever a worker opens a group.
   while (acceptor.is_open()) {
     const auto [error] = co_await acceptor.async_wait(tcp::acceptor::wait_read, kResult);
     if (error) break;
@@ -66,8 +66,8 @@ asio::awaitable<void> Endpoint::accept_at(tcp::acceptor& acceptor) {
   }
 }
 
-/// Takes those who have come, at most so many that everybody else in the loop has a turn.
-/// `has_room`: false when there is no descriptor left for one who waits. Returns how many came.
+/// Accepts waiting connections, at most `most`, so that others in the loop get their turn.
+/// `has_room`: false if there is no descriptor for a waiting one. Returns how many were accepted.
 std::size_t Endpoint::accept_some(tcp::acceptor& acceptor, std::size_t most, bool& has_room) {
   std::size_t accepted = 0;
   while (accepted < most) {
@@ -92,7 +92,8 @@ std::size_t Endpoint::accept_some(tcp::acceptor& acceptor, std::size_t most, boo
   return accepted;
 }
 
-/// For one more descriptor: up to the hard limit, then at the cost of one who has said nothing yet.
+/// Makes room for a descriptor: raises the limit up to the hard one, then drops a connection that
+/// has sent nothing yet.
 bool Endpoint::make_room() {
   const int limit = raise_descriptor_limit(0);
   if (raise_descriptor_limit(INT_MAX) > limit) return true;
@@ -110,7 +111,7 @@ bool Endpoint::make_room() {
 
 void Endpoint::welcome(tcp::socket socket) {
   std::optional<Peer> peer = access_.identify(socket);
-  // Kinds apart from the start: agents that try their luck never take a worker's slot.
+  // Keep kinds apart from the start, so that agents that only try never take a worker's slot.
   const bool is_client = peer && access_.allows(*peer);
   if (!peer || (!is_client && !on_agent_ && !access_.may_change(*peer))) {
     ++unknown_;
@@ -129,14 +130,14 @@ void Endpoint::welcome(tcp::socket socket) {
   asio::co_spawn(io_, dispatch(connection), rethrow);
 }
 
-/// Its slot is free. It may have left already, with its connection; else that is closed.
+/// Frees the connection's slot, and closes the connection if it is still here.
 void Endpoint::leave(ConnectionSlots::Id id) {
   client_slots_.release(id);
   unknown_slots_.release(id);
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
   boost::system::error_code ignored;
-  found->second->socket.close(ignored);  // dispatch() sees it
+  found->second->socket.close(ignored);  // which ends dispatch()
   found->second->look.cancel();
   connections_.erase(found);
 }
@@ -157,8 +158,8 @@ asio::awaitable<void> Endpoint::dispatch(std::shared_ptr<Connection> connection)
   }
   const bool is_client = opening == StoreOpening::store && co_await may_use_store(*connection);
   connection->deadline.cancel();
-  // Anyone who has closed it meanwhile (the deadline, a slot that was needed, a new round) has let
-  // go of it, so what was read counts no more.
+  // The socket may have been closed meanwhile (by the deadline, for its slot, by a new round). Then
+  // the bytes read no longer count.
   const bool is_in_time = connection->socket.is_open();  // and of this round
   tcp::socket socket = std::move(connection->socket);
   leave(connection->id);
@@ -179,7 +180,7 @@ asio::awaitable<void> Endpoint::dispatch(std::shared_ptr<Connection> connection)
   }
 }
 
-/// Suspends: for one of another user until the job's processes have been looked at, if need be.
+/// Suspends: for a peer of another user, until the job's processes have been read again, if needed.
 asio::awaitable<bool> Endpoint::may_use_store(Connection& connection) {
   if (access_.may_change(connection.peer) && Clock::now() < access_.next_probe()) {
     connection.look.expires_at(access_.next_probe());
@@ -212,8 +213,9 @@ void Endpoint::release() {
 }
 
 void Endpoint::begin_round() {
-  // Who has connected and is dead by now may have left requests behind; they are of no round. No
-  // more than the kernel had kept: others may come faster than they are taken.
+  // Drop connections of processes that are dead by now, as their requests belong to no round.
+  // Accept no more than the kernel's queue holds, as others may connect faster than they are
+  // accepted.
   bool has_room = true;
   for (tcp::acceptor& acceptor : listeners_.acceptors)
     accept_some(acceptor, SOMAXCONN, has_room);

@@ -1,11 +1,11 @@
 // The one port of a job, bound once and kept over its rounds. It listens before the first worker is
-// forked, so no client ever has to come again. What a connection is, its first bytes tell: clients
-// of the store go on to the store, agents to anyone who serves them, all others are closed.
-// Promises: nothing is allocated by what an unknown peer sends; one that says nothing is closed
-// after kHandshake; as many as the job can need are served, no matter who else connects: until its
-// first bytes have come, a connection has a slot among those of its kind alone, the store's own
-// clients or unknown peers, and of one source there are at most half of a job's
-// (plan/wire/connection_slots). Who may be a client of the store says net/store_access.
+// forked, so no client ever has to retry. The first bytes of a connection show its kind: the store
+// gets its clients, the handshake server gets agents, and all others are closed. net/store_access
+// decides which peers may use the store.
+// Promises: the bytes of an unknown peer allocate nothing, and a silent one is closed after
+// kHandshake. As many connections as the job can need are served, no matter who else connects:
+// until its first bytes have come, a connection has a slot of its kind, store clients or unknown
+// peers, and one source has at most half of a kind's slots (plan/wire/connection_slots).
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,8 @@ namespace ddp::launcher {
 class Endpoint {
  public:
   using Notice = std::function<void(const std::string&)>;
-  /// A connection that does not open like a client of the store, its first bytes, and its source.
+  /// Takes a connection that does not open like a client of the store, its first bytes, and its
+  /// source.
   using OnAgent = std::function<void(tcp::socket, const std::string&, const std::string&)>;
 
   /// The largest numbers that the job can need.
@@ -43,40 +44,41 @@ class Endpoint {
 
   [[nodiscard]] int port() const { return listeners_.port; }
 
-  /// From now on agents are let in, from any address; before start().
+  /// From now on agents are admitted, from any address. Call before start().
   void serve_agents(OnAgent on_agent) { on_agent_ = std::move(on_agent); }
 
-  /// Clients of the store may come from these numeric addresses, too, and no others: they are those
-  /// of the round's nodes.
+  /// Besides this node, clients of the store may come only from these numeric addresses, those of
+  /// the round's nodes.
   void allow_only(const std::set<std::string>& addresses) { access_.allow_only(addresses); }
-  /// Its node is gone: what comes from there is no client of this job any more.
+  /// That node is gone: no connection from there is a client of this job any more.
   void forbid(const std::string& address) { access_.forbid(address); }
 
-  /// Clients of the store wait, connected and unread, until release(): a round trains only when all
-  /// its workers could be started.
+  /// Clients of the store wait, connected and unread, until release(): a round trains only after
+  /// all its workers have started.
   void hold() { is_held_ = true; }
   void release();
 
-  /// Serves anyone who comes, in the loop.
+  /// Serves connections in the loop.
   void start();
 
-  /// Connections that processes of the last round have begun are closed, before any of them is
-  /// served in the new one; then the store begins its round.
+  /// Closes connections that processes of the last round have opened, so that none is served in the
+  /// new round. Then the store begins its round.
   void begin_round();
 
   /// Stops listening and closes the store's connections, so that the loop can end.
   void close();
 
-  /// Connections that were neither a client of the store, as they may be, nor an agent, nor silent.
+  /// Number of connections that were not from an allowed client of the store or an agent, and not
+  /// silent.
   [[nodiscard]] std::size_t unknown_peers() const { return unknown_; }
 
   static constexpr std::chrono::seconds kHandshake{5};
-  /// A process opens one connection, and one for each clone() of its store: 16 of each worker, and
-  /// a thousand for programs with many processes.
+  /// A process opens one connection, and one for each clone() of its store. So 16 for each worker,
+  /// and a thousand more for programs with many processes.
   static constexpr std::size_t most_connections(int world_size) {
     return 1000 + 16 * static_cast<std::size_t>(world_size);
   }
-  /// Of addresses that have not joined.
+  /// The most connections of unknown peers.
   static constexpr std::size_t most_unknown(int nodes) {
     return std::max<std::size_t>(64, 2 * static_cast<std::size_t>(nodes));
   }
@@ -100,12 +102,12 @@ class Endpoint {
   const Notice notice_;
   const std::size_t limit_;
   StoreAccess access_;
-  OnAgent on_agent_;  // none: the job has one node
+  OnAgent on_agent_;  // empty: a job of one node
   bool is_held_ = false;
   std::vector<tcp::socket> held_;
   Listeners listeners_;
   asio::steady_timer pause_;
-  // Of those that have said nothing yet.
+  // Slots of connections that have sent nothing yet.
   ConnectionSlots client_slots_;
   ConnectionSlots unknown_slots_;
   std::map<ConnectionSlots::Id, std::shared_ptr<Connection>> connections_;

@@ -23,10 +23,10 @@ unsigned char* bytes_of(std::string& text) {
 
 }  // namespace
 
-/// Its first frame carries the stream's head, and takes the key.
+/// One direction. Its first frame carries the stream's header and uses up the key.
 struct FrameCipher::Stream {
   State state{};
-  std::string key;  // empty: it has begun
+  std::string key;  // empty: the stream has begun
   ~Stream() {
     wipe(key);
     ::sodium_memzero(&state, sizeof state);
@@ -36,7 +36,7 @@ struct FrameCipher::Stream {
 FrameCipher::FrameCipher(std::string_view token, Prover self, const Transcript& transcript)
     : sent_(std::make_unique<Stream>()), received_(std::make_unique<Stream>()) {
   const Prover other = self == Prover::node ? Prover::coordinator : Prover::node;
-  // One key per direction: with one for both, a frame could be sent back to anyone who wrote it.
+  // One key per direction: with one for both, a frame could be sent back to its sender.
   sent_->key = derive_key(token, self, transcript);
   received_->key = derive_key(token, other, transcript);
 }
@@ -49,7 +49,7 @@ std::string FrameCipher::seal(std::string_view frame) {
     sealed.resize(kSealHeadBytes);
     crypto_secretstream_xchacha20poly1305_init_push(
         &sent_->state, bytes_of(sealed), bytes_of(std::string_view(sent_->key)));
-    // The stream has derived its own from it: no copy stays in memory.
+    // The stream has derived its own key, so keep no copy in memory.
     wipe(sent_->key);
   }
   const std::size_t head = sealed.size();
@@ -73,7 +73,7 @@ std::optional<std::string> FrameCipher::open(std::string_view sealed) {
     wipe(received_->key);
     sealed.remove_prefix(kSealHeadBytes);
   }
-  // No message of ours is empty: one that is not longer than its seal was cut, or made up.
+  // No message is empty: a frame not longer than its seal was cut or forged.
   is_broken_ |= !received_->key.empty() || sealed.size() <= kSealBytes;
   if (is_broken_) return std::nullopt;
   std::string frame(sealed.size() - kSealBytes, '\0');

@@ -16,13 +16,12 @@ asio::awaitable<std::string> read_frame(tcp::socket& socket,
   if (cipher != nullptr) longest += kSealBytes + kSealHeadBytes;
   std::string frame;
   std::array<char, kFrameHeadBytes> head;
-  // Of this frame alone, byte for byte: what follows the handshake is read by the link, from the
-  // same socket.
+  // Read only this frame's bytes: after the handshake the link reads from the same socket.
   const auto [error, got] = co_await asio::async_read(socket, asio::buffer(head), kResult);
   const std::optional<std::size_t> size =
       read_frame_head(std::string_view(head.data(), got), longest);
   if (error || !size) co_return frame;
-  // It grows with what comes, not with what was announced.
+  // The buffer grows with the bytes that come, not with the announced length.
   auto room = asio::dynamic_buffer(frame, *size);
   const auto [failure, bytes] =
       co_await asio::async_read(socket, room, asio::transfer_exactly(*size), kResult);

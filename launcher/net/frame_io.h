@@ -1,5 +1,5 @@
-// Single frames over a socket, for the handshake: a frame is read to its last byte and not one
-// further, so that anyone who takes the socket over finds the next one.
+// Single frames over a socket, for the handshake. A frame is read exactly to its last byte, so that
+// the next owner of the socket finds the next frame.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace ddp::launcher {
 
-/// What comes next. Suspends: until it is there, or the socket is closed (by a deadline of the
-/// caller's). Errors: an empty text when it does not come, is longer than `longest`, or breaks the
-/// cipher (null: it comes plain).
+/// The next frame. Suspends: until it is there, or the socket is closed (by a deadline of the
+/// caller's). Errors: an empty text if no frame comes, if it is longer than `longest`, or if it
+/// breaks the cipher (null: frames are plain).
 asio::awaitable<std::string> read_frame(tcp::socket& socket,
                                         std::size_t longest,
                                         FrameCipher* cipher = nullptr);
 
-/// False when it cannot be sent.
+/// False: it cannot be sent.
 asio::awaitable<bool> write_frame(tcp::socket& socket,
                                   std::string frame,
                                   FrameCipher* cipher = nullptr);

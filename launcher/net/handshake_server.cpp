@@ -24,7 +24,7 @@ std::string other_version(int protocol) {
 
 }  // namespace
 
-/// Owned by the list and by the operations under way on its socket.
+/// Owners: the map, and the operations under way on its socket.
 struct HandshakeServer::Peer {
   Peer(ConnectionSlots::Id name, tcp::socket connection, std::string first_bytes)
       : id(name),
@@ -41,8 +41,8 @@ struct HandshakeServer::Peer {
   std::string bytes;  // of the opening
   std::string address;
   AgentOpening opening;
-  std::unique_ptr<FrameCipher> cipher;  // once both sides have proved that they know the token
-  // What it came to:
+  std::unique_ptr<FrameCipher> cipher;  // after both sides have proved the token
+  // The result:
   bool is_agent = false;
   std::string refusal;  // empty: none
   Hello hello;
@@ -90,13 +90,13 @@ asio::awaitable<void> HandshakeServer::receive(std::shared_ptr<Peer> peer) {
   if (is_welcome) on_hello_(std::move(peer->hello), std::move(link));
 }
 
-/// Its connection is closed, and its slot is free. It may have left already.
+/// Closes the peer's connection and frees its slot, if it is still here.
 void HandshakeServer::leave(const Peer& peer) {
   slots_.release(peer.id);
   const auto found = peers_.find(peer.id);
   if (found == peers_.end()) return;
   boost::system::error_code ignored;
-  found->second->socket.close(ignored);  // receive() sees it
+  found->second->socket.close(ignored);  // which ends receive()
   peers_.erase(found);
 }
 
@@ -114,20 +114,19 @@ asio::awaitable<void> HandshakeServer::meet(Peer& peer) {
     peer.refusal = std::string("this node's token is not that of node 0.") + kSameToken;
   }
   if (!peer.refusal.empty()) co_return;
-  // Who has proved nothing may make us keep little; with a token both sides know each other by
-  // now.
+  // A peer without proof may make us store only a little. With a token it is proved by now.
   const std::size_t longest = token_.empty() ? kLongestOpenHello : kLongestFrame;
   FrameCipher* const cipher = peer.cipher.get();
   const std::string frame = co_await read_frame(peer.socket, longest, cipher);
   std::optional<Hello> hello = decode_hello(frame);
-  peer.is_agent = hello && hello->protocol == kProtocolVersion;  // as its opening has said
+  peer.is_agent = hello && hello->protocol == kProtocolVersion;  // as in its opening
   if (peer.is_agent) peer.hello = std::move(*hello);
   if (cipher == nullptr || !cipher->is_broken()) co_return;
   peer.is_agent = true;
   peer.refusal = std::string(kAlteredFrame) + ".";
 }
 
-/// False: it is not an agent.
+/// False: the peer is not an agent.
 asio::awaitable<bool> HandshakeServer::read_opening(Peer& peer) {
   while (peer.bytes.size() < kAgentOpeningBytes && may_become_opening(peer.bytes)) {
     std::array<char, kAgentOpeningBytes> piece;
@@ -141,11 +140,11 @@ asio::awaitable<bool> HandshakeServer::read_opening(Peer& peer) {
   co_return opening.has_value();
 }
 
-/// True: it knows the token, and knows that we do; all else is said through the cipher.
+/// True: both sides have proved the token; all further frames are encrypted.
 asio::awaitable<bool> HandshakeServer::check_token(Peer& peer) {
   Transcript said;
   said.opening = peer.bytes;
-  // Fresh for every connection: a proof that was overheard is of no use for the next.
+  // A fresh nonce for every connection, so that an overheard proof is useless for the next one.
   said.coordinator = make_nonce();
   said.node = co_await read_frame(peer.socket, kLongestUnproven);
   slots_.note_progress(peer.id);
@@ -153,10 +152,9 @@ asio::awaitable<bool> HandshakeServer::check_token(Peer& peer) {
   const std::string proof = co_await read_frame(peer.socket, kLongestUnproven);
   const bool is_right =
       said.node.size() == kNonceBytes && is_proof(proof, token_.text(), Prover::node, said);
-  // Ours is not sent to who has not proved anything: nobody gets a proof to try tokens on at
-  // home.
+  // Never send our proof to an unproven peer, which could try tokens against it offline.
   if (!is_right) co_return false;
-  slots_.release(peer.id);  // it takes nobody's slot any more, and nobody its
+  slots_.release(peer.id);  // a proven peer needs no slot
   const std::string ours = prove(token_.text(), Prover::coordinator, said);
   const bool is_sent = co_await write_frame(peer.socket, ours);
   peer.cipher = std::make_unique<FrameCipher>(token_.text(), Prover::coordinator, said);
@@ -173,7 +171,7 @@ asio::awaitable<void> HandshakeServer::refuse(Peer& peer) {
   const bool is_sent = co_await write_frame(peer.socket, frame, cipher);
   boost::system::error_code error;
   peer.socket.shutdown(tcp::socket::shutdown_send, error);
-  // Until it has read that: closing with unread bytes would take the refusal back.
+  // Read until the peer has closed: closing with unread bytes would lose the refusal.
   std::array<char, 4096> ignored;
   while (is_sent && !error) {
     const auto [end, size] = co_await peer.socket.async_read_some(asio::buffer(ignored), kResult);
@@ -181,7 +179,7 @@ asio::awaitable<void> HandshakeServer::refuse(Peer& peer) {
   }
 }
 
-/// Not more often than every kBetweenLines: a peer may try again and again.
+/// Prints at most one line per kBetweenLines, as a peer may try again and again.
 void HandshakeServer::notify(const Peer& peer) {
   ++unreported_;
   if (Clock::now() < next_line_) return;

@@ -1,10 +1,9 @@
-// Node 0's side of the first words with another agent: what opens like one is asked for the token
-// and for its Hello. What comes of a Hello is its owner's business.
-// Promises: a peer that has not yet proved that it knows the token costs a socket, at most 256
-// bytes and at most five seconds. There are at most max(64, 2 x nodes) such peers, half of them
-// from one source; when one more comes, plan/wire/connection_slots says which is dropped. Clients
-// of the store are counted elsewhere (net/endpoint). Anyone who is refused is told why, in every
-// version of the protocol.
+// Node 0's side of the handshake with another agent: asks a peer that opens like an agent for the
+// token and its Hello. The owner of this object decides about the Hello.
+// Promises: an unproven peer costs a socket, at most 256 bytes and at most five seconds. There are
+// at most max(64, 2 x nodes) such peers, half of them from one source; when one more comes,
+// plan/wire/connection_slots says which is dropped. Clients of the store are counted elsewhere
+// (net/endpoint). A refused peer gets the reason, in every version of the protocol.
 #pragma once
 
 #include <functional>
@@ -26,27 +25,27 @@ class HandshakeServer {
   /// The link has not been started yet: send a Welcome or a Refusal over it.
   using OnHello = std::function<void(Hello, std::shared_ptr<ControlLink>)>;
 
-  /// Without a `token` no proof is asked for. `notice` takes a line for the user: who was refused,
-  /// at a limited rate. All outlive it, and it the loop.
+  /// Without a `token` no proof is asked for. `notice` takes a line for the user about refused
+  /// peers, at a limited rate. All arguments outlive it; it outlives the loop.
   HandshakeServer(asio::io_context& io, Secret token, int nodes, Notice notice, OnHello on_hello);
   HandshakeServer(const HandshakeServer&) = delete;
   HandshakeServer& operator=(const HandshakeServer&) = delete;
 
-  /// A connection of which `first_bytes` have been read. Of each `source` there may be so many.
+  /// Takes a connection of which `first_bytes` have been read. The number per `source` is limited.
   void admit(tcp::socket socket, std::string first_bytes, const std::string& source);
 
-  /// Nobody comes in any more, so that the loop can end.
+  /// Closes all peers, so that the loop can end.
   void close();
 
-  /// Connections of which the first words were not an agent's.
+  /// Number of connections that did not open like an agent.
   [[nodiscard]] std::size_t unknown_peers() const { return unknown_; }
-  /// Those that are in the middle of their first words.
+  /// Number of peers in the middle of the handshake.
   [[nodiscard]] std::size_t peers() const { return peers_.size(); }
 
   static constexpr std::chrono::seconds kHandshake{5};
   static constexpr std::chrono::seconds kBetweenLines{10};
-  static constexpr std::size_t kLongestUnproven = 256;        // frame, with a token
-  static constexpr std::size_t kLongestOpenHello = 16 << 10;  // without one
+  static constexpr std::size_t kLongestUnproven = 256;        // bytes of a frame, with a token
+  static constexpr std::size_t kLongestOpenHello = 16 << 10;  // bytes, without a token
   static std::size_t most_unproven(int nodes);
 
  private:
@@ -64,7 +63,7 @@ class HandshakeServer {
   const Secret token_;
   const Notice notice_;
   const OnHello on_hello_;
-  ConnectionSlots slots_;  // of those that have proved nothing yet
+  ConnectionSlots slots_;  // of unproven peers
   std::map<ConnectionSlots::Id, std::shared_ptr<Peer>> peers_;
   ConnectionSlots::Id next_id_ = 0;
   std::size_t unknown_ = 0;

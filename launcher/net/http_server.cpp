@@ -13,12 +13,12 @@ namespace {
 
 namespace http = boost::beast::http;
 
-constexpr std::size_t kMaxLeft = 64 << 10;  // of a request's rest that is read, to be thrown away
+constexpr std::size_t kMaxLeft = 64 << 10;  // of a request's rest that is read and dropped
 constexpr int kSendBuffer = 128 << 10;      // of the kernel, for one client
 constexpr std::chrono::seconds kLinger{1};  // for a client to read its answer
 
-// Nothing of another origin may read or show it, no proxy or browser is to keep it, and the token
-// in its address is told to nobody.
+// No other origin may read or show the page, no proxy or browser may store it, and the token in its
+// address is not passed on.
 constexpr std::string_view kAlways =
     "Cache-Control: no-store\r\n"
     "Connection: close\r\n"
@@ -77,11 +77,11 @@ struct HttpServer::Client {
   const ConnectionSlots::Id id;
   tcp::socket socket;
   asio::steady_timer deadline;
-  asio::steady_timer wakeup;  // of a stream: it is cancelled when there is something new
+  asio::steady_timer wakeup;  // of a stream: cancelled when there is a new event
   Peer peer;
   bool is_stream = false;
   bool is_writing = false;
-  std::uint64_t version = 0;  // of what a stream was sent last
+  std::uint64_t version = 0;  // of the newest event sent to a stream
 };
 
 HttpServer::HttpServer(asio::io_context& io, Listeners listeners, std::size_t parts, Answer answer)
@@ -117,9 +117,9 @@ void HttpServer::publish(std::size_t part, SharedText event) {
     if (client->is_stream) client->wakeup.cancel();
 }
 
-// --- Who comes in.
+// --- Accepting.
 
-/// How long anyone who accepts is to wait; those who wait meanwhile are in the kernel's queue.
+/// How long to wait before the next accept; clients wait in the kernel's queue.
 Clock::duration HttpServer::pause_before_next() {
   const Clock::time_point now = Clock::now();
   if (now - second_ >= std::chrono::seconds(1)) {
@@ -167,7 +167,7 @@ void HttpServer::make_room(const std::string& source) {
   const auto found = std::ranges::find_if(
       clients_, [&](const std::shared_ptr<Client>& client) { return client->id == *dropped; });
   if (found == clients_.end()) return;
-  (*found)->close();  // serve() sees it
+  (*found)->close();  // which ends serve()
   clients_.erase(found);
 }
 
@@ -178,7 +178,7 @@ void HttpServer::set_deadline(const std::shared_ptr<Client>& client, Clock::dura
   });
 }
 
-// --- What becomes of one.
+// --- One client.
 
 asio::awaitable<void> HttpServer::serve(std::shared_ptr<Client> client) {
   co_await answer(client);
@@ -196,7 +196,7 @@ asio::awaitable<void> HttpServer::answer(std::shared_ptr<Client> client) {
   while (error == http::error::need_more) {
     std::array<char, 4096> piece;
     const auto [end, size] = co_await client->socket.async_read_some(asio::buffer(piece), kResult);
-    if (end || is_closed_) co_return;  // it is gone, or too slow
+    if (end || is_closed_) co_return;  // the client is gone, or too slow
     header.append(piece.data(), size);
     error.clear();
     const std::size_t taken = parser.put(asio::buffer(header), error);  // whole lines
@@ -228,7 +228,7 @@ asio::awaitable<void> HttpServer::answer(std::shared_ptr<Client> client) {
     --streams_;
     co_return;
   }
-  // Closed with bytes unread, a socket sends a reset, and the client may lose the answer (RFC 9112,
+  // Closing a socket with unread bytes sends a reset, and the client may lose the answer (RFC 9112,
   // 9.6).
   boost::system::error_code ignored;
   client->socket.shutdown(tcp::socket::shutdown_send, ignored);
@@ -241,10 +241,10 @@ asio::awaitable<void> HttpServer::answer(std::shared_ptr<Client> client) {
   }
 }
 
-/// Until the client is gone, or takes nothing for kTimeout.
+/// Suspends: until the client is gone, or takes nothing for kTimeout.
 asio::awaitable<void> HttpServer::stream(std::shared_ptr<Client> client) {
   while (!is_closed_ && client->socket.is_open()) {
-    std::vector<SharedText> events;  // they live as long as they are being sent
+    std::vector<SharedText> events;  // kept alive while they are sent
     std::vector<asio::const_buffer> bytes;
     for (const Part& part : parts_) {
       if (!part.event || part.version <= client->version) continue;

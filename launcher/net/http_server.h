@@ -1,12 +1,12 @@
 // Serves the page of a job over HTTP/1.1: one request a connection, and streams of server-sent
-// events. Beside it the agent watches workers and answers heartbeats, so it gives nobody more than
-// this: kMaxClients connections, half of them to one source (a user of this node, else an address;
-// plan/wire/connection_slots says whose is closed when one more comes), kMaxStreams streams beside
-// them, kAcceptsPerSecond new ones, kTimeout for a request and for each answer, kHeaderBytes of it.
-// A stream that reads slowly skips what is out of date: it is sent the newest of each part when it
-// has taken the last, and nothing is queued for it. Of a request it reads the header alone: a body
-// is never taken. Bytes of an answer belong to anyone who made it and to each client that is being
-// sent it.
+// events. The same loop watches workers and answers heartbeats, so everything is limited:
+// kMaxClients connections, half of them for one source (a user of this node, else an address;
+// plan/wire/connection_slots says which is closed when one more comes), kMaxStreams streams
+// besides, kAcceptsPerSecond new connections, kTimeout for a request and for each answer,
+// kHeaderBytes for a request's header; a body is never read. A stream that reads slowly skips
+// outdated events: when it has taken the last one it gets the newest of each part, and nothing is
+// queued for it.
+// Owners of an answer's bytes: its maker, and each client that it is being sent to.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +29,9 @@ using SharedText = std::shared_ptr<const std::string>;  // owners: see above
 struct HttpAnswer {
   int status = 200;
   std::string type = "text/plain; charset=utf-8";
-  std::string headers = {};  // more of them, each with its line end
-  SharedText body;           // of a stream: none
-  bool is_stream = false;    // of events, from now on
+  std::string headers = {};  // further headers, each with its line end
+  SharedText body;           // a stream has none
+  bool is_stream = false;    // a stream of events follows
 };
 
 class HttpServer {
@@ -51,13 +51,13 @@ class HttpServer {
 
   void start();
 
-  /// What streams are to be sent of a part, from its beginning for those that come later. An event
-  /// that was published before is not sent again.
+  /// Sets the newest event of a part: streams get it now, later streams at their beginning. It
+  /// replaces the event published before.
   void publish(std::size_t part, SharedText event);
   [[nodiscard]] bool has_streams() const { return streams_ > 0; }
   [[nodiscard]] int port() const { return port_; }
 
-  /// No client any more, so that the loop can end. Streams that have taken all before get `last`,
+  /// Closes all clients, so that the loop can end. Streams without unsent bytes first get `last`,
   /// as far as the kernel takes it at once.
   void close(const std::string& last);
 
@@ -81,14 +81,14 @@ class HttpServer {
   int port_ = 0;
   const Answer answer_;
   StoreAccess access_;
-  std::list<std::shared_ptr<Client>> clients_;  // the oldest first; their other owner: a coroutine
-  ConnectionSlots slots_{kMaxClients, kMaxClients / 2};  // of those that are no streams
+  std::list<std::shared_ptr<Client>> clients_;           // oldest first; other owner: a coroutine
+  ConnectionSlots slots_{kMaxClients, kMaxClients / 2};  // of clients that are not streams
   ConnectionSlots::Id next_id_ = 0;
   std::vector<Part> parts_;
   std::uint64_t version_ = 0;
   std::size_t streams_ = 0;
   std::list<asio::steady_timer> pauses_;  // one for each acceptor
-  Clock::time_point second_;              // that accepts_ counts in, of all acceptors
+  Clock::time_point second_;              // in which accepts_ counts, over all acceptors
   int accepts_ = 0;
   bool is_closed_ = false;
 };

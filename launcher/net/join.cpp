@@ -23,26 +23,26 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kConnect = 1500ms;  // for all addresses of a try; the next one comes at once
+constexpr auto kConnect = 1500ms;  // for all addresses of a try; the next try follows at once
 constexpr auto kHandshake = 15s;   // node 0 may be busy with a thousand others
 constexpr auto kFirstPause = 50ms;
 constexpr auto kLongestPause = 1000ms;
 constexpr auto kBetweenLines = 10s;
 
-/// What a try came to: an answer over a link, or why there is none.
+/// The result of a try: an answer over a link, or why there is none.
 struct Handshake {
   std::shared_ptr<ControlLink> link;
-  std::unique_ptr<FrameCipher> cipher;  // of the link to be; null: there is no token
+  std::unique_ptr<FrameCipher> cipher;  // of the later link; null: no token
   std::optional<Answer> answer;
   std::string error;
 };
 
 struct Connected {
   std::size_t index = 0;
-  std::string error;  // empty: it is connected
+  std::string error;  // empty: connected
 };
 
-/// One try at every address at once. Owned by the try and by the connects under way.
+/// One try at all addresses in parallel. Owners: the try, and the connects under way.
 struct Race {
   explicit Race(asio::io_context& io) : results(io) {}
   std::deque<tcp::socket> sockets;
@@ -53,7 +53,7 @@ struct Race {
   }
 };
 
-/// Anyone who has not won is closed when the try ends, however it does.
+/// Closes all sockets but the winner when the try ends, however it ends.
 class RaceOwner {
  public:
   explicit RaceOwner(asio::io_context& io) : race_(std::make_shared<Race>(io)) {}
@@ -78,7 +78,7 @@ asio::awaitable<void> connect(std::shared_ptr<Race> race,
   tcp::socket& socket = race->sockets[index];
   boost::system::error_code error;
   socket.open(target.protocol(), error);
-  // To port 0, which the kernel chooses: --local-addr says by which interface, not by which port.
+  // Port 0: the kernel chooses, as --local-addr gives an address and no port.
   if (from && !error) socket.bind(tcp::endpoint(*from, 0), error);
   if (!error) {
     const auto [failure] = co_await socket.async_connect(target, kResult);
@@ -90,7 +90,7 @@ asio::awaitable<void> connect(std::shared_ptr<Race> race,
   race->results.push(std::move(result));
 }
 
-/// The addresses of a name; of a number itself. Nothing, and `error`, when it has none.
+/// The addresses of a name, or a numeric address itself. Empty, with the reason in `problem`: none.
 asio::awaitable<std::vector<asio::ip::address>> resolve(asio::io_context& io,
                                                         std::string name,
                                                         std::string& problem) {
@@ -126,8 +126,8 @@ void note_answer(const std::string& frame, Handshake& attempt) {
   attempt.error += frame.empty() ? "closed the connection or was silent" : "sent something else";
 }
 
-/// True: both sides know the token, and the cipher is there. False: `attempt` says what came
-/// instead.
+/// True: both sides have proved the token, and `attempt` has the cipher. False: `attempt` has the
+/// answer or the error.
 asio::awaitable<bool> exchange_proofs(tcp::socket& socket,
                                       const JoinPlan& plan,
                                       std::string opening,
@@ -147,7 +147,7 @@ asio::awaitable<bool> exchange_proofs(tcp::socket& socket,
       co_return true;
     }
   }
-  // Anyone who cannot prove that it knows the token may send us away, but not welcome us.
+  // A peer that cannot prove the token may refuse us, but not welcome us.
   note_answer(frame, attempt);
   if (attempt.answer && std::holds_alternative<Refusal>(*attempt.answer)) co_return false;
   if (attempt.answer || frame.size() == kProofBytes) {
@@ -157,8 +157,8 @@ asio::awaitable<bool> exchange_proofs(tcp::socket& socket,
   co_return false;
 }
 
-/// The words of handshake_server.h, from the other side. Suspends: until the socket is closed, at
-/// most.
+/// The node's side of the handshake with net/handshake_server. Suspends: at most until the socket
+/// is closed.
 asio::awaitable<Handshake> converse(tcp::socket& socket, const JoinPlan& plan) {
   Handshake attempt;
   AgentOpening opening;
@@ -175,7 +175,7 @@ asio::awaitable<Handshake> converse(tcp::socket& socket, const JoinPlan& plan) {
   const std::string frame = co_await read_frame(socket, kLongestFrame, cipher);
   note_answer(frame, attempt);
   if (frame.empty() && read_tcp_facts(socket.native_handle()).resends) {
-    // The opening, which is small, has arrived: there is a connection.
+    // The small opening has arrived, so there is a connection.
     attempt.error = "what this node says of itself does not arrive";
     attempt.error += kLargePacketsVanish;
   }
@@ -200,8 +200,8 @@ asio::awaitable<Handshake> shake_hands(std::shared_ptr<Race> race,
   co_return attempt;
 }
 
-/// `pause` is how long the others are waited for once an address has refused: a dead one does not
-/// hold up the next try.
+/// `pause`: how long to wait for the other addresses after one has refused, so that a dead address
+/// does not delay the next try.
 asio::awaitable<Handshake> try_once(asio::io_context& io,
                                     const JoinPlan& plan,
                                     Deadline limit,
@@ -243,7 +243,7 @@ asio::awaitable<Handshake> try_once(asio::io_context& io,
   co_return attempt;
 }
 
-/// An agent without a token reads only short ones.
+/// Errors: SystemError if the Hello is longer than node 0 reads; without a token that is short.
 void require_short(const JoinPlan& plan) {
   const std::size_t bytes = encode(plan.hello).size();
   const std::size_t most = plan.token.empty() ? HandshakeServer::kLongestOpenHello : kLongestFrame;
@@ -294,7 +294,7 @@ asio::awaitable<Joined> join(asio::io_context& io,
               "let this node reach that port.",
           exit_code::kRendezvous);
     }
-    // Growing: a thousand nodes that wait for a late node 0 are not to flood it when it comes.
+    // The pause grows, so that a thousand waiting nodes do not flood a late node 0.
     pause = std::min<std::chrono::milliseconds>(2 * pause, kLongestPause);
   }
 }

@@ -1,7 +1,7 @@
-// A node that is not node 0 joins the job: finds node 0's agent, proves the token, says Hello and
-// takes the answer, with patience, as nodes may be started in any order.
-// Promises: all addresses of a name are tried side by side, so a dead one delays nobody; node 0 is
-// reached within 2 s of its start; anyone who listens there and is not an agent of ours is named.
+// A node that is not node 0 joins the job: finds node 0's agent, proves the token, sends Hello and
+// takes the answer. It retries, as nodes may be started in any order.
+// Promises: all addresses of a name are tried in parallel, so a dead one delays nothing. Node 0 is
+// reached within 2 s of its start. If another program listens there, an error says so.
 #pragma once
 
 #include <chrono>
@@ -18,9 +18,9 @@
 namespace ddp::launcher {
 
 struct JoinPlan {
-  std::string host;  // of node 0: a name or an address
+  std::string host;  // node 0's name or address
   int port = 0;
-  std::string local_addr;  // an address of this node to connect from; empty: any
+  std::string local_addr;  // own address to connect from; empty: any
   Hello hello;
   Secret token;                             // empty: none
   std::chrono::milliseconds limit{900000};  // for all tries together
@@ -37,10 +37,10 @@ asio::awaitable<Joined> join(asio::io_context& io,
                              JoinPlan plan,
                              std::function<void(const std::string&)> notice);
 
-/// For an answer that is there or not: somebody who listens has it in milliseconds.
+/// The limit of one question: an agent that listens answers in milliseconds.
 inline constexpr std::chrono::milliseconds kAskFor{500};
 
-/// One try: what node 0's agent answers, or nothing when none does within `limit`.
+/// One try. Returns the answer of node 0's agent; nothing: no answer within `limit`.
 asio::awaitable<std::optional<Answer>> ask_once(asio::io_context& io,
                                                 JoinPlan plan,
                                                 std::chrono::milliseconds limit);

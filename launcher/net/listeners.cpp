@@ -51,7 +51,7 @@ std::string why_not(const std::string& address, int wanted, int error, const Por
   throw SystemError(advice, use.taken_code);
 }
 
-/// A node without IPv6 or IPv4, or an address of another node.
+/// Whether the node lacks IPv6 or IPv4, or the address is another node's.
 bool is_absent(int error) {
   return error == EADDRNOTAVAIL || error == EAFNOSUPPORT;
 }
@@ -70,7 +70,7 @@ bool is_absent(int error) {
                     use.other_code);
 }
 
-/// `served`: where it listens all the same.
+/// `served`: the other addresses at which it does listen.
 [[noreturn]] void refuse_own(const ListenAddresses& where,
                              int wanted,
                              const std::vector<std::string>& served) {
@@ -87,7 +87,7 @@ bool is_absent(int error) {
                     exit_code::kRendezvous);
 }
 
-/// Without sockets: the kernel's choice for one address is taken at another.
+/// Without sockets: the port that the kernel chose for one address is taken at another.
 Listeners try_to_listen(asio::io_context& io,
                         const ListenAddresses& where,
                         int wanted,
@@ -99,7 +99,7 @@ Listeners try_to_listen(asio::io_context& io,
     if (std::ranges::count(all, address) == 0) all.push_back(address);
   }
   std::vector<std::string> served;
-  int why_absent = 0;  // the first
+  int why_absent = 0;  // of the first absent address
   for (const std::string& address : all) {
     const tcp::endpoint at(asio::ip::make_address(address),
                            static_cast<std::uint16_t>(listeners.port));

@@ -1,5 +1,5 @@
 // The listening sockets of a job's one port, in IPv4 and IPv6. Trap: with port 0 the kernel picks a
-// port that is free at one address; it may be taken at another, and then all begins again.
+// port that is free at one address; if it is taken at another, all addresses are tried again.
 #pragma once
 
 #include <functional>
@@ -12,21 +12,21 @@
 
 namespace ddp::launcher {
 
-/// Somebody else listens there.
+/// Another program listens there.
 struct PortTaken : SystemError {
   using SystemError::SystemError;
 };
 
 struct Listeners {
-  std::list<tcp::acceptor> acceptors;  // a list: anyone who accepts keeps a reference
+  std::list<tcp::acceptor> acceptors;  // a list, as coroutines keep references
   int port = 0;
 };
 
-/// What a port is for, to say what to do where it cannot be had.
+/// The use of a port, for messages when it is not available.
 struct PortUse {
   const char* name;
   const char* flag;
-  int taken_code;  // of the program, when somebody else has it
+  int taken_code;  // exit code if another program has it
   int other_code;
 };
 inline constexpr PortUse kJobPort{
@@ -34,17 +34,18 @@ inline constexpr PortUse kJobPort{
 inline constexpr PortUse kPagePort{
     "port of the page", "--web", exit_code::kUsage, exit_code::kUsage};
 
-/// Those of a job with this master address: where plan/start/listen_addresses says; `notice` takes
-/// a line for the user. Blocks: while a host name is resolved. Errors: as listen_at().
+/// Listens for a job with this master address, where plan/start/listen_addresses says. `notice`
+/// takes a line for the user. Blocks: while a host name is resolved. Errors: as listen_at().
 Listeners listen_for_job(asio::io_context& io,
                          const std::string& master_addr,
                          int port,
                          bool has_several_nodes,
                          const std::function<void(const std::string&)>& notice);
 
-/// `port`: 0 for a free one. An address that this node lacks is left out. Errors: PortTaken,
-/// use.taken_code (with its owner); SystemError, the same code when the port may not be taken, 202
-/// when none of `where.own` is of this node, use.other_code when none of `where.basic` is.
+/// `port`: 0 for a free one. An address that this node lacks is left out. Errors: PortTaken with
+/// use.taken_code, and the owner in its text; SystemError with the same code if binding is not
+/// permitted, with 202 if no address of `where.own` is this node's, with use.other_code if none of
+/// `where.basic` is.
 Listeners listen_at(asio::io_context& io,
                     const ListenAddresses& where,
                     int port,

@@ -12,7 +12,7 @@ namespace ddp::launcher {
 namespace {
 
 constexpr std::size_t kPieceBytes = 256 << 10;
-constexpr int kPings = 5;  // the shortest round trip tells most about clock and link
+constexpr int kPings = 5;  // the shortest round trip is the most exact
 constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 30;
 
 using Word = std::array<unsigned char, 8>;  // big endian
@@ -37,7 +37,7 @@ std::int64_t wall_clock() {
       .count();
 }
 
-/// Closes the socket at a deadline; that ends what is under way on it.
+/// Closes the socket at a deadline, which ends all operations on it.
 class Limit {
  public:
   Limit(std::shared_ptr<tcp::socket> socket, Clock::duration limit)
@@ -49,10 +49,10 @@ class Limit {
   }
 
  private:
-  asio::steady_timer timer_;  // gone, it is cancelled
+  asio::steady_timer timer_;  // its destructor cancels it
 };
 
-/// Sends a number and so many bytes; the other side's clock, or an error.
+/// Sends a number and so many bytes, and reads the other side's clock. Returns the error.
 asio::awaitable<boost::system::error_code> exchange(tcp::socket& socket,
                                                     std::uint64_t bytes,
                                                     std::int64_t& clock) {
@@ -151,7 +151,7 @@ asio::awaitable<void> PeerListener::serve(std::shared_ptr<Peer> peer) {
     const auto [head_error, head_size] =
         co_await asio::async_read(socket, asio::buffer(word), kResult);
     std::uint64_t left = to_number(word);
-    // Anybody may connect here: such a number comes from another program.
+    // Anyone may connect here: a larger number comes from another program.
     is_good = !head_error && left <= kMaxBytes;
     while (is_good && left > 0) {
       const auto room = static_cast<std::size_t>(std::min<std::uint64_t>(left, piece.size()));

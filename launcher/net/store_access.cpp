@@ -11,7 +11,7 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr unsigned short kNetworkBits = 64;  // of IPv6: who has one has all addresses of it
+constexpr unsigned short kNetworkBits = 64;  // of IPv6: one host has them all
 
 std::string source_of(const asio::ip::address& address) {
   if (address.is_v4()) return address.to_string();
@@ -51,7 +51,7 @@ std::optional<Peer> StoreAccess::identify(const tcp::socket& socket) {
   Peer peer;
   peer.address = plain(remote.address());
   const auto allowed = allowed_.find(peer.address);
-  // Agents of one job may share a machine, and then come from an address of it.
+  // Agents of one job may share a machine, and then connect from one of its addresses.
   peer.is_here = peer.address.is_loopback() || peer.address == plain(own.address()) ||
                  (allowed != allowed_.end() && allowed->second);
   if (!peer.is_here) {
@@ -59,7 +59,7 @@ std::optional<Peer> StoreAccess::identify(const tcp::socket& socket) {
     return peer;
   }
   const PeerUsers::Look seen = users_.probe(remote, own);
-  // Its process has closed the socket or is gone: there is nobody to serve.
+  // Its process has closed the socket or is gone, so there is nothing to serve.
   if (seen.can_tell && !seen.user) return std::nullopt;
   if (!seen.can_tell && !std::exchange(warned_no_peer_user_, true)) {
     notice_(
@@ -68,15 +68,15 @@ std::optional<Peer> StoreAccess::identify(const tcp::socket& socket) {
   }
   peer.user = seen.user;
   peer.source = "user " + (seen.user ? std::to_string(*seen.user) : "unknown");
-  // The first worker that runs as somebody else; the next ones are known then.
+  // The first worker of another user triggers a probe; later ones are known then.
   if (may_change(peer) && Clock::now() >= next_probe_) probe();
   return peer;
 }
 
 bool StoreAccess::allows(const Peer& peer) const {
   if (!peer.is_here) return allowed_.contains(peer.address);
-  // Without a user: this system tells nobody's, which was said once. A job that cannot run at all
-  // would be worse.
+  // No user: this system does not show it; a warning was printed once. To refuse all would keep
+  // every job from running.
   return !peer.user || *peer.user == own_user_ || *peer.user == 0 ||
          users_of_job_.contains(*peer.user);
 }
@@ -91,7 +91,7 @@ void StoreAccess::probe() {
 }
 
 void StoreAccess::tell_refused(const Peer& peer) {
-  if (!peer.user) return;  // of another node: anybody may try there
+  if (!peer.user) return;  // of another node, where anyone may try
   ++unreported_;
   if (Clock::now() < next_line_) return;
   next_line_ = Clock::now() + kBetweenLines;

@@ -1,8 +1,10 @@
-// Who may be a client of a job's store: on this node by user, as the kernel has it (ours, root, and
-// those that processes of the job run as), elsewhere by address: that of a node of the round.
-// Promises: a user of this node who has no part in the job is turned away by whatever local address
-// it comes, and is named at a limited rate. What this leaves open: any user of another node of the
-// round; and all of this node where the system tells nobody's user, which is said once.
+// Which peers may be clients of a job's store: on this node by user, as the kernel shows it (ours,
+// root, and users as which processes of the job run); on other nodes by address, that of a node of
+// the round.
+// Promises: a user of this node without a part in the job is refused at every local address, and a
+// line names that user at a limited rate.
+// Trap: every user of another node of the round is allowed. So are all users of this node if the
+// system does not show a connection's user; a warning says so once.
 #pragma once
 
 #include <sys/types.h>
@@ -22,8 +24,8 @@ namespace ddp::launcher {
 struct Peer {
   asio::ip::address address;
   bool is_here = false;       // a process of this node
-  std::optional<uid_t> user;  // ... of this user; nothing: this system does not tell
-  /// To whom limits apply: "user 1000" on this node; an address elsewhere, of IPv6 its network.
+  std::optional<uid_t> user;  // its user; nothing: not shown by this system
+  /// The key for limits: "user 1000" on this node; else the address, for IPv6 its network.
   std::string source;
 };
 
@@ -34,24 +36,25 @@ class StoreAccess {
   /// `notice` takes a line for the user.
   explicit StoreAccess(Notice notice);
 
-  /// These numeric addresses are those of the round's nodes, and no others.
+  /// Sets the numeric addresses of the round's nodes; no others are allowed.
   void allow_only(const std::set<std::string>& addresses);
-  /// The node there is gone.
+  /// Forbids the address of a node that is gone.
   void forbid(const std::string& address);
 
-  /// Nothing: it is gone already, so nobody can tell who it was.
+  /// The other end of a connection. Nothing: its process is gone, so it cannot be identified.
   std::optional<Peer> identify(const tcp::socket& socket);
 
   [[nodiscard]] bool allows(const Peer& peer) const;
 
-  /// Whether allows() may come to another answer, from next_look() on: a process of the job may
-  /// have begun to run as that user.
+  /// Whether allows() may change after probe(), from next_probe() on: a process of the job may have
+  /// begun to run as that user.
   [[nodiscard]] bool may_change(const Peer& peer) const;
   [[nodiscard]] Clock::time_point next_probe() const { return next_probe_; }
-  /// Looks at the processes of the job. Cost: some milliseconds, so not more often than kLookPause.
+  /// Reads the users of the job's processes. Costs some milliseconds, so call it at most every
+  /// kLookPause.
   void probe();
 
-  /// It has asked for the store in vain.
+  /// Prints, at a limited rate, that the peer was refused the store.
   void tell_refused(const Peer& peer);
 
   static constexpr std::chrono::seconds kLookPause{1};
@@ -61,8 +64,8 @@ class StoreAccess {
   const Notice notice_;
   PeerUsers users_;
   const uid_t own_user_;
-  std::set<uid_t> users_of_job_;               // others than ours
-  std::map<asio::ip::address, bool> allowed_;  // whether it is one of this node's own
+  std::set<uid_t> users_of_job_;               // other than ours
+  std::map<asio::ip::address, bool> allowed_;  // value: it is this node's own
   Clock::time_point next_probe_{};
   Clock::time_point next_line_{};
   std::size_t unreported_ = 0;

@@ -19,30 +19,30 @@ KeySpace::ShouldYield end_of_turn() {
 
 }  // namespace
 
-/// Owned by the server and by the operations under way on its socket: it is gone when both are.
+/// Owners: the server, and the operations under way on its socket.
 struct StoreServer::Session {
   Session(StoreClientId name, tcp::socket connection)
       : id(name), socket(std::move(connection)), room(socket.get_executor()) {}
 
   [[nodiscard]] std::size_t unread() const { return output.size() - sent; }
 
-  /// A large reply waits until all before it has been read: it is moved then, and not copied.
+  /// A large reply waits until all earlier ones have been read, so that it is moved and not copied.
   [[nodiscard]] bool is_held_back() const {
     return unread() > (reply.size() > kUnreadBytes ? 0 : kUnreadBytes);
   }
 
   const StoreClientId id;
   tcp::socket socket;
-  asio::steady_timer room;  // cancelled when replies have been read
+  asio::steady_timer room;  // cancelled after replies have been read
   StoreDecoder decoder;
-  std::optional<KeySpace::Work> work;  // of a request under way
+  std::optional<KeySpace::Work> work;  // of the current request
   std::string reply;                   // of the last one, until it is in output
   std::string output;
   std::size_t sent = 0;  // of output
   bool is_writing = false;
-  bool has_asked = false;  // for anything
+  bool has_asked = false;  // has sent a request
   Client client;
-  std::size_t counted = 0;  // of the server's buffered_
+  std::size_t counted = 0;  // its part of the server's buffered_
 };
 
 StoreServer::StoreServer(asio::io_context& io,
@@ -53,14 +53,14 @@ StoreServer::StoreServer(asio::io_context& io,
       first_request_(first_request),
       input_(kReadBytes),
       idle_timer_(io) {
-  // Small chunks that are given back are joined at once, and not 100,000 of them together when a
-  // large one follows: that took 10 ms and more (mallopt(3)).
+  // Let free() join small chunks at once. Else 100,000 of them are joined when a large chunk
+  // follows, which took 10 ms and more (mallopt(3)).
   ::mallopt(M_MXFAST, 0);
 }
 
 void StoreServer::admit(tcp::socket socket) {
   boost::system::error_code error;
-  // Requests and replies are small and follow each other: Nagle's algorithm would hold each for a
+  // Requests and replies are small and alternate: Nagle's algorithm would delay each until a
   // delayed acknowledgement, 40 ms (tcp(7)).
   socket.set_option(tcp::no_delay(true), error);
   if (!error) socket.non_blocking(true, error);
@@ -74,7 +74,7 @@ void StoreServer::admit(tcp::socket socket) {
 }
 
 asio::awaitable<void> StoreServer::serve(std::shared_ptr<Session> session) {
-  // Without a deadline: a client is silent for as long as its program computes.
+  // No deadline, as a client is silent while its program computes.
   while (session->socket.is_open()) {
     const auto [error] = co_await session->socket.async_wait(tcp::socket::wait_read, kResult);
     if (error || !receive(*session)) break;
@@ -83,8 +83,8 @@ asio::awaitable<void> StoreServer::serve(std::shared_ptr<Session> session) {
       if (pause == Pause::turn_of_others) {
         co_await asio::post(io_, asio::use_awaitable);
       } else {
-        // It is not read from until it has read its replies, so that TCP holds it back, and not
-        // our memory.
+        // Do not read from the client until it has read its replies, so that TCP holds it back and
+        // our memory stays free.
         session->room.expires_at(kNoDeadline);
         co_await session->room.async_wait(kResult);
       }
@@ -93,7 +93,7 @@ asio::awaitable<void> StoreServer::serve(std::shared_ptr<Session> session) {
   drop(*session);
 }
 
-/// Takes what is there, at most kReadBytes, so that everybody has a turn. False: it has ended.
+/// Reads at most kReadBytes, so that others get their turn. False: the connection has ended.
 bool StoreServer::receive(Session& session) {
   boost::system::error_code error;
   const std::size_t size = session.socket.read_some(asio::buffer(input_), error);
@@ -138,7 +138,7 @@ StoreServer::Pause StoreServer::carry_out_some(const std::shared_ptr<Session>& s
   return Pause::no_request;
 }
 
-/// The next request that is there becomes the session's work. False: there is none.
+/// Makes the next whole request the session's work. False: there is none.
 bool StoreServer::take_request(Session& session) {
   std::optional<StoreRequest> request = session.decoder.next();
   if (!request) return false;
@@ -152,7 +152,7 @@ bool StoreServer::take_request(Session& session) {
   return true;
 }
 
-/// Carries the session's work on.
+/// Carries the session's work on by one step.
 void StoreServer::step(const std::shared_ptr<Session>& session,
                        const KeySpace::ShouldYield& should_yield) {
   const KeySpace::Step step = keys_.step(*session->work, should_yield);
@@ -169,7 +169,7 @@ void StoreServer::step(const std::shared_ptr<Session>& session,
   if (!refused.empty()) refuse(*session, refused);
 }
 
-/// Gives the socket what it takes, and comes back when it takes more.
+/// Writes as much as the socket takes, and continues when it takes more.
 void StoreServer::send(const std::shared_ptr<Session>& session) {
   if (session->is_writing || session->unread() == 0 || !session->socket.is_open()) return;
   boost::system::error_code error;
@@ -183,11 +183,10 @@ void StoreServer::send(const std::shared_ptr<Session>& session) {
   if (session->unread() == 0) {
     session->output.clear();
     session->sent = 0;
-    // Thousands of clients are idle most of the time; one large reply is not to be kept for
-    // each.
+    // Thousands of clients are idle most of the time; do not keep a large buffer for each.
     if (session->output.capacity() > kKeptBytes) session->output.shrink_to_fit();
   } else if (session->sent > kUnreadBytes && session->unread() <= kUnreadBytes) {
-    // Moved when little is left of much: each byte is then moved once at most, on average.
+    // Move the rest only when it is small, so that on average each byte is moved at most once.
     session->output.erase(0, std::exchange(session->sent, 0));
   }
   if (session->unread() <= kUnreadBytes) session->room.cancel();
@@ -213,7 +212,7 @@ void StoreServer::account(Session& session) {
 void StoreServer::refuse(Session& session, const std::string& why) {
   boost::system::error_code ignored;
   session.socket.close(ignored);
-  // Once a round: a program that is broken so tries again at once, on every rank.
+  // Print once per round, as such a broken program retries at once, on every rank.
   if (std::exchange(has_noticed_, true)) return;
   notice_("a client of the store" +
           (session.client.pid == 0 ? "" : " (pid " + std::to_string(session.client.pid) + ")") +
@@ -229,7 +228,7 @@ void StoreServer::drop(Session& session) {
   buffered_ -= session.counted;
 }
 
-/// When the oldest of the newest has had its time.
+/// Closes idle clients when the oldest entry's deadline has passed.
 void StoreServer::close_idle() {
   idle_timer_.expires_at(newest_.front().deadline);
   idle_timer_.async_wait([this](const boost::system::error_code& error) {
@@ -253,7 +252,7 @@ void StoreServer::start_tidying() {
   asio::co_spawn(io_, collect_garbage(), rethrow);
 }
 
-/// Gives back the memory of waits and rounds that are over, by turns.
+/// Frees the memory of past waits and rounds, in turns.
 asio::awaitable<void> StoreServer::collect_garbage() {
   while (!old_.empty() || !keys_.has_no_garbage()) {
     const KeySpace::ShouldYield should_yield = end_of_turn();

@@ -1,10 +1,10 @@
 // The TCP store of the workers, served by the agent: c10d's protocol over sockets, one key space
-// per round. It outlives every worker, so that none has to leave last, and it knows who has joined
-// and who waits for what.
-// Promises: a client that stalls, floods or sends nonsense harms nobody: what it does not read
-// holds back its own requests, what it sends is bounded, and it alone is disconnected. One that has
-// asked for nothing within kFirstRequest goes: torch's clients ask at once. Nobody's requests keep
-// the loop for longer than kTurn, and one key or value: then everybody else has a turn.
+// per round. It outlives every worker, so that none has to leave last, and it knows which clients
+// have joined and which wait for which keys.
+// Promises: a client that stalls, floods or sends nonsense harms no other: unread replies hold back
+// only its own requests, its bytes are bounded, and it alone is disconnected. A client without a
+// request within kFirstRequest is closed, as torch's clients send one at once. A client's requests
+// use the loop for at most kTurn and one key or value; then others get their turn.
 #pragma once
 
 #include <sys/types.h>
@@ -37,12 +37,12 @@ class StoreServer {
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
 
-  /// A connection that has opened with VALIDATE.
+  /// Takes a connection that has opened with VALIDATE.
   void admit(tcp::socket socket);
 
-  /// An empty key space; the connections of older rounds are closed.
+  /// Begins with an empty key space, and closes the connections of older rounds.
   void begin_round();
-  /// From the next round on so much is kept, what is being read and sent included.
+  /// From the next round on the store may use so many bytes, including those being read and sent.
   void set_max_bytes(std::size_t bytes) { max_bytes_ = bytes; }
 
   /// Closes every connection, so that the loop can end.
@@ -52,38 +52,38 @@ class StoreServer {
 
   /// A process that has joined.
   struct Client {
-    std::string address;  // numeric, that it comes from
-    pid_t pid = 0;        // on its node, as torch's clients tell it
+    std::string address;  // numeric
+    pid_t pid = 0;        // on its node, as torch's clients send it
     auto operator<=>(const Client&) const = default;
   };
-  /// All that joined in this round, also those that left, in the order of their coming.
+  /// All that joined in this round, in order, also those that have left.
   [[nodiscard]] const std::vector<Client>& joined() const { return joined_; }
-  /// Those that are connected now.
+  /// The clients that are connected now.
   [[nodiscard]] std::set<Client> connected() const;
 
-  /// How often each has changed something, in this round. Who only asks, or looks whether something
-  /// is there, may do so for ever: NCCL's monitor does, every second.
+  /// How often each client has changed the store in this round. Reads and checks are not counted,
+  /// as they prove no progress: NCCL's monitor checks a key every second, forever.
   [[nodiscard]] const std::map<Client, std::uint64_t>& writes() const { return writes_; }
 
   struct Waiting {
     Client client;
-    std::string key;  // one that nobody has set
+    std::string key;  // a key that nobody has set
     Clock::time_point since;
   };
-  /// Who waits for a key, the longest first.
+  /// The clients that wait for a key, longest wait first.
   [[nodiscard]] std::vector<Waiting> waiting() const;
 
   static constexpr std::chrono::seconds kFirstRequest{30};
   static constexpr std::chrono::milliseconds kTurn{1};
   static constexpr std::size_t kReadBytes = 64 << 10;
-  static constexpr std::size_t kUnreadBytes = 1 << 20;  // of replies: above it, no more requests
+  static constexpr std::size_t kUnreadBytes = 1 << 20;  // of replies; above this no more requests
 
  private:
   struct Session;
 
   asio::awaitable<void> serve(std::shared_ptr<Session> session);
   bool receive(Session& session);
-  /// Why no more requests of a client are carried out just now.
+  /// Why no more requests of a client are carried out now.
   enum class Pause { no_request, unread_replies, turn_of_others };
   Pause carry_out(const std::shared_ptr<Session>& session);
   Pause carry_out_some(const std::shared_ptr<Session>& session);
@@ -103,21 +103,21 @@ class StoreServer {
   const std::chrono::milliseconds first_request_;
   std::size_t max_bytes_ = KeySpace::kMaxBytes;
   KeySpace keys_;
-  std::deque<KeySpace> old_;  // of rounds that are over, until their memory is given back
+  std::deque<KeySpace> old_;  // of past rounds, until their memory is freed
   bool is_collecting_ = false;
   std::unordered_map<StoreClientId, std::shared_ptr<Session>> sessions_;
   std::vector<Client> joined_;
-  std::set<Client> known_;  // the same
+  std::set<Client> known_;  // the same as joined_
   std::map<Client, std::uint64_t> writes_;
   StoreClientId next_id_ = 1;
   std::size_t buffered_ = 0;  // bytes in all sessions
   bool has_noticed_ = false;  // in this round
-  std::vector<char> input_;   // of anyone who is read just now
+  std::vector<char> input_;   // buffer for the client that is being read
   struct Entry {
     Clock::time_point deadline;  // of its first request
     StoreClientId id;
   };
-  std::deque<Entry> newest_;  // who has come within first_request_, the oldest first
+  std::deque<Entry> newest_;  // connected within first_request_, oldest first
   asio::steady_timer idle_timer_;
 };
 

@@ -1,6 +1,5 @@
-// The only wrapper of Asio: the names we use, and the two rules that keep its traps shut. Results
-// come as values (`kResult`), and every coroutine that is started hands its exception on
-// (`rethrow`).
+// The only wrapper of Asio: the names we use, and two rules against its traps. Results are values
+// (`kResult`), and every coroutine that is started passes its exception on (`rethrow`).
 #pragma once
 
 #include <boost/asio/as_tuple.hpp>
@@ -27,13 +26,13 @@ inline constexpr Deadline kNoDeadline = Deadline::max();
 /// `const auto [error, size] = co_await stream.async_read_some(buffer, kResult);`
 inline constexpr auto kResult = asio::as_tuple(asio::use_awaitable);
 
-/// Completion of every co_spawn: run() throws what the coroutine threw, instead of returning as if
-/// all were well.
+/// The completion of every co_spawn: run() throws the coroutine's exception. Without it run() would
+/// return as if all were well.
 inline void rethrow(std::exception_ptr error) {
   if (error) std::rethrow_exception(error);
 }
 
-/// An address in its shortest form: an IPv4 one that came over IPv6 is an IPv4 one.
+/// An address in its shortest form: an IPv4-mapped IPv6 address becomes the IPv4 one.
 inline asio::ip::address plain(const asio::ip::address& address) {
   if (!address.is_v6() || !address.to_v6().is_v4_mapped()) return address;
   return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());

@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kKill = "cgroup.kill";  // Linux 5.14
 
-/// Root may write everywhere, but systemd alone manages what it has not marked as given away.
-/// Source: systemd's CGROUP_DELEGATION.
+/// Whether the cgroup is delegated to us. Root may write everywhere, but systemd manages all
+/// cgroups that it has not marked as delegated. Source: systemd's CGROUP_DELEGATION.
 bool is_given_away(const fs::path& directory) {
   if (::geteuid() != 0 || ::access("/run/systemd/system", F_OK) != 0) return true;
   for (const char* const name : {"trusted.delegate", "user.delegate"}) {
@@ -73,21 +73,21 @@ void JobCgroup::give_up() {
 void kill_cgroup(const fs::path& path) {
   if (path.empty()) return;
   const Descriptor file(::open((path / kKill).c_str(), O_WRONLY | O_CLOEXEC));
-  const bool was_written = ::write(file.fd(), "1", 1) == 1;  // if not: the other layers
+  const bool was_written = ::write(file.fd(), "1", 1) == 1;  // if not, other layers kill
   static_cast<void>(was_written);
 }
 
 bool remove_cgroup(const fs::path& path) {
   if (path.empty()) return true;
-  std::vector<fs::path> below;  // those of a launcher that one of the workers was
+  std::vector<fs::path> below;  // of a worker that is itself a launcher
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(path, ignored)) {
     if (entry.is_directory(ignored)) below.push_back(entry.path());
   }
   for (const fs::path& one : below)
     remove_cgroup(one);
-  // rmdir(2), not remove_all: files of a cgroup cannot be unlinked, and go with it. It fails as
-  // long as a process is in it, but for zombies (the kernel's cgroup-v2.rst).
+  // rmdir(2), not remove_all: files of a cgroup cannot be unlinked, and go with it. It fails while
+  // a process other than a zombie is in it (the kernel's cgroup-v2.rst).
   return ::rmdir(path.c_str()) == 0 || errno == ENOENT;
 }
 

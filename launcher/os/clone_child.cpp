@@ -14,7 +14,7 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr std::size_t kStackBytes = 64 << 10;  // pages that are not touched cost nothing
+constexpr std::size_t kStackBytes = 64 << 10;  // untouched pages cost nothing
 constexpr std::uint64_t kBorrowing = CLONE_VM | CLONE_VFORK | CLONE_FILES;
 
 /// glibc has no function for clone3(2), and syscall(2) cannot be used: the child would return from
@@ -64,7 +64,7 @@ struct Start {
   void* argument;
 };
 
-/// In the child, where the kernel has not done it.
+/// Runs in the child, if the kernel has not cleared the handlers.
 int clear_handlers_and_run(void* argument) {
   const Start start = *static_cast<Start*>(argument);
   for (int signal = 1; signal < NSIG; ++signal) {
@@ -80,15 +80,13 @@ int clear_handlers_and_run(void* argument) {
 }  // namespace
 
 pid_t clone_child(int cgroup_fd, int (*body)(void*), void* argument) {
-  // Of its own, although the memory is borrowed: on ours the child would overwrite the frames to
-  // which we return. It is free again when clone3 comes back, as the child has left it then
-  // (CLONE_VFORK).
+  // The child needs its own stack: on ours it would overwrite the frames to which we return. The
+  // stack is free when clone3 returns, as the child has left it then (CLONE_VFORK).
   const auto stack = std::make_unique_for_overwrite<std::byte[]>(kStackBytes);
-  // Machines want its ends at multiples of 16.
+  // Architectures require stack ends at multiples of 16.
   const std::uintptr_t begin = (reinterpret_cast<std::uintptr_t>(stack.get()) + 15) / 16 * 16;
   clone_args arguments{};
-  // Handlers are functions of ours, in memory that exec takes away; ignored signals stay ignored
-  // (clone(2), Linux 5.5).
+  // No handler of ours may run in the child; ignored signals stay ignored (clone(2), Linux 5.5).
   arguments.flags = kBorrowing | CLONE_CLEAR_SIGHAND;
   arguments.exit_signal = SIGCHLD;
   arguments.stack = begin;
@@ -100,9 +98,9 @@ pid_t clone_child(int cgroup_fd, int (*body)(void*), void* argument) {
   const long pid = call_clone3(arguments, body, argument);
   if (pid >= 0) return static_cast<pid_t>(pid);
   errno = static_cast<int>(-pid);
-  // The caller starts it without a cgroup then: the other layers of supervision stand alone.
+  // The caller then starts the child without a cgroup.
   if (cgroup_fd >= 0) return -1;
-  // Older kernels and containers refuse that call; none refuses this one.
+  // Older kernels and containers refuse clone3(2); none refuses clone(2).
   Start start{body, argument};
   return ::clone(clear_handlers_and_run,
                  reinterpret_cast<void*>(begin + kStackBytes - 16),

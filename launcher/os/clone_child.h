@@ -1,19 +1,18 @@
-// A child that borrows our memory until it executes (vfork(2)), so that nothing of ours is copied
-// for it: neither page tables nor the table of descriptors, which has entries for all workers that
-// are there already. It runs on a stack of its own. Trap: until it executes, all that it writes is
-// written here, errno included; it may do nothing but make system calls, as after fork(2), and must
-// never return.
+// A child that shares our memory until it executes a program (vfork(2)), so that neither page
+// tables nor the table of descriptors, with entries for all workers, is copied for it. It runs on a
+// stack of its own. Trap: until then all its writes, errno included, change our memory; it may only
+// make system calls, as after fork(2), and must never return.
 #pragma once
 
 #include <sys/types.h>
 
 namespace ddp::launcher {
 
-/// Runs `body(argument)` in a child, and waits until that has executed a program or ended. All
-/// signals are to be blocked by the caller. The child has their defaults, but for those that are
-/// ignored; it shares our descriptors: keep_descriptors_below() of os/descriptors comes first.
-/// `cgroup_fd`: a directory of a cgroup to be born in, or -1. Returns the pid, or -1 with errno;
-/// ENOSYS also where a cgroup was asked for and this machine's calls are not known.
+/// Runs `body(argument)` in a child, and waits until the child has executed a program or ended. The
+/// caller must have blocked all signals. In the child they have their defaults, except ignored
+/// ones. It shares our descriptors, so `body` calls keep_descriptors_below() of os/descriptors
+/// first. `cgroup_fd`: the directory of a cgroup to create it in, or -1. Returns the pid, or -1
+/// with errno; ENOSYS also if a cgroup was given on an architecture whose calls are not known.
 pid_t clone_child(int cgroup_fd, int (*body)(void*), void* argument);
 
 }  // namespace ddp::launcher

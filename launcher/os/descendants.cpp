@@ -1,5 +1,5 @@
-// Runs in the guard too, where little memory is the rule: files are read in pieces, nothing is
-// kept. Of os/ it knows process.h, the only file for pidfds, and process_state.h.
+// Also runs in the guard, which must stay small: files are read in pieces, and nothing is kept. Of
+// os/ it includes process.h, the only file for pidfds, and process_state.h.
 #include "launcher/os/descendants.h"
 
 #include <dirent.h>
@@ -53,7 +53,8 @@ struct Path {
   }
 };
 
-/// Entries end with a null byte; one may be cut by the end of a piece.
+/// Whether the environment holds `variable`. Entries end with a null byte, and a piece may end
+/// inside one.
 bool has_variable(pid_t pid, const std::string& variable) {
   const Path path(pid, "environ");
   std::size_t matched = 0;  // bytes of the current entry that agree so far
@@ -91,19 +92,19 @@ SessionMember member_of(pid_t pid) {
   return {pid, state.session, state.started};
 }
 
-/// The sessions of one look at all processes.
+/// The sessions during one scan of all processes.
 class Sessions {
  public:
   explicit Sessions(std::span<Session> sessions) {
     for (Session& session : sessions) {
       const SessionMember leader = member_of(session.number);
-      const bool is_gone = leader.session == 0;  // it cannot be read
+      const bool is_gone = leader.session == 0;  // not readable
       if (!is_gone && disproves(session, leader)) continue;
       looks_.push_back({&session, !is_gone && proves(session, leader), false});
     }
   }
   /// Whether the process belongs to one of the sessions. A member that is seen before its session
-  /// is proven is found by the next scan.
+  /// is proved is found by the next scan.
   [[nodiscard]] bool has(const SessionMember& process) {
     for (Look& look : looks_) {
       if (look.session->number != process.session) continue;
@@ -113,8 +114,8 @@ class Sessions {
     }
     return false;
   }
-  /// Those that were proved are held until `begin`, that of the look. Returns whether one of their
-  /// members was missed.
+  /// Sets held_until of all proved sessions to `begin`, the begin of the scan. Returns whether one
+  /// of their members was missed.
   bool end(std::uint64_t begin) {
     bool has_missed = false;
     for (Look& look : looks_) {
@@ -134,8 +135,8 @@ class Sessions {
   std::vector<Look> looks_;
 };
 
-/// Calls `use(pid, pidfd)` for every living process that is proven ours. Returns whether there are
-/// more, which another look finds.
+/// Calls `use(pid, pidfd)` for every live process that is proved ours. Returns whether there are
+/// more, which another scan finds.
 template <typename Use>
 bool for_each_descendant(const std::string& variable, std::span<Session> sessions, Use use) {
   const std::uint64_t begin = boot_ticks();
@@ -143,8 +144,8 @@ bool for_each_descendant(const std::string& variable, std::span<Session> session
   const pid_t self = ::getpid();
   for_each_process([&](pid_t pid) {
     if (pid == self) return;
-    // The pidfd first, then the look: had the number gone to another process in between, the
-    // pidfd would still mean the first one, which is dead, and nobody else is hit.
+    // Open the pidfd before reading: if the pid is reused in between, the pidfd still means the
+    // first process, which is dead, and no other process is hit.
     const Descriptor pidfd(open_pidfd(pid));
     if (!pidfd) return;
     const ProcessState stat = read_process_state(pid);
@@ -158,7 +159,7 @@ bool for_each_descendant(const std::string& variable, std::span<Session> session
   return known.end(begin);
 }
 
-/// Null bytes become blanks.
+/// The command line, with blanks for null bytes.
 std::string command_of(pid_t pid) {
   std::ifstream file(Path(pid, "cmdline").text.data());
   std::string words{std::istreambuf_iterator<char>(file), {}};
@@ -179,8 +180,9 @@ SessionProcess describe_member(pid_t pid) {
   return process;
 }
 
-/// A process that we end needs no core file. 1 and not 0: it stops the programs to which
-/// core_pattern pipes, too (core(5) of 0, fs/coredump.c of 1). False: it is not ours to change.
+/// Forbids a core file of a process that we end. The limit is 1, not 0, which also stops the
+/// programs to which core_pattern pipes (0: core(5); 1: fs/coredump.c). False: the limit is not
+/// ours to change.
 bool forbid_core(pid_t pid) {
   rlimit limit{};
   if (::prlimit(pid, RLIMIT_CORE, nullptr, &limit) != 0) return false;
@@ -189,8 +191,8 @@ bool forbid_core(pid_t pid) {
   return ::prlimit(pid, RLIMIT_CORE, &limit, nullptr) == 0;
 }
 
-/// As whom it opens files and sockets (the fourth of proc(5)'s Uid). The owner of its directory is
-/// root when it has changed its user by itself.
+/// The user as whom the process opens files and sockets (the fourth Uid of proc(5)). The owner of
+/// its /proc directory would be root if it has changed its user itself.
 std::optional<uid_t> user_of(pid_t pid) {
   std::ifstream file(Path(pid, "status").text.data());
   for (std::string line; std::getline(file, line);) {
@@ -211,8 +213,8 @@ std::string first_line(pid_t pid, const char* name) {
   return line;
 }
 
-/// Of another agent of this program, whose workers it kills when it is left alone: it must outlive
-/// that agent.
+/// Whether the process is the guard of another agent. It must outlive that agent, to kill its
+/// workers.
 bool is_guard(pid_t pid) {
   if (first_line(pid, "comm") != kGuardName) return false;
   std::error_code error;
@@ -228,9 +230,9 @@ Session session_of(pid_t leader) {
 
 std::uint64_t boot_ticks() {
   timespec now{};
-  ::clock_gettime(CLOCK_BOOTTIME, &now);  // the kernel's own for start times
+  ::clock_gettime(CLOCK_BOOTTIME, &now);  // the kernel's clock for start times
   constexpr std::uint64_t kSecond = 1'000'000'000;
-  // Cut off, as the kernel cuts starttime in /proc/PID/stat: the two can be compared.
+  // Rounded down, like starttime in /proc/PID/stat, so that the two can be compared.
   const auto ticks = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
   return static_cast<std::uint64_t>(now.tv_sec) * ticks +
          static_cast<std::uint64_t>(now.tv_nsec) / (kSecond / ticks);
@@ -263,13 +265,13 @@ bool signal_in_session(pid_t pid, const Session& session, int signal) {
 }
 
 void become_subreaper() {
-  // Orphans below us become our children and not those of init (prctl(2)): they can be found,
-  // killed and reaped.
+  // Orphans below us become our children, not those of init (prctl(2)), so we can find, kill and
+  // reap them.
   check(::prctl(PR_SET_CHILD_SUBREAPER, 1), "prctl", "PR_SET_CHILD_SUBREAPER");
 }
 
 std::vector<pid_t> children() {
-  return children_of(::getpid());  // an orphan may be given to any of our threads
+  return children_of(::getpid());  // an orphan may go to any of our threads
 }
 
 std::set<uid_t> users_of_descendants() {
@@ -317,7 +319,8 @@ std::vector<Session> sessions_below(std::span<const pid_t> except) {
     Session& session = sessions[state.session];
     session.number = state.session;
     if (pid == state.session) session.started = state.started;
-    // It was of this session when it was born, or leads it: the number was its own at that time.
+    // The process was in this session when it started, or leads it: the number was the session's
+    // then.
     session.held_until = std::max({session.held_until, begin, state.started});
   }
   std::vector<Session> found;

@@ -1,7 +1,7 @@
-// The processes of this job that are nobody's worker: found in /proc by what proves them ours,
-// never by name. Proof is our agent id in their environment, or their session, as long as its
-// number is still that session's (plan/start/session.h). Every kill goes through a pidfd that was
-// opened before the proof was read, so a pid that changes hands in between hits nobody.
+// Finds the processes that workers have started, in /proc, by proof that they are ours, never by
+// name. Proof is our agent id in their environment, or their session, while its number is still
+// that session's (plan/start/session). Every kill uses a pidfd that was opened before the proof was
+// read, so a pid that is reused in between hits no other process.
 #pragma once
 
 #include <sys/types.h>
@@ -16,45 +16,44 @@
 
 namespace ddp::launcher {
 
-/// What a guard calls itself.
+/// The process name of a guard.
 inline constexpr const char* kGuardName = "ddp-guard";
 
-/// The session of a child of ours that has just become its leader, and is not reaped.
+/// The session of a child of ours that leads it and is not reaped.
 Session session_of(pid_t leader);
 
-/// Now, as start times are told: in clock ticks since boot.
+/// The current time in clock ticks since boot, comparable with start times.
 std::uint64_t boot_ticks();
 
-/// SIGKILL to every living process whose environment holds `variable` ("DDP_AGENT_ID=...") or whose
-/// session is one of `sessions`; not to this one. A session that is found again is held until now
-/// from then on. Returns how many were found, or may be there; 0: none is left. Zombies do not
+/// Sends SIGKILL to every live process whose environment holds `variable` ("DDP_AGENT_ID=...") or
+/// whose session is one of `sessions`, except this one. A session that is found again gets
+/// held_until = now. Returns how many were found, or may be there; 0: none is left. Zombies do not
 /// count.
 std::size_t kill_descendants(const std::string& variable, std::span<Session> sessions);
 
-/// From now on this process inherits what its workers leave behind (prctl(2),
-/// PR_SET_CHILD_SUBREAPER). Errors: SystemError.
+/// From now on this process adopts the orphans of its workers (prctl(2), PR_SET_CHILD_SUBREAPER).
+/// Errors: SystemError.
 void become_subreaper();
 
-/// Children of this process, ended or not: as a subreaper it inherits what its workers leave
-/// behind.
+/// The children of this process, ended or not, including adopted orphans.
 std::vector<pid_t> children();
 
-/// The users as whom processes run that this one, or its descendants, have started, its own left
-/// out. Proof is the line of parents: a subreaper is never out of it. Cost: a small file for each
-/// process of the machine.
+/// The users, other than our own, as whom descendants of this process run. Proof is the chain of
+/// parents, which always contains a subreaper. Cost: a small file for each process of the machine.
 std::set<uid_t> users_of_descendants();
 
-/// The sessions, other than our own, in which living processes below this one are: workers lead
-/// theirs, daemons have made some. `except`: what is at or below these children is left out, and so
-/// is the guard of a launcher that runs as a worker. Each is held until now. Proof is the line of
-/// parents: a subreaper is never out of it. Cost: a small file for each process of the machine.
+/// The sessions, other than our own, of live descendants: those that workers lead, and those that
+/// daemons have made. Left out are `except` and their descendants, and the guard of a launcher that
+/// runs as a worker. Each gets held_until = now. Proof is the chain of parents, which always
+/// contains a subreaper. Cost: a small file for each process of the machine.
 std::vector<Session> sessions_below(std::span<const pid_t> except);
 
-/// The living processes of these sessions.
+/// The live processes of these sessions.
 std::vector<SessionProcess> session_processes(std::vector<Session> sessions);
 
-/// Sends `signal` to a process that session_processes() found, if it is still of that session, and
-/// wakes it if it is frozen. SIGABRT writes no core file then. Returns whether it was sent.
+/// Sends `signal` to a process that session_processes() found, if it still belongs to that session,
+/// and wakes it if it is frozen. After SIGABRT it writes no core file. Returns whether the signal
+/// was sent.
 bool signal_in_session(pid_t pid, const Session& session, int signal);
 
 /// "pid 17 (python3, state D, in folio_wait_bit)", for what could not be killed.

@@ -8,7 +8,7 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr int kFirstHigh = 256;  // below: what is ours alone, and what one start needs
+constexpr int kFirstHigh = 256;  // below: our own, and those of one start
 
 }  // namespace
 
@@ -21,16 +21,16 @@ int move_up(int fd) {
 }
 
 void make_room(int count) {
-  // The kernel makes a larger table when a number beyond its end is taken, and with several
-  // threads waits until no CPU uses the old one (synchronize_rcu in fs/file.c): milliseconds that
-  // a start is not to pay.
+  // The kernel makes a larger table when a number beyond its end is used. With several threads it
+  // then waits until no CPU uses the old table (synchronize_rcu in fs/file.c), milliseconds that no
+  // start should cost.
   const int last = ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, kFirstHigh + count);
   if (last >= 0) ::close(last);
 }
 
 int keep_descriptors_below(int end) {
-  // What is not kept is not even copied. Kernels before 5.9 lack the call: then all are, and are
-  // closed when the child executes.
+  // Descriptors from `end` on are not even copied. Kernels before 5.9 lack the call: then all are
+  // copied, and closed when the child executes.
   if (::close_range(static_cast<unsigned>(end), ~0U, CLOSE_RANGE_UNSHARE) == 0) return 0;
   return ::unshare(CLONE_FILES);
 }

@@ -28,16 +28,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kPollInterval(
-    20);                                       // between two looks at whether something moves
-constexpr std::size_t kBlockBytes = 64 << 10;  // small writes are put together up to this
+constexpr std::chrono::milliseconds kPollInterval(20);  // between two checks for progress
+constexpr std::size_t kBlockBytes = 64 << 10;           // small writes are joined up to this
 
 bool is_regular(int fd) {
   struct stat status {};
   return ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-/// One terminal, pipe or file under both numbers.
+/// Whether both descriptors are one terminal, pipe or file.
 bool is_same(int left, int right) {
   struct stat a {};
   struct stat b {};
@@ -45,35 +44,35 @@ bool is_same(int left, int right) {
          a.st_ino == b.st_ino;
 }
 
-/// What one write() takes of `bytes`.
+/// The part of `bytes` for one write().
 std::string_view piece_of(std::string_view bytes, bool is_file) {
   if (is_file || bytes.size() <= PIPE_BUF) return bytes;
-  // At a line's end where there is one: another process that writes to the same terminal may come
-  // between two writes, but not into the middle of a line.
+  // End at a line's end if possible: another process that writes to the same terminal may come
+  // between two writes, but then not into a line.
   const std::size_t end = bytes.substr(0, PIPE_BUF).rfind('\n');
   return bytes.substr(0, end == std::string_view::npos ? PIPE_BUF : end + 1);
 }
 
 }  // namespace
 
-/// Its descriptor belongs to the lane's thread.
+/// One target. Its descriptor belongs to the lane's thread.
 struct FileWriter::Output {
   std::filesystem::path path;
-  // Where it is to be opened, until then. Owners: anyone who opens files there, and this.
+  // Where to open it; null once it is open. Owners: all that open files there, and this.
   std::shared_ptr<const OwnedDir> directory;
   int fd = -1;
-  bool is_file = true;     // no console, pipe or terminal: takes any size at once
-  bool is_doomed = false;  // it is not written but removed
+  bool is_file = true;     // not a pipe or terminal: takes any size at once
+  bool is_doomed = false;  // to be removed, not written
   std::atomic<bool> failed{false};
-  bool is_free = false;  // closed: the next open() may have it
+  bool is_free = false;  // closed: the next open() may use it
 };
 
 class FileWriter::Lane : public std::enable_shared_from_this<Lane> {
  public:
-  /// `errors`: where its own lines go; null: it is that lane itself.
+  /// `errors`: the lane for its own messages; null: this lane.
   explicit Lane(std::shared_ptr<Lane> errors) : errors_(std::move(errors)) {}
 
-  /// Begins its thread, unless it has begun. Errors: SystemError.
+  /// Starts its thread, unless it runs already. Errors: SystemError.
   void start() {
     const std::lock_guard lock(mutex_);
     begin();
@@ -87,7 +86,7 @@ class FileWriter::Lane : public std::enable_shared_from_this<Lane> {
   void push_footer(Output* output, std::string text);
   [[nodiscard]] std::size_t queued() const { return queued_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::chrono::nanoseconds stalled_for() const;
-  /// Gives it up if it has taken nothing for kStallWait.
+  /// Gives the lane up if it has taken nothing for kStallWait.
   static void leave_if_stuck(const std::shared_ptr<Lane>& lane);
   static void finish(const std::shared_ptr<Lane>& lane);
 
@@ -116,23 +115,23 @@ class FileWriter::Lane : public std::enable_shared_from_this<Lane> {
   std::condition_variable filled_;
   std::condition_variable ended_now_;
   std::deque<Block> blocks_;
-  std::deque<Output> outputs_;  // a deque: they stay where they are while others are added
-  Output* current_ = nullptr;   // what is being written to
+  std::deque<Output> outputs_;  // a deque, as outputs must not move
+  Output* current_ = nullptr;   // the output being written
   bool is_started_ = false;
   bool closing_ = false;
-  bool left_ = false;  // nobody hears what this thread does any more
+  bool left_ = false;  // given up: the thread's work no longer counts
   bool ended_ = false;
   std::atomic<std::size_t> queued_{0};
   std::atomic<bool> busy_{false};        // closing a file may take as long as writing it
-  std::atomic<Clock::rep> moved_at_{0};  // when a byte was last taken, or could begin to be
+  std::atomic<Clock::rep> moved_at_{0};  // when a byte was last taken, or first queued
   // These three are the thread's own.
   std::string footer_;
-  bool is_drawn_ = false;       // the cursor stands behind the footer
-  bool is_at_start_ = true;     // no line of somebody else's is unfinished
-  std::set<std::string> told_;  // errors of files: a full disk is one line, not one each
+  bool is_drawn_ = false;       // the cursor is after the footer
+  bool is_at_start_ = true;     // no other line is unfinished
+  std::set<std::string> told_;  // reported errors: a full disk is one line
   std::thread thread_;
   std::shared_ptr<Lane> errors_;
-  std::shared_ptr<Lane> self_;  // once left behind
+  std::shared_ptr<Lane> self_;  // set when left behind
 };
 
 /// Precondition: the lock is held.
@@ -141,8 +140,8 @@ void FileWriter::Lane::begin() {
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
-  // A signal to the process goes to any thread that does not block it (signal(7)): this one would
-  // take it from the loop.
+  // A signal to the process goes to any thread that does not block it (signal(7)), so this thread
+  // would take it from the loop.
   ::pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited by the new thread
   std::error_code error;
   try {
@@ -198,13 +197,13 @@ void FileWriter::Lane::push(Output* output, std::string bytes, bool closes) {
   wake(std::move(lock));
 }
 
-/// Starts the thread at the first write. If the system refuses a thread, the caller writes and
-/// blocks: better than to lose the text.
+/// Starts the thread at the first write. If the system refuses a thread, the caller writes itself
+/// and may block, rather than lose the text.
 void FileWriter::Lane::wake(std::unique_lock<std::mutex> lock) {
   try {
     begin();
   } catch (const SystemError&) {
-    while (!blocks_.empty() && !busy_)  // one at a time: anyone who writes takes the rest, too
+    while (!blocks_.empty() && !busy_)  // one writer at a time, which also takes the rest
       take_front(lock);
     return;
   }
@@ -212,11 +211,11 @@ void FileWriter::Lane::wake(std::unique_lock<std::mutex> lock) {
   filled_.notify_one();
 }
 
-/// A newer one takes the place of one that waits: there is never more than one behind the lines.
+/// Queues a footer. It replaces one that still waits, so at most one waits behind the lines.
 void FileWriter::Lane::push_footer(Output* output, std::string text) {
   std::unique_lock lock(mutex_);
   if (left_) return;
-  if (text.empty() && !is_started_) return;  // there is none to take away
+  if (text.empty() && !is_started_) return;  // there is none to erase
   const bool replaces = !blocks_.empty() && blocks_.back().footer && !blocks_.back().closes;
   if (!replaces) blocks_.push_back(Block{output, ""});
   blocks_.back().footer = std::move(text);
@@ -247,7 +246,7 @@ void FileWriter::Lane::take_front(std::unique_lock<std::mutex>& lock) {
   lock.lock();
   current_ = nullptr;
   busy_ = false;
-  filled_.notify_one();  // the thread, where somebody else has written
+  filled_.notify_one();  // wake the thread if another one has written
   if (block.closes) {
     block.output->fd = -1;
     block.output->is_free = true;
@@ -255,7 +254,7 @@ void FileWriter::Lane::take_front(std::unique_lock<std::mutex>& lock) {
   if (!left_) queued_.fetch_sub(block.bytes.size(), std::memory_order_relaxed);
 }
 
-/// The lines of a block, and the footer below them.
+/// Writes the lines of a block, and the footer below them.
 void FileWriter::Lane::show(const Block& block) {
   const bool is_same_again = is_drawn_ && block.bytes.empty() && block.footer == footer_;
   if (is_same_again) return;
@@ -287,7 +286,7 @@ void FileWriter::Lane::put(Output& output, const std::string& bytes) {
   if (error != 0) give_up(output, std::strerror(error));
 }
 
-/// Writes all of it. Returns 0 or errno. Blocks: as long as the other side does.
+/// Writes all bytes. Returns 0 or errno. Blocks: until the other side has taken them.
 int FileWriter::Lane::write_all(int fd, std::string_view bytes, bool is_file) {
   while (!bytes.empty()) {
     const std::string_view piece = piece_of(bytes, is_file);
@@ -296,7 +295,7 @@ int FileWriter::Lane::write_all(int fd, std::string_view bytes, bool is_file) {
       bytes.remove_prefix(static_cast<std::size_t>(written));
       note_move();
     } else if (errno == EAGAIN) {
-      pollfd entry{fd, POLLOUT, 0};  // a console that somebody set to non-blocking
+      pollfd entry{fd, POLLOUT, 0};  // a console that another program set to non-blocking
       ::poll(&entry, 1, -1);
     } else if (errno != EINTR) {
       return errno;
@@ -305,7 +304,7 @@ int FileWriter::Lane::write_all(int fd, std::string_view bytes, bool is_file) {
   return 0;
 }
 
-/// A full disk or a closed console never ends the job.
+/// Gives up one output. A full disk or a closed console never ends the job.
 void FileWriter::Lane::give_up(Output& output, const std::string& why) {
   output.failed = true;
   if (output.fd == STDERR_FILENO || !told_.insert(why).second) return;
@@ -336,8 +335,8 @@ void FileWriter::Lane::leave_if_stuck(const std::shared_ptr<Lane>& lane) {
       output.failed = true;
     lane->queued_ = 0;
   }
-  // The thread cannot be woken from a write() to a dead disk, only the end of the process ends it.
-  // Until then its state keeps itself and the thread's handle alive.
+  // A thread in a write() to a dead disk cannot be woken; only the end of the process ends it.
+  // Until then the lane keeps itself and the thread's handle alive.
   lane->self_ = lane;
   if (!lane->errors_) return;
   lane->print(name + " has taken nothing for " +
@@ -368,7 +367,7 @@ void FileWriter::Lane::finish(const std::shared_ptr<Lane>& lane) {
 
 FileWriter::FileWriter() : errors_(std::make_shared<Lane>(nullptr)) {
   Output* const errors = errors_->add("stderr", STDERR_FILENO, is_regular(STDERR_FILENO));
-  // Two threads on one terminal would turn the order of its lines round.
+  // Two threads on one terminal would mix up the order of its lines.
   const bool is_one = is_same(STDOUT_FILENO, STDERR_FILENO);
   output_ = is_one ? errors_ : std::make_shared<Lane>(errors_);
   Output* const output = output_->add("stdout", STDOUT_FILENO, is_regular(STDOUT_FILENO));
@@ -379,7 +378,7 @@ FileWriter::FileWriter() : errors_(std::make_shared<Lane>(nullptr)) {
 FileWriter::~FileWriter() {
   bar_.clear();
   show_footer("");
-  // The last is the one that the others speak through.
+  // The error lane comes last, as the others print through it.
   Lane::finish(files_);
   if (output_ != errors_) Lane::finish(output_);
   Lane::finish(errors_);
@@ -390,7 +389,7 @@ FileWriter::Target FileWriter::open(std::shared_ptr<const OwnedDir> directory,
   files_->start();
   std::filesystem::path path = directory->path() / name;
   Output* const output = files_->add(std::move(path), -1, true, std::move(directory));
-  files_->push(output, "");  // it is there from now on, whether anybody writes or not
+  files_->push(output, "");  // makes the file, even if nothing is written
   const auto known = std::find_if(
       places_.begin(), places_.end(), [&](const Place& place) { return place.output == output; });
   if (known != places_.end()) return static_cast<Target>(known - places_.begin());
@@ -402,7 +401,7 @@ void FileWriter::remove(std::shared_ptr<const OwnedDir> directory, const std::st
   files_->start();
   std::filesystem::path path = directory->path() / name;
   Output* const output = files_->add(std::move(path), -1, true, std::move(directory));
-  output->is_doomed = true;  // before it is pushed: until then it is ours alone
+  output->is_doomed = true;  // before it is pushed, while no other thread uses it
   files_->push(output, "", true);
 }
 

@@ -1,18 +1,18 @@
 // The launcher's other threads: they write log files and the console, so that a stalled disk or a
-// terminal that was stopped by Ctrl-S never stops the loop that watches workers. Each lane is one
-// thread with one queue: stdout, stderr (the same lane where both are one terminal or file, so that
-// their order stays), and all log files, as they are on one disk. So a lane that is stuck in a
-// write() holds nobody else: without its own thread a dead disk would take the console with it.
+// terminal stopped by Ctrl-S never stops the loop that watches workers. Each lane is one thread
+// with one queue: stdout, stderr (one lane for both if they are one terminal or file, so that their
+// order is kept), and all log files, as they are on one disk. So a lane that is stuck in a write()
+// delays no other: a dead disk does not block the console. A lane's thread starts with its first
+// write.
+// A terminal can have a footer, a last line that is rewritten in place: only the thread that writes
+// the other lines knows when to erase and redraw it. A worker's progress bar replaces the
+// launcher's own footer.
 // Promises: bytes of one target arrive in order; a target that fails is reported once and then
-// skipped; a queue is bounded by its users, who look at queued_bytes() before they add more; a lane
-// that takes nothing any more never holds the end of the job. On a pipe or a terminal one write()
-// is at most PIPE_BUF bytes, whole lines where they fit, so nobody's line comes between them
-// (pipe(7)). Traps: these threads must never fork; all signals are blocked in them, so that they
-// reach the loop; O_NONBLOCK would change the console of everybody who shares it.
-// A lane's thread begins with the first thing that it has to write: a job that says nothing has
-// none. A terminal can have a footer, a last line that is rewritten in place: only the thread that
-// writes the other lines knows when it is to be erased and drawn again. A worker's progress bar
-// takes the place of what the launcher has to say there.
+// skipped; a queue is bounded by its users, which check queued_bytes() before they add more; a lane
+// that takes nothing never delays the end of the job. On a pipe or a terminal one write() is at
+// most PIPE_BUF bytes, whole lines if they fit, so no other line comes between them (pipe(7)).
+// Traps: these threads must never fork. All signals are blocked in them, so that they reach the
+// loop. O_NONBLOCK would change the console for all that share it.
 #pragma once
 
 #include <chrono>
@@ -31,47 +31,46 @@ class FileWriter {
   using Target = std::size_t;
   static constexpr Target kStdout = 0;
   static constexpr Target kStderr = 1;
-  /// A lane that has taken no byte for so long, at the end of a job, is given up.
+  /// A lane that has taken no byte for so long at the end of a job is given up.
   static constexpr std::chrono::seconds kStallWait{3};
 
   FileWriter();
   FileWriter(const FileWriter&) = delete;
   FileWriter& operator=(const FileWriter&) = delete;
-  /// Blocks: until all is written, as long as something moves; kStallWait for lanes that take
-  /// nothing.
+  /// Blocks: until all is written; a lane that takes nothing is given up after kStallWait.
   ~FileWriter();
 
-  /// A file of that name in `directory`, which the files' thread opens at once: it is there
-  /// although nothing is written, as tail -f and collectors of logs expect. Errors: SystemError
-  /// when this is the first one and the thread cannot be started; one line on stderr for the file.
+  /// Opens a file of that name in `directory`. The files' thread makes it at once, even if nothing
+  /// is written, as tail -f and log collectors expect. Errors: SystemError if this is the first
+  /// file and the thread cannot be started; a file that cannot be opened gives one line on stderr.
   Target open(std::shared_ptr<const OwnedDir> directory, const std::string& name);
-  /// After what was written before. The number may come again from open().
+  /// Closes a file after all earlier writes. open() may return the number again.
   void close(Target target);
 
-  /// Removes what has that name in `directory`, with all that is in it, as its turn comes: nothing
-  /// waits for a slow disk. What cannot be removed stays. Errors: as open().
+  /// Removes that entry of `directory` with all its contents, after all earlier writes; the caller
+  /// does not wait. An entry that cannot be removed stays. Errors: as open().
   void remove(std::shared_ptr<const OwnedDir> directory, const std::string& name);
 
   void write(Target target, std::string bytes);
 
   /// Whether stderr is a terminal.
   [[nodiscard]] bool has_terminal() const;
-  /// Below all other lines of that terminal, cut to its width, until the next one; empty: none.
-  /// Nothing without a terminal.
+  /// Shows the launcher's footer below all other lines of the terminal, cut to its width; empty:
+  /// none. No effect without a terminal.
   void show_footer(std::string text);
-  /// In its place, as long as it is not empty.
+  /// Shows a progress bar in place of the footer, as long as it is not empty.
   void show_bar(std::string text);
-  /// In columns: what of it is shown.
+  /// The columns that a footer may use.
   [[nodiscard]] static std::size_t footer_width();
 
-  /// Of the lane of `target`.
+  /// Bytes queued in the lane of `target`.
   [[nodiscard]] std::size_t queued_bytes(Target target) const;
-  /// For how long nothing has moved in the lane of `target` although something is queued.
+  /// For how long the lane of `target` has taken no byte although some are queued.
   [[nodiscard]] std::chrono::nanoseconds stalled_for(Target target) const;
-  /// A target that failed, or whose lane was given up: what is written to it is lost.
+  /// Whether the target failed, or its lane was given up: writes to it are lost.
   [[nodiscard]] bool has_failed(Target target) const;
 
-  /// Gives up the log files when they have taken nothing for kStallWait, with one line.
+  /// Gives up the log files if they have taken nothing for kStallWait, and prints one line.
   void leave_stuck_files();
 
  private:
@@ -84,7 +83,7 @@ class FileWriter {
 
   void draw_footer();
 
-  // A lane's owners are the FileWriter and its thread, which may be left behind in a write().
+  // Owners of a lane: the FileWriter, and the lane's thread, which may be left behind in a write().
   std::shared_ptr<Lane> errors_;
   std::shared_ptr<Lane> output_;
   std::shared_ptr<Lane> files_;

@@ -20,9 +20,10 @@ namespace {
 
 constexpr std::chrono::milliseconds kEndWait(100);
 
-/// In the process of its own.
+/// Runs in the query's process.
 void ask(int fd) {
-  // Should the agent be killed, nobody ends us but the kernel; by time, if it was killed already.
+  // If the agent is killed, the kernel ends this process; the alarm does if the agent was killed
+  // before.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::signal(SIGALRM, SIG_DFL);
   sigset_t alarm;
@@ -34,7 +35,7 @@ void ask(int fd) {
   for (std::size_t i = 0; i < found.gpus.size(); ++i) {
     for (const int pid : found.uses[i].owners) {
       const GpuHolder holder{found.gpus[i].minor, pid};
-      // Smaller than PIPE_BUF, so it arrives whole.
+      // A record is smaller than PIPE_BUF, so it arrives whole.
       if (::write(fd, &holder, sizeof holder) < 0) return;
     }
   }
@@ -47,8 +48,8 @@ GpuQuery::GpuQuery(asio::io_context& io) : pipe_(io) {
   check(::pipe2(ends, O_CLOEXEC), "pipe2", "question about GPUs");
   const Descriptor write_end(ends[1]);
   pipe_.assign(ends[0]);
-  // A process of its own: NVML loads the driver's library, and may hang in a broken driver,
-  // from which no thread of ours could be taken back.
+  // A separate process: NVML loads the driver's library and may hang in a broken driver, where no
+  // thread of ours could be stopped.
   pid_ = fork_helper(ask, write_end.fd());
 }
 

@@ -1,7 +1,7 @@
-// Who holds memory of this node's GPUs, by the driver's own library, in a process of its own: the
-// library may take seconds, and never answers where a GPU is broken; the agent's loop may not wait
-// for it. Promises: the launcher itself loads nothing of the driver; the process is gone with the
-// question.
+// Asks the driver's library which processes hold memory of this node's GPUs. It runs in a process
+// of its own: the library may take seconds, and never answers if a GPU is broken, but the agent's
+// loop must not wait. Promises: the launcher itself loads nothing of the driver; the process ends
+// with this object.
 #pragma once
 
 #include <sys/types.h>
@@ -16,18 +16,18 @@ namespace ddp::launcher {
 
 class GpuQuery {
  public:
-  /// Asks. Errors: SystemError.
+  /// Starts the query. Errors: SystemError.
   explicit GpuQuery(asio::io_context& io);
   GpuQuery(const GpuQuery&) = delete;
   GpuQuery& operator=(const GpuQuery&) = delete;
-  /// As give_up().
+  /// Calls give_up().
   ~GpuQuery();
 
-  /// Suspends: until the answer is there, or it is given up, at most for kLimit. Nothing: there is
-  /// none, as without an NVIDIA driver.
+  /// Returns the holders; empty: no answer, as without an NVIDIA driver. Suspends: until the answer
+  /// is there, or the query is given up, at most kLimit.
   asio::awaitable<std::vector<GpuHolder>> answer();
 
-  /// Ends the process. Blocks: a moment, as long as the kernel takes for that.
+  /// Ends the process. Blocks: briefly, until the kernel has ended it.
   void give_up();
 
   [[nodiscard]] pid_t pid() const { return pid_; }

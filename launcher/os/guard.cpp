@@ -1,5 +1,5 @@
-// The guard forks by os/process, scans by os/descendants and kills by os/cgroup first. Elsewhere
-// run/ puts such parts together; the guard runs when no agent is left that could.
+// The guard uses os/process to fork, os/descendants to scan and os/cgroup to kill. Usually run/
+// puts such parts together, but the guard runs when no agent is left to do so.
 #include "launcher/os/guard.h"
 
 #include <fcntl.h>
@@ -43,11 +43,12 @@ std::chrono::nanoseconds boot_time() {
 namespace {
 
 constexpr std::size_t kTextBytes = 1024;
-constexpr int kGuardWaitMs = 100;  // for a guard that was stopped to read again
+constexpr int kGuardWaitMs = 100;  // for a stopped guard to read again
 constexpr std::chrono::seconds kKillTime(30);
 constexpr std::chrono::milliseconds kRemoveTime(500);
 
-/// Its text follows it. Both together are smaller than PIPE_BUF, so they are written whole.
+/// A message to the guard; its text follows. Both together are smaller than PIPE_BUF, so they are
+/// written whole.
 struct Message {
   char kind = 0;  // kAgentId, kScratch, kCgroup, kWatch, kDaemon, kForget, kLease, kDisarm
   Session session;
@@ -63,7 +64,7 @@ constexpr char kForget = 'f';
 constexpr char kLease = 'l';
 constexpr char kDisarm = 'b';
 
-/// What the agent has told.
+/// What the agent has told the guard.
 struct Guarded {
   std::string variable;  // DDP_AGENT_ID=...
   std::string scratch;
@@ -82,19 +83,19 @@ bool has(const std::vector<Session>& sessions, pid_t number) {
                              [number](const Session& session) { return session.number == number; });
 }
 
-/// 0: never.
+/// Sets the timer; `end` 0: never.
 void arm(int timer, std::int64_t end) {
   constexpr std::int64_t kSecond = 1'000'000'000;
   const itimerspec when{{0, 0}, {end / kSecond, end % kSecond}};
-  // CLOCK_BOOTTIME goes on while the machine sleeps (timerfd_create(2)): a node that was
-  // suspended for longer than its lease kills its workers when it wakes, before they speak to a
-  // job that has gone on without them.
+  // CLOCK_BOOTTIME goes on while the machine sleeps (timerfd_create(2)): a node that was suspended
+  // for longer than its lease kills its workers when it wakes, before they reach a job that has
+  // gone on without them.
   ::timerfd_settime(timer, TFD_TIMER_ABSTIME, &when, nullptr);
 }
 
 enum class Heard { more, watch, lease, disarm, lease_over, end };
 
-/// What the agent has sent, taken from the pipe many messages at a time.
+/// Reads the agent's messages from the pipe, many at a time.
 class AgentMessages {
  public:
   explicit AgentMessages(int fd) : fd_(fd) {}
@@ -111,8 +112,8 @@ class AgentMessages {
     return std::pair(message, std::move(text));
   }
 
-  /// Waits for one more message, or the timer's end. What has been sent comes first: a guard that
-  /// is late has not lost it.
+  /// Waits for more messages, or the timer's end. Messages that have been sent come first, so a
+  /// late guard loses none.
   Heard wait(int timer) {
     std::array<pollfd, 2> entries{pollfd{fd_, POLLIN, 0}, pollfd{timer, POLLIN, 0}};
     while (::poll(entries.data(), entries.size(), -1) < 0) {
@@ -131,10 +132,10 @@ class AgentMessages {
 
  private:
   int fd_;
-  std::string bytes_;  // read, and not yet taken
+  std::string bytes_;  // read, not yet returned
 };
 
-/// Takes in one message, or the end of the lease or of the agent.
+/// Takes one message, or the end of the lease or of the agent.
 Heard listen(AgentMessages& messages, int timer, Guarded& guarded) {
   std::optional<std::pair<Message, std::string>> next = messages.next();
   while (!next) {
@@ -171,23 +172,24 @@ Heard listen(AgentMessages& messages, int timer, Guarded& guarded) {
   }
 }
 
-/// Until now the agent has reaped no leader of these sessions without telling us before: each
-/// number is still theirs. From here on that has to be proved.
+/// Notes that all numbers are still their sessions': until now the agent has reaped no leader
+/// without telling us before. From here on that must be proved.
 void hold_sessions(Guarded& guarded) {
   const std::uint64_t now = boot_ticks();
   for (Session& session : guarded.sessions)
     session.held_until = now;
 }
 
-/// Of the agent nothing is hit: its environment does not hold its own id.
+/// Kills all covered processes. The agent itself is not hit, as its environment does not hold its
+/// own id.
 void kill_all(Guarded& guarded) {
-  // A daemon's number is its own while its leader lives, or a member that was seen: nobody holds it
-  // for the agent, as a worker's is until it is reaped.
+  // A daemon's number is its own only while its leader, or a member that was seen, lives. A
+  // worker's number is kept until the agent reaps it.
   std::vector<Session> sessions = guarded.sessions;
   sessions.insert(sessions.end(), guarded.daemons.begin(), guarded.daemons.end());
-  // A process that was just being forked may escape one scan, so two have to be empty. What does
-  // not die in this time is in an uninterruptible sleep, and dies of the signal that it already has
-  // when it wakes up.
+  // A process that is just being forked may escape one scan, so two must be empty. A process that
+  // does not die in this time is in an uninterruptible sleep, and dies of the pending SIGKILL when
+  // it wakes up.
   const auto deadline = std::chrono::steady_clock::now() + kKillTime;
   for (int empty_scans = 0; empty_scans < 2 && std::chrono::steady_clock::now() < deadline;) {
     kill_cgroup(guarded.cgroup);
@@ -197,7 +199,7 @@ void kill_all(Guarded& guarded) {
   }
 }
 
-/// Until the disarm (true) or the end of the agent (false).
+/// Serves the agent until it disarms (true) or ends (false).
 bool attend(int fd, int timer, Guarded& guarded) {
   AgentMessages messages(fd);
   bool is_over = false;
@@ -211,14 +213,14 @@ bool attend(int fd, int timer, Guarded& guarded) {
       is_over = true;
       arm(timer, 0);
     }
-    // Afterwards too: an agent that was stopped while it started workers goes on with the next one.
+    // Also after the lease: an agent that was stopped while it started workers continues with the
+    // next one.
     if (heard == Heard::lease_over || (heard == Heard::watch && is_over)) kill_all(guarded);
   }
 }
 
-/// Lets go of the launcher's code that we do not run; what we do run comes back page by page. Only
-/// executable mappings: they alone are surely unchanged since they were read from the file
-/// (relocated data is not).
+/// Drops the launcher's code from memory; the pages that the guard runs come back one by one. Only
+/// executable mappings, as they alone are surely unchanged from the file (relocated data is not).
 void drop_code() {
   std::FILE* const maps = std::fopen("/proc/self/maps", "re");
   if (maps == nullptr) return;
@@ -237,25 +239,25 @@ void drop_code() {
 
 void guard_body(int fd) {
   ::prctl(PR_SET_NAME, kGuardName);
-  // A mounted directory must not stay busy for us.
+  // The guard must not keep a mounted directory busy.
   if (::chdir("/") != 0) return;
-  // Under another launcher we carry that one's agent id. Its guard must not find us: what our own
-  // agent started carries our id alone, and would then outlive both.
+  // Under an outer launcher our environment has that one's agent id. Its guard must not kill this
+  // one: our agent's workers carry our id alone, and would then outlive both.
   hide_variable("DDP_AGENT_ID");
   ::malloc_trim(0);
   drop_code();
   Guarded guarded;
   if (attend(fd, ::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC), guarded)) return;
   kill_all(guarded);
-  // The agent's socket: nobody answers there.
+  // The agent's socket, which nobody answers any more.
   if (!guarded.scratch.empty()) ::unlink((guarded.scratch + "/control").c_str());
-  // What is dying, and no scan found, is in it for a moment more.
+  // Dying processes that no scan found stay in the cgroup for a moment.
   const auto last = std::chrono::steady_clock::now() + kRemoveTime;
   while (!remove_cgroup(guarded.cgroup) && std::chrono::steady_clock::now() < last) {
     kill_cgroup(guarded.cgroup);
     ::poll(nullptr, 0, 1);
   }
-  ::rmdir(guarded.scratch.c_str());  // fails, as it should, when there are error files in it
+  ::rmdir(guarded.scratch.c_str());  // fails, as intended, if it holds error files
 }
 
 }  // namespace
@@ -269,8 +271,8 @@ void Guard::begin() {
   int ends[2];
   check(::pipe2(ends, O_CLOEXEC), "pipe2", "guard");
   pipe_ = ends[1];
-  ::fcntl(pipe_, F_SETFL, O_NONBLOCK);  // ours: the guard's end waits
-  // Before it is born: however soon we die, it knows whose processes it may kill.
+  ::fcntl(pipe_, F_SETFL, O_NONBLOCK);  // ours; the guard's end blocks
+  // Before the fork, so that the guard knows which processes it may kill, however soon we die.
   send(kAgentId, {}, agent_id_);
   if (scratch_.size() < kTextBytes) send(kScratch, {}, scratch_);
   pid_ = fork_helper(guard_body, ends[0]);
@@ -279,7 +281,7 @@ void Guard::begin() {
 
 bool Guard::replace_dead() {
   if (!reap_within(pid_, std::chrono::milliseconds(0))) return false;
-  pid_ = 0;  // should there be no other one
+  pid_ = 0;  // in case no other can be started
   ::close(std::exchange(pipe_, -1));
   begin();
   if (!cgroup_.empty()) send(kCgroup, {}, cgroup_);
@@ -293,7 +295,7 @@ bool Guard::replace_dead() {
 
 Guard::~Guard() {
   ::close(pipe_);
-  signal_process(pid_, SIGCONT);  // one that was stopped would be left behind
+  signal_process(pid_, SIGCONT);  // a stopped guard would be left behind
   reap_within(pid_, std::chrono::seconds(5));
 }
 
@@ -314,7 +316,7 @@ void Guard::forget(pid_t session) {
 
 void Guard::cover_daemons(const std::vector<Session>& found) {
   for (const Session& daemon : std::exchange(daemons_, {})) {
-    // Of a worker that has got the number since, all stays.
+    // If a worker has the number now, keep it.
     if (!has(found, daemon.number) && !has(sessions_, daemon.number)) forget(daemon.number);
   }
   for (const Session& session : found) {
@@ -354,8 +356,8 @@ void Guard::send(char kind, const Session& session, const std::string& text) con
   std::memcpy(bytes.data(), &message, sizeof message);
   text.copy(bytes.data() + sizeof message, message.text_bytes);
   const std::size_t size = sizeof message + message.text_bytes;
-  // A guard that somebody stopped reads nothing: it is continued, and gets a moment. One that
-  // somebody killed cannot be told; replace_dead() tells the next one.
+  // A stopped guard reads nothing: wake it, and give it a moment. A killed guard cannot be told;
+  // replace_dead() tells the next one.
   for (int tries = 0; tries < 2; ++tries) {
     if (::write(pipe_, bytes.data(), size) >= 0 || errno != EAGAIN) return;
     signal_process(pid_, SIGCONT);

@@ -1,14 +1,14 @@
 // The small process that outlives a killed agent just long enough to kill its workers.
 // It is forked before the first worker, while the launcher has one thread and little memory; it
 // lives in its own session, ignores every signal and holds one end of a pipe. When the pipe ends
-// without a disarm, the agent is dead: it kills the workers' sessions, those of daemons that the
-// agent has seen while it lived, and every process whose environment holds our agent id, until two
-// scans are empty, removes the job's scratch directory if it is empty, and ends. This makes
-// "nothing outlives its agent" true for SIGKILL, for grandchildren and for daemons, without
-// cgroups, but for a daemon that has wiped its environment since the agent's last look.
-// In a job of several nodes it also fences: without a heartbeat of the agent for a lease it kills
-// the same, though the agent may live (it is stopped, or hears nothing of node 0), since the other
-// nodes have lost this one by then.
+// without a disarm, the agent is dead. Then the guard kills the workers' sessions, those of daemons
+// that the agent has seen, and every process whose environment holds our agent id, until two scans
+// are empty. It removes the job's scratch directory if it is empty, and ends. So nothing outlives
+// its agent, even after SIGKILL, neither grandchildren nor daemons, without cgroups. The exception
+// is a daemon that has wiped its environment since the agent's last scan.
+// In a job of several nodes the guard also fences: if the agent does not renew the lease in time it
+// kills the same processes, even if the agent lives (it is stopped, or hears nothing of node 0), as
+// the other nodes have lost this one by then.
 #pragma once
 
 #include <sys/types.h>
@@ -22,41 +22,43 @@
 
 namespace ddp::launcher {
 
-/// Of the clock that runs on while the machine sleeps, as steady_clock does not: who slept for
-/// longer than the lease was lost by the others, and kills before anything of its round takes
-/// another step.
+/// The time of a clock that also runs while the machine sleeps, unlike steady_clock. A node that
+/// slept for longer than the lease was lost by the others, so its guard kills before anything of
+/// the round takes another step.
 std::chrono::nanoseconds boot_time();
 
 class Guard {
  public:
-  /// `agent_id` marks what this agent starts, `scratch` is an absolute path. Errors: SystemError.
+  /// `agent_id` marks the processes of this agent; `scratch` is an absolute path. Errors:
+  /// SystemError.
   Guard(const std::string& agent_id, const std::filesystem::path& scratch);
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
-  /// After disarm(): ends it. Without: it does its work, as if the agent had died. Blocks: at
+  /// After disarm() the guard just ends. Without, it kills as if the agent had died. Blocks: at
   /// most 5 s.
   ~Guard();
 
-  /// All of the job is in this cgroup: its kill comes first, and it is removed.
+  /// All of the job is in this cgroup. The guard kills it first, and removes it.
   void cover(const std::filesystem::path& cgroup);
-  /// A worker's session begins; tell it before anything of it can be lost.
+  /// A worker's session begins. Call it directly after the start.
   void cover(const Session& session);
-  /// The session's leader is about to be reaped: from then on the number may be anybody's.
+  /// The session's leader is about to be reaped: afterwards its number may be reused.
   void forget(pid_t session);
-  /// The sessions below the agent, as sessions_below() finds them now and then. Those that are of
-  /// no worker are daemons': they are covered, too, until a look does not find them any more.
+  /// Takes the sessions below the agent, as sessions_below() finds them periodically. Those that
+  /// are not workers' are daemons', and are covered until a later call does not name them.
   void cover_daemons(const std::vector<Session>& found);
-  /// From now on it fences. The lease runs while the machine sleeps too: the others do not wait.
+  /// From now on the guard fences. The lease also runs while the machine sleeps, as other nodes do
+  /// not wait.
   void set_lease(std::chrono::milliseconds lease);
-  /// Node 0 has been heard, so the lease begins again; unless it is over, which is for good.
+  /// Node 0 was heard, so the lease begins again. A lease that is over stays over.
   void renew_lease();
-  /// All that it was told of is dead or dying, and so is whatever is started now. An agent that was
-  /// stopped asks before it goes on.
+  /// Whether the lease is over: then all covered processes are dead or dying, and so is any that is
+  /// started now. An agent that was stopped asks this before it goes on.
   [[nodiscard]] bool is_lease_over() const;
-  /// Somebody has killed it: another one takes its place and knows what it knew. True when that was
-  /// so. To be asked about once a second. Errors: SystemError.
+  /// If the guard was killed, starts another one that knows the same, and returns true. Call it
+  /// about once a second. Errors: SystemError.
   bool replace_dead();
-  /// Nothing of the job lives any more.
+  /// Tells the guard that nothing of the job lives any more.
   void disarm();
 
   [[nodiscard]] pid_t pid() const { return pid_; }
@@ -69,12 +71,12 @@ class Guard {
   const std::string scratch_;
   std::string cgroup_;
   std::vector<Session> sessions_;
-  std::vector<Session> daemons_;  // sessions that workers' descendants have made
+  std::vector<Session> daemons_;  // sessions made by workers' descendants
 
   int pipe_ = -1;
   pid_t pid_ = 0;
   std::chrono::nanoseconds lease_{0};      // 0: none
-  std::chrono::nanoseconds lease_end_{0};  // by the clock that runs on while the machine sleeps
+  std::chrono::nanoseconds lease_end_{0};  // by boot_time()
 };
 
 }  // namespace ddp::launcher

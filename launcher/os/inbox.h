@@ -1,6 +1,5 @@
-// Where sources put their events, and where the run loop waits for the next one.
-// One thread: no lock. `push` never waits; the queue is bounded by the number of things that can
-// happen.
+// The queue into which sources push events, and in which the run loop waits for the next one. One
+// thread, so no lock. `push` never waits; the number of possible events bounds the queue.
 #pragma once
 
 #include <deque>
@@ -21,7 +20,7 @@ class Inbox {
     timer_.cancel();
   }
 
-  /// The next event, or nothing once `deadline` has passed. Events that are there count even after
+  /// The next event, or nothing once `deadline` has passed. Queued events are returned even after
   /// the deadline.
   asio::awaitable<std::optional<Event>> next(Deadline deadline) {
     while (events_.empty()) {

@@ -17,7 +17,7 @@ namespace {
 
 using Address = asio::ip::address;
 
-/// Without the interface that a link-local IPv6 address may name.
+/// Parses an address, without the interface that a link-local IPv6 address may name.
 std::optional<Address> read_address(const std::string& text) {
   boost::system::error_code error;
   const Address address = asio::ip::make_address(text.substr(0, text.find('%')), error);

@@ -9,13 +9,13 @@
 
 namespace ddp::launcher {
 
-/// Whether `address`, a numeric one, is of this node. All of 127.0.0.0/8 is. Errors: SystemError.
+/// Whether the numeric `address` is this node's. All of 127.0.0.0/8 is. Errors: SystemError.
 bool is_own_address(const std::string& address);
 
-/// Those of all its interfaces. Errors: SystemError.
+/// The addresses of all its interfaces. Errors: SystemError.
 std::set<asio::ip::address> own_addresses();
 
-/// The interface that has `address`: "eth0", "lo"; empty when none has. Errors: SystemError.
+/// The interface that has `address`: "eth0", "lo"; empty: none. Errors: SystemError.
 std::string interface_of(const std::string& address);
 
 /// "eth0 10.0.0.1" for each address that other nodes could use: no loopback, no link-local one.

@@ -23,7 +23,7 @@ namespace {
 constexpr std::chrono::milliseconds kPatience(400);  // a guard needs some 10 ms
 constexpr int kPauseMs = 5;
 
-/// FNV-1a: a run id may hold anything and be of any length, a file name not.
+/// A hash (FNV-1a), as a run id may have any bytes and any length, but a file name may not.
 std::string file_name(const std::string& name) {
   std::uint64_t hash = 14695981039346656037U;
   for (const unsigned char byte : name)
@@ -31,7 +31,7 @@ std::string file_name(const std::string& name) {
   return fmt::format("lock-{:016x}", hash);
 }
 
-/// False for a file that its last holder has removed in the meantime: the name is another's now.
+/// False: the last holder has removed this file meanwhile, so the name is gone or another file's.
 bool is_named(int fd, const std::filesystem::path& path) {
   struct stat ours {};
   struct stat there {};
@@ -49,7 +49,7 @@ bool is_alive(pid_t pid) {
   return pid > 0 && (::kill(pid, 0) == 0 || errno == EPERM);
 }
 
-/// Who holds the lock of that name there; nothing when nobody does, 0 when it is not known.
+/// The pid that holds the lock of that name there; nothing: not held; 0: not known.
 std::optional<pid_t> holder_in(const std::filesystem::path& directory, const std::string& file) {
   const std::string path = (directory / file).string();
   const Descriptor lock(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
@@ -90,23 +90,23 @@ JobLock::JobLock(const std::filesystem::path& directory,
     }
     if (!holder) break;
     fd_ = Descriptor();
-    // A holder that is gone, and a lock that is held: by its workers, which the guard is about
-    // to kill.
+    // If the holder is gone but the lock is held, its workers hold it; the guard is about to kill
+    // them.
     if (is_alive(*holder) || std::chrono::steady_clock::now() >= deadline) {
       refuse(name, *holder, held.string());
     }
     ::poll(nullptr, 0, kPauseMs);
   }
   const std::string text = std::to_string(::getpid()) + "\n" + name + "\n";
-  // Without the text the lock holds all the same; only its holder is not named.
+  // Without the text the lock still holds, but its holder cannot be named.
   if (::ftruncate(fd(), 0) != 0 || ::pwrite(fd(), text.data(), text.size(), 0) < 0) return;
 }
 
 JobLock::~JobLock() {
   fd_ = Descriptor();
   const Descriptor own(::open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
-  // Only who holds it may take the name away; between our close() and now another may have it,
-  // and the next one would make a second file of that name.
+  // Remove the file only while holding it: another process may have locked it since our close(),
+  // and a third would then make a second file of that name.
   if (::flock(own.fd(), LOCK_EX | LOCK_NB) == 0 && is_named(own.fd(), path_))
     ::unlink(path_.c_str());
 }

@@ -10,7 +10,7 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr std::size_t kPieceBytes = 64 << 10;  // what one read takes
+constexpr std::size_t kPieceBytes = 64 << 10;  // of one read
 
 std::size_t count_shown(const JobSpec& spec) {
   return static_cast<std::size_t>(std::count(spec.logs.shown.begin(), spec.logs.shown.end(), true));
@@ -46,7 +46,7 @@ void LogMux::finish() {
   timer_.cancel();
 }
 
-/// Shows what still waits for equal lines.
+/// Shows all lines that wait for equal ones.
 void LogMux::flush() {
   for (const Console console : {FileWriter::kStdout, FileWriter::kStderr})
     show_folded(console, folders_[console].take_all());
@@ -66,7 +66,7 @@ void LogMux::enter(LogStream& stream) {
 }
 
 void LogMux::leave(LogStream& stream) {
-  flush();  // while it is known whose they are
+  flush();  // while the streams are still known
   streams_.erase(&stream);
   bar_rank_.reset();
 }
@@ -105,7 +105,7 @@ void LogMux::show_folded(Console console, const std::vector<LineFolder::Line>& l
   writer_.write(console, std::move(block));
 }
 
-/// Calls probe() no later than then.
+/// Calls probe() no later than `at`.
 void LogMux::wake_at(Clock::time_point at) {
   if (is_armed_ && wakes_at_ <= at) return;
   is_armed_ = true;

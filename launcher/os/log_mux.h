@@ -1,10 +1,9 @@
 // The workers' stdout and stderr: from pipes to whole, prefixed lines on the console, and raw to
-// their log files. What the streams of one node share is here: the console's rules, folding, the
-// filtered files, and the one timer that looks at what waits. It feeds os/file_writer, and that is
-// all that it and os/log_stream know of os/. Promises: a line is never mixed with another rank's;
-// what is folded, hidden or a progress bar is shown in time although no byte comes any more. On a
-// terminal the bar of the lowest rank that is shown there is drawn in one place, below all lines,
-// and those of the other ranks are in their log files alone.
+// their log files. Here is what the streams of one node share: the console's rules, folding, the
+// filtered files, and the timer for lines that wait. Of os/ it and os/log_stream know file_writer
+// alone. Promises: lines of two ranks never mix; folded lines, counts of hidden ones and progress
+// bars are shown in time, even if no byte comes any more. On a terminal the bar of the lowest rank
+// shown there is drawn in place, below all lines; bars of other ranks are only in their log files.
 #pragma once
 
 #include <array>
@@ -33,8 +32,8 @@ class LogMux {
   LogMux& operator=(const LogMux&) = delete;
   ~LogMux();
 
-  /// Shows what still waits, and looks no more: to be called when every stream is drained. A timer
-  /// that is left would keep the loop, and with it the agent, alive.
+  /// Shows all lines that wait, and stops the timer, which would keep the loop and so the agent
+  /// alive. Call it when every stream is drained.
   void finish();
 
  private:
@@ -56,15 +55,15 @@ class LogMux {
   asio::steady_timer timer_;
   bool is_armed_ = false;
   Clock::time_point wakes_at_;
-  std::shared_ptr<bool> alive_;  // owners: this, and a handler of the timer that came too late
+  std::shared_ptr<bool> alive_;  // owners: this, and a late handler of the timer
   std::array<std::optional<std::int64_t>, 2> limits_;  // lines per second, by console
   std::array<bool, 2> colors_{};
-  std::array<bool, 2> in_place_{};  // bars are drawn, not printed
-  std::optional<int> bar_rank_;     // whose is drawn; nothing: to be found out
+  std::array<bool, 2> in_place_{};  // bars are redrawn, not printed
+  std::optional<int> bar_rank_;     // the rank whose bar is drawn; nothing: not known yet
   std::array<LineFolder, 2> folders_;
   std::set<LogStream*> streams_;
   std::map<std::string, FileWriter::Target> filtered_;  // by path
-  std::string piece_;                                   // what one read takes
+  std::string piece_;                                   // buffer of one read
 };
 
 }  // namespace ddp::launcher

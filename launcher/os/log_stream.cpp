@@ -19,7 +19,7 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr std::chrono::milliseconds kPause(1);  // between two looks at a full queue
+constexpr std::chrono::milliseconds kPause(1);  // between two checks of a full queue
 
 std::string local_time() {
   const auto now = std::chrono::system_clock::now();
@@ -54,10 +54,10 @@ LogStream::LogStream(asio::io_context& io,
   boost::system::error_code error;
   pipe_.assign(ends[0], error);
   if (error) ::close(ends[0]);
-  // Our end only: the worker's writes block, as on a terminal.
+  // Only our end is non-blocking: the worker's writes block, as on a terminal.
   if (!error) pipe_.non_blocking(true, error);
   if (error) {
-    close_write_end();  // no destructor runs for what was never made
+    close_write_end();  // no destructor runs after an exception here
     throw SystemError(system_message("epoll_ctl", "log pipe of " + label, error.value()));
   }
   const LogFile& log = route.log_file;
@@ -101,13 +101,13 @@ ConsoleGate::Queues LogStream::queues() const {
 }
 
 asio::awaitable<void> LogStream::pump() {
-  // Readiness first, then a read of our own: all streams share one buffer of the mux, where a read
-  // that waits would need a buffer for each of hundreds of pipes.
+  // Wait for readiness, then read: so all streams share one buffer of the mux. A pending read would
+  // need a buffer for each of hundreds of pipes.
   while (true) {
     const auto [error] =
         co_await pipe_.async_wait(asio::posix::stream_descriptor::wait_read, kResult);
     if (error) break;  // closed
-    // Looked at last, one stream after the other: so what is queued is at most a piece too much.
+    // Checked directly before the read, so the queue exceeds its limit by at most one piece.
     while (gate_.must_wait(queues())) {
       held_back_ = true;
       pause_.expires_after(kPause);
@@ -123,7 +123,7 @@ asio::awaitable<void> LogStream::pump() {
     take(std::string_view(mux_.piece_).substr(0, static_cast<std::size_t>(size)));
   }
   ConsoleGate::Queues last = queues();
-  last.console_bytes = 0;  // what is left is shown, however far the console is behind
+  last.console_bytes = 0;  // show the rest, however far behind the console is
   gate_.begin(last, Clock::now());
   splitter_.finish([this](std::string_view line) { take_line(line); });
   print_nested();
@@ -136,7 +136,7 @@ asio::awaitable<void> LogStream::pump() {
 }
 
 void LogStream::take(std::string_view bytes) {
-  // The file first, and all of it: what the gate then hides on the console can be read there.
+  // The file gets all bytes first, so that lines hidden from the console can be read there.
   if (file_) writer_.write(*file_, std::string(bytes));
   gate_.begin(queues(), Clock::now());
   fill_prefixes();
@@ -148,7 +148,7 @@ void LogStream::take(std::string_view bytes) {
 }
 
 void LogStream::take_line(std::string_view line) {
-  // Stacks are hundreds of lines: in the tail they would push out what the worker said last.
+  // Stacks are hundreds of lines, and would push the worker's last words out of the tail.
   if (stacks_ && stacks_->take(line)) return;
   note_tail(line);
   if (!is_shown()) return;
@@ -159,7 +159,8 @@ void LogStream::take_line(std::string_view line) {
   show(line);
 }
 
-/// Of the bar that is drawn the last state stays as a line.
+/// Whether the line is not shown: a bar of another rank, or nested. The last state of the drawn bar
+/// is shown as a line.
 bool LogStream::folds_away(std::string_view line) {
   const BarLine kind = bar_line(line);
   if (kind == BarLine::below || (kind == BarLine::end && !mux_.is_bar_drawn(*this))) return true;
@@ -167,10 +168,11 @@ bool LogStream::folds_away(std::string_view line) {
   return false;
 }
 
-/// Of bars below each other a line each kBarPause is shown, and the last one before other words.
+/// Keeps lines of nested bars back: one is shown each kBarPause, and the last one before other
+/// lines.
 bool LogStream::keeps_nested(std::string_view line) {
   const bool is_bar = is_of_nested_bars(line);
-  is_in_nested_ = is_bar || (is_in_nested_ && line.empty());  // a way down to a third one
+  is_in_nested_ = is_bar || (is_in_nested_ && line.empty());  // down to a third bar
   if (is_bar) nested_ = line;
   if (!is_in_nested_ || Clock::now() - nested_at_ >= ConsoleGate::kBarPause) print_nested();
   return is_in_nested_;
@@ -185,14 +187,14 @@ void LogStream::print_nested() {
   show(line);
 }
 
-/// What is left of the piece may be a bar.
+/// Checks whether the unfinished line is a bar.
 void LogStream::note_bar() {
   const std::string_view pending = splitter_.pending();
   const bool may_be = pending.find('\r') != std::string_view::npos;
   if (!in_place_) return gate_.note_bar(is_shown() && may_be);
   const bool has_bar = is_shown() && mux_.is_bar_drawn(*this) && !bar_state(pending).empty();
   gate_.note_bar(has_bar);
-  if (has_bar && has_spoken_ && is_bar_drawn_) show_bar();  // the one before has ended
+  if (has_bar && has_spoken_ && is_bar_drawn_) show_bar();  // the previous bar has ended
   if (!has_bar && (has_spoken_ || may_be)) drop_bar();
   splitter_.forget(old_states(pending));
 }
@@ -218,7 +220,7 @@ void LogStream::show(std::string_view line) {
   block_ += '\n';
 }
 
-/// torchrun's filtered files: lines as on the console, raw.
+/// Copies a line to torchrun's filtered file, if it has one of the texts.
 void LogStream::copy(std::string_view line) {
   const auto& texts = mux_.spec_.duplicates[static_cast<std::size_t>(route_.stream)];
   const bool matches = std::any_of(texts.begin(), texts.end(), [line](const std::string& text) {
@@ -247,7 +249,7 @@ void LogStream::probe(Clock::time_point now) {
   wake();
 }
 
-/// Looks again when something is due, although nothing may come until then.
+/// Has probe() called when something is due, even if no byte comes until then.
 void LogStream::wake() {
   if (const auto at = gate_.next_look()) mux_.wake_at(*at);
 }

@@ -1,10 +1,10 @@
 // One stream of one worker, from its pipe to its log file and, line by line, to the console.
 // Promises: order is kept; lines longer than 64 KiB come in pieces; a last line without newline is
-// shown and marked; memory is bounded. What gives way, in this order: console copies of lines that
-// are also in a file, when the console is behind or the limit of lines per second is reached; lines
-// without a file, when the console has taken nothing for a second; and the worker, whose pipe waits
-// while the disk is behind. plan/output/console_gate decides which; what is left out is counted and
-// said.
+// shown and marked; memory is bounded. When an output is too slow, these give way, in this order:
+// console copies of lines that are also in a file, if the console is behind or the limit of lines
+// per second is reached; lines without a file, if the console has taken nothing for a second; the
+// worker, whose pipe waits while the disk is behind. plan/output/console_gate decides; hidden lines
+// are counted and reported.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ namespace ddp::launcher {
 
 class LogMux;
 
-/// A name in a directory; without one there is no file.
+/// A file name in a directory; without a directory there is no file.
 struct LogFile {
   std::shared_ptr<const OwnedDir> directory;  // owners: the streams of a round
   std::string name;
@@ -41,7 +41,7 @@ class LogStream {
   static constexpr std::size_t kTailLines = 20;
   static constexpr std::size_t kTailBytes = 2 << 10;  // of one line
 
-  /// What it is and where it goes; without a directory there is no file.
+  /// Which stream it is, and where it goes.
   struct Route {
     WorkerStream stream = WorkerStream::output;
     StreamPlan plan;
@@ -55,10 +55,10 @@ class LogStream {
   LogStream& operator=(const LogStream&) = delete;
   ~LogStream();
 
-  /// From the next line on.
+  /// Sets the prefix from the next line on.
   void set_prefix(const Prefix& prefix, const Placement& placement);
 
-  /// The end for the worker; close_write_end() once it has been started.
+  /// The worker's end of the pipe. Call close_write_end() after the worker has started.
   [[nodiscard]] int write_end() const { return write_end_; }
   void close_write_end();
 
@@ -68,30 +68,29 @@ class LogStream {
   void close_read_end();
 
   [[nodiscard]] bool is_drained() const { return drained_; }
-  /// What has come through it so far.
+  /// Bytes read so far.
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
-  /// True while it reads nothing because too much is queued for the writer.
+  /// Whether it reads nothing because too much is queued for the writer.
   [[nodiscard]] bool is_held_back() const { return held_back_; }
   [[nodiscard]] bool is_shown() const { return route_.plan.is_shown; }
-  /// Where it is logged, absolute where its directory is; empty: nowhere.
+  /// The log file, absolute if its directory is; empty: none.
   [[nodiscard]] std::filesystem::path file() const;
-  /// How many lines have come so far, of which tail() is the end.
+  /// Lines read so far; tail() has the last of them.
   [[nodiscard]] std::uint64_t lines() const { return lines_; }
   /// Stdout or stderr.
   [[nodiscard]] FileWriter::Target console() const { return console_; }
   [[nodiscard]] const Placement& placement() const { return placement_; }
-  /// What stands before a line that is shown now.
+  /// The prefix of a line that is shown now.
   [[nodiscard]] std::string prefix() const;
-  /// The newest lines, oldest first, as a console would show them: what the report quotes.
+  /// The newest lines, oldest first, as a console would show them. The report quotes them.
   [[nodiscard]] std::vector<std::string> tail() const;
 
-  /// From now on lines that belong to a stack go to stacks() and to the log file, not to the
-  /// console nor to tail().
+  /// From now on lines of a stack go to stacks() and the log file, not to the console or tail().
   void expect_stacks() { stacks_.emplace(); }
   /// Null: not expected.
   [[nodiscard]] const StackReader* stacks() const { return stacks_ ? &*stacks_ : nullptr; }
 
-  /// Shows what has waited long enough, although nothing comes.
+  /// Shows lines that have waited long enough, though no byte comes.
   void probe(Clock::time_point now);
 
  private:
@@ -129,17 +128,17 @@ class LogStream {
   bool held_back_ = false;
   LineSplitter splitter_;
   ConsoleGate gate_;
-  std::vector<std::string> tail_;  // a ring, once it is full
+  std::vector<std::string> tail_;  // a ring when full
   std::size_t tail_next_ = 0;
   std::uint64_t lines_ = 0;
   std::optional<StackReader> stacks_;
-  const bool in_place_;        // a bar is drawn in one place
-  bool is_bar_drawn_ = false;  // ours
-  bool has_spoken_ = false;    // a line that is not a bar's, since the piece began
-  // Where bars are lines: the newest of bars below each other that is not shown yet.
+  const bool in_place_;        // bars are drawn in place
+  bool is_bar_drawn_ = false;  // this stream's
+  bool has_spoken_ = false;    // a line that is not a bar, since the piece began
+  // If bars are printed as lines: the newest line of nested bars, not shown yet.
   bool is_in_nested_ = false;
   std::string nested_;
-  Clock::time_point nested_at_;  // when one was shown
+  Clock::time_point nested_at_;  // when such a line was last shown
   // For the lines of one piece:
   std::string shown_prefix_;
   std::string plain_prefix_;  // without colours

@@ -29,8 +29,8 @@ NodeHealth read_node_health() {
     health.memory_bytes = static_cast<std::int64_t>(system.totalram) * system.mem_unit;
   }
   struct statvfs shared {};
-  // Data loaders hand batches over through it, and a container's is 64 MiB unless it asks for
-  // more. In fragments of f_frsize, not in blocks of f_bsize (statvfs(3)).
+  // Data loaders pass batches through /dev/shm, which has 64 MiB in a container unless it asks for
+  // more. f_blocks counts fragments of f_frsize, not blocks of f_bsize (statvfs(3)).
   if (::statvfs("/dev/shm", &shared) == 0) {
     health.shared_bytes = static_cast<std::int64_t>(shared.f_blocks * shared.f_frsize);
   }

@@ -1,12 +1,12 @@
-// What this node is and what its limits are, for `ddp-launch doctor`. Nothing here fails: what
-// cannot be read is left as it is in an empty NodeHealth.
+// The hardware, system and limits of this node, for `ddp-launch doctor`. Nothing here fails: a
+// value that cannot be read stays as in an empty NodeHealth.
 #pragma once
 
 #include "launcher/plan/doctor/node_health.h"
 
 namespace ddp::launcher {
 
-/// Kernel, machine, memory, /dev/shm, limits and driver; the rest is for anyone who knows it.
+/// Reads kernel, machine, memory, /dev/shm, limits and driver. Callers fill in the rest.
 NodeHealth read_node_health();
 
 }  // namespace ddp::launcher

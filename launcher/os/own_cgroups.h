@@ -1,6 +1,5 @@
-// The cgroups of this process, as the kernel lists them: read once, since the list of mounts takes
-// the kernel a tenth of a millisecond, and a start asks four times. Nobody moves a running agent to
-// another cgroup.
+// The cgroups of this process, read once: the kernel needs a tenth of a millisecond for the list of
+// mounts, and a start asks four times. A running agent is never moved to another cgroup.
 #pragma once
 
 #include <string>
@@ -8,8 +7,8 @@
 
 namespace ddp::launcher {
 
-/// As cgroup_directories() of plan/start/cgroups, of this process: ours first, then those above it.
-/// Trap: for the main thread alone.
+/// As cgroup_directories() of plan/start/cgroups, for this process: its own first, then its
+/// ancestors. Trap: call it in the main thread alone.
 const std::vector<std::string>& own_cgroups(const std::string& controller);
 
 }  // namespace ddp::launcher

@@ -16,10 +16,10 @@ namespace {
 constexpr const char* kName = "stdin (--token-stdin)";
 constexpr std::size_t kLongestToken = 4096;
 
-/// Byte by byte: what follows the line stays where it is.
+/// Reads byte by byte, so that bytes after the line stay in the pipe.
 std::string read_line(int fd) {
   std::string line;
-  line.reserve(kLongestToken + 1);  // nothing of it is left behind by a string that grows
+  line.reserve(kLongestToken + 1);  // a growing string would leave copies of the secret
   while (line.size() <= kLongestToken) {
     char byte = 0;
     const ssize_t got = ::read(fd, &byte, 1);
@@ -38,7 +38,7 @@ std::string read_line(int fd) {
 
 Secret take_parent_pipe() {
   Secret token = read_line(STDIN_FILENO);
-  // Away from 0: workers inherit stdin, and are not to read what is meant for us.
+  // Move it away from 0: workers inherit stdin and must not read our connection.
   const int connection = check(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3), "fcntl", kName);
   const Descriptor nothing(check(::open("/dev/null", O_RDONLY | O_CLOEXEC), "open", "/dev/null"));
   check(::dup2(nothing.fd(), STDIN_FILENO), "dup2", kName);
@@ -50,7 +50,7 @@ Secret take_parent_pipe() {
   check(::fcntl(connection, F_SETFL, flags | O_ASYNC), "fcntl", kName);
   const std::string answer = std::string(kConnected) + "\n";
   check(::write(STDERR_FILENO, answer.data(), answer.size()), "write", "stderr (--token-stdin)");
-  // It may have ended before the kernel was asked to tell.
+  // The connection may have ended before O_ASYNC was set.
   pollfd entry{connection, POLLIN, 0};
   if (::poll(&entry, 1, 0) == 1) ::raise(SIGTERM);
   return token;  // `connection` stays open as long as this process

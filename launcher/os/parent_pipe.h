@@ -1,9 +1,8 @@
-// stdin as the connection to anyone who has started this agent from another host: a token comes
-// over it, and the job is stopped when it ends. An agent that ssh has started would otherwise
-// outlive its connection: sshd sends no signal when there is no terminal. Promises: from the moment
-// the token is there, in every phase of the program, anything that comes over the connection, and
-// its end, is a SIGTERM to this process: the kernel sends it (fcntl(2), O_ASYNC). Workers get no
-// part of it: their stdin is empty.
+// stdin as the connection to the starter of this agent on another host: the token comes over it,
+// and its end stops the job. Otherwise an agent started by ssh would outlive its connection, as
+// sshd sends no signal without a terminal. Promises: after the token, in every phase of the
+// program, any byte on the connection, and its end, is a SIGTERM to this process, sent by the
+// kernel (fcntl(2), O_ASYNC). Workers do not get the connection: their stdin is empty.
 #pragma once
 
 #include <string_view>
@@ -12,11 +11,11 @@
 
 namespace ddp::launcher {
 
-/// Said on stderr once the token is there: an exit code from before it is not an agent's.
+/// Printed on stderr after the token was read. An exit code without this line is not an agent's.
 inline constexpr std::string_view kConnected = "ddp-launch: connected";
 
-/// Takes the first line of stdin, without its newline; /dev/null is stdin from then on.
-/// Blocks: until that line has come. Errors: UsageError when stdin ends before; SystemError.
+/// Reads the first line of stdin, without its newline; from then on stdin is /dev/null. Blocks:
+/// until that line has come. Errors: UsageError when stdin ends before it; SystemError.
 Secret take_parent_pipe();
 
 }  // namespace ddp::launcher

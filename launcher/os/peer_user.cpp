@@ -19,10 +19,10 @@
 namespace ddp::launcher {
 namespace {
 
-/// What a source says of one socket.
+/// What a source shows of one socket.
 struct Found {
   uid_t user = 0;
-  std::uint64_t inode = 0;  // 0: nobody holds it
+  std::uint64_t inode = 0;  // 0: no holder
 };
 enum class Answer { found, absent, failed };
 
@@ -59,13 +59,12 @@ Question ask_for(const tcp::endpoint& socket, const tcp::endpoint& remote, std::
   copy_address(address, id.idiag_src);
   copy_address(plain(remote.address()), id.idiag_dst);
   if (address.is_v6()) id.idiag_if = static_cast<std::uint32_t>(address.to_v6().scope_id());
-  // No cookie: the one of an earlier answer would name one socket for sure, and we ask for the
-  // first time (sock_diag(7)).
+  // No cookie: only a repeated query has one, from its first answer (sock_diag(7)).
   id.idiag_cookie[0] = id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
   return question;
 }
 
-/// The kernel answers while it takes the question, so nothing is waited for.
+/// The kernel answers within send(2), so this never waits.
 Answer ask_netlink(int fd, const Question& question, Found& found) {
   if (::send(fd, &question, sizeof question, 0) != static_cast<ssize_t>(sizeof question)) {
     return Answer::failed;
@@ -73,7 +72,7 @@ Answer ask_netlink(int fd, const Question& question, Found& found) {
   std::array<char, 8192> bytes;
   nlmsghdr head{};
   ssize_t size = 0;
-  do {  // what answers an older question was left behind by a failure
+  do {  // skip answers to older queries that failed
     size = ::recv(fd, bytes.data(), bytes.size(), MSG_DONTWAIT);
     if (size < static_cast<ssize_t>(sizeof head)) return Answer::failed;
     std::memcpy(&head, bytes.data(), sizeof head);
@@ -88,7 +87,7 @@ Answer ask_netlink(int fd, const Question& question, Found& found) {
   inet_diag_msg socket{};
   if (head.nlmsg_type != SOCK_DIAG_BY_FAMILY || left < sizeof socket) return Answer::failed;
   std::memcpy(&socket, payload, sizeof socket);
-  // Where there is no such connection, a socket that listens at that port is found instead.
+  // Without such a connection the kernel returns a socket that listens at that port.
   const bool is_it = socket.id.idiag_sport == question.body.id.idiag_sport &&
                      socket.id.idiag_dport == question.body.id.idiag_dport;
   if (!is_it) return Answer::absent;
@@ -100,8 +99,8 @@ Answer ask_netlink(int fd, const Question& question, Found& found) {
 /// "0100007F:7530", as the tables have it: the words of the address as this machine reads them.
 std::string as_in_table(const tcp::endpoint& endpoint, bool is_mapped) {
   const asio::ip::address address = plain(endpoint.address());
-  // Printed by the kernel as numbers of this machine's byte order, four bytes each, although they
-  // are in network order: on a little-endian machine each word looks reversed.
+  // The kernel prints words of four bytes as numbers in the machine's byte order, although they are
+  // in network order: on a little-endian machine each word looks reversed.
   std::array<std::uint32_t, 4> words{};
   std::size_t count = 4;
   if (is_mapped) {
@@ -121,7 +120,7 @@ std::string as_in_table(const tcp::endpoint& endpoint, bool is_mapped) {
 Answer search(const char* table, const std::string& pair, Found& found) {
   std::ifstream lines(table);
   std::string line;
-  if (!std::getline(lines, line)) return Answer::failed;  // not even the heading
+  if (!std::getline(lines, line)) return Answer::failed;  // no heading
   while (std::getline(lines, line)) {
     if (line.find(pair) == std::string::npos) continue;
     std::istringstream fields(line);
@@ -144,7 +143,7 @@ Answer read_tables(const tcp::endpoint& socket, const tcp::endpoint& remote, Fou
   if (!is_v4) return search("/proc/net/tcp6", pair(false), found);
   const Answer answer = search("/proc/net/tcp", pair(false), found);
   if (answer != Answer::absent) return answer;
-  // A socket of IPv6 may speak IPv4; and without IPv6 there is no such table.
+  // An IPv6 socket may use IPv4; and without IPv6 this table does not exist.
   return search("/proc/net/tcp6", pair(true), found) == Answer::found ? Answer::found
                                                                       : Answer::absent;
 }
@@ -176,7 +175,7 @@ PeerUsers::Look PeerUsers::probe(const tcp::endpoint& peer, const tcp::endpoint&
   }
   Look seen;
   seen.can_tell = netlink_ || answer != Answer::failed;
-  // Inode 0: the process has closed it or is gone, and what is left is the kernel's.
+  // Inode 0: the process has closed the socket or is gone.
   if (answer == Answer::found && found.inode != 0) seen.user = found.user;
   return seen;
 }

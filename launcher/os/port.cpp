@@ -18,12 +18,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Binds and lets go. Returns the port, or -errno.
+/// Binds and closes. Returns the port, or -errno.
 int try_to_bind(tcp::endpoint at) {
   const Descriptor socket(::socket(at.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket) return -errno;
-  // A port in TIME_WAIT, where an earlier job has left it, can be bound all the same; one that
-  // somebody listens at cannot (socket(7), SO_REUSEADDR). Workers bind so, too.
+  // With SO_REUSEADDR (socket(7)) a port that an earlier job left in TIME_WAIT can be bound, but
+  // not one with a listener. Workers bind in this way, too.
   const int on = 1;
   const int off = 0;
   ::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -34,7 +34,7 @@ int try_to_bind(tcp::endpoint at) {
   return is_bound ? at.port() : -errno;
 }
 
-/// In IPv6 and IPv4 at once, as workers listen; in IPv4 where this node has no other. Returns the
+/// Tries IPv6 and IPv4 at once, as workers listen; IPv4 alone if this node has no IPv6. Returns the
 /// port, or -errno.
 int try_port(int port) {
   const auto number = static_cast<std::uint16_t>(port);
@@ -43,7 +43,7 @@ int try_port(int port) {
   return has_v6 ? result : try_to_bind({tcp::v4(), number});
 }
 
-/// "socket:[INODE]" of everybody who listens at `port`, as their descriptors show it (proc(5)).
+/// Adds "socket:[INODE]" of each socket that listens at `port`, as descriptors show it (proc(5)).
 void add_listeners(const char* table, int port, std::set<std::string>& links) {
   // TCP_LISTEN of the kernel's include/net/tcp_states.h, as /proc/net/tcp writes it.
   constexpr const char* kListening = "0A";
@@ -64,7 +64,7 @@ void add_listeners(const char* table, int port, std::set<std::string>& links) {
 }
 
 bool holds_one(const fs::path& process, const std::set<std::string>& links) {
-  std::error_code error;  // gone, or not ours to read
+  std::error_code error;  // the process is gone, or not ours to read
   for (const auto& entry : fs::directory_iterator(process / "fd", error)) {
     if (links.contains(fs::read_symlink(entry.path(), error).string())) return true;
   }
@@ -73,7 +73,8 @@ bool holds_one(const fs::path& process, const std::set<std::string>& links) {
 
 }  // namespace
 
-// The kernel is asked, not the list of interfaces: all of 127.0.0.0/8 is there with any of it.
+// Tries to bind instead of reading the list of interfaces, as any address of 127.0.0.0/8 implies
+// all.
 std::string loopback_address() {
   const auto is_there = [](const asio::ip::address& address) {
     return try_to_bind({address, 0}) >= 0;

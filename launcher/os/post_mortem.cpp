@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kKernelLines = 5;  // of one report
 
-/// oom_kill of a cgroup, v2 or v1.
+/// The counter oom_kill of a cgroup, v2 or v1.
 std::optional<std::int64_t> oom_kills_of(const fs::path& cgroup) {
   if (const auto events = read_file(cgroup / "memory.events")) {
     return read_entry(*events, "oom_kill");
@@ -36,7 +36,7 @@ std::optional<std::int64_t> oom_kills_of(const fs::path& cgroup) {
   return read_entry(read_file(cgroup / "memory.oom_control").value_or(""), "oom_kill");
 }
 
-/// Of our own cgroup; v2 counts those below it too.
+/// The OOM kills of our own cgroup; v2 includes those below it.
 std::uint64_t count_oom_kills() {
   for (const char* const controller : {"", "memory"}) {
     const auto own = own_cgroups(controller);
@@ -48,17 +48,17 @@ std::uint64_t count_oom_kills() {
 
 std::chrono::microseconds uptime() {
   timespec now{};
-  // The clock of the kernel log's stamps, as near as a program can have it.
+  // As near to the clock of the kernel log as a program can get.
   ::clock_gettime(CLOCK_MONOTONIC, &now);
   return std::chrono::duration_cast<std::chrono::microseconds>(
       std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec));
 }
 
-/// The lines of the kernel log since then. Each read of /dev/kmsg gives one record; one that was
-/// overwritten in the meantime is EPIPE.
+/// The lines of the kernel log since `since`. Each read of /dev/kmsg gives one record, or EPIPE if
+/// it was overwritten meanwhile.
 std::vector<std::string> kernel_lines(std::chrono::microseconds since) {
   std::vector<std::string> lines;
-  // At the oldest record. EPERM where kernel.dmesg_restrict is 1 and we are not root: then
+  // Opens at the oldest record. EPERM if kernel.dmesg_restrict is 1 and we are not root: then
   // nothing is found.
   const Descriptor log(::open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!log) return lines;
@@ -74,7 +74,7 @@ std::vector<std::string> kernel_lines(std::chrono::microseconds since) {
   return lines;
 }
 
-/// The oldest of them.
+/// The first facts about the process since `since`, at most kKernelLines.
 std::vector<std::string> kernel_facts(pid_t pid, std::chrono::microseconds since) {
   std::vector<std::string> facts;
   for (const std::string& line : kernel_lines(since)) {
@@ -91,12 +91,12 @@ bool dumps_core(int signal) {
   return std::find(kSignals.begin(), kSignals.end(), signal) != kSignals.end();
 }
 
-/// The newest file that fits.
+/// The newest file that matches.
 std::string find_file(const std::string& pattern) {
   glob_t found{};
   std::string newest;
   fs::file_time_type newest_time{};
-  // The path has a * for what we cannot know of it (core(5): %t, %h in a container).
+  // The path has a * for unknown parts (core(5): %t, %h in a container).
   if (::glob(pattern.c_str(), 0, nullptr, &found) == 0) {
     for (std::size_t i = 0; i < found.gl_pathc; ++i) {
       std::error_code error;
@@ -113,15 +113,15 @@ std::string find_file(const std::string& pattern) {
 std::string core_finding(const DeadWorker& worker) {
   if (!dumps_core(worker.status.signal)) return "";
   const std::string pattern = read_file("/proc/sys/kernel/core_pattern").value_or("core");
-  // WCOREDUMP is the kernel's word; where it denies, the limit is the usual reason: 0 is the
-  // kernel's default.
+  // WCOREDUMP (`core`) comes from the kernel. If it is false, the limit is the usual reason, as its
+  // default is 0.
   if (!worker.status.core) {
     rlimit limit{};
     ::getrlimit(RLIMIT_CORE, &limit);
     return limit.rlim_cur == 0 ? "no core file: the limit is 0. Allow one: ulimit -c unlimited"
                                : "";
   }
-  // A program takes it from the kernel by a pipe (core(5)); where that puts it, only it knows.
+  // The kernel pipes the core to a program (core(5)), which alone knows where it is stored.
   if (pattern.starts_with('|')) {
     return "core dump handed to " + pattern.substr(1, pattern.find_first_of(" \n") - 1) +
            ". With systemd: coredumpctl debug " + std::to_string(worker.pid);
@@ -177,7 +177,7 @@ std::vector<std::string> post_mortem(const DeadWorker& worker, const Baseline& b
             " of this cgroup for lack of memory since the start");
   }
   add(lines, core_finding(worker));
-  // A page of a mapped file for which /dev/shm has no room left is this signal, not an error.
+  // A write to a mapped page for which /dev/shm has no room raises SIGBUS.
   if (worker.status.signal == SIGBUS) add(lines, shared_memory_fact(space_of("/dev/shm")));
   const Space disk = space_of(worker.directory);
   if (disk.total > 0 && disk.free == 0) {

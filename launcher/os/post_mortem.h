@@ -1,6 +1,6 @@
-// Facts about a dead worker that neither its exit status nor its own words tell: killed for lack of
-// memory, what the kernel log says, where its core file is, a full /dev/shm or disk. Everything is
-// optional: what cannot be read (a container, another user's log) is not said.
+// Facts about a dead worker that neither its exit status nor its output shows: killed for lack of
+// memory, lines of the kernel log, its core file, a full /dev/shm or disk. All are optional:
+// sources that cannot be read (in a container, another user's log) are skipped.
 #pragma once
 
 #include <sys/types.h>
@@ -15,10 +15,10 @@
 
 namespace ddp::launcher {
 
-/// What a later look is compared with; taken before the worker starts.
+/// The state before the worker starts, to compare with later.
 struct Baseline {
   std::uint64_t oom_kills = 0;          // in our cgroup and below
-  std::chrono::microseconds uptime{0};  // older lines of the kernel log are about others
+  std::chrono::microseconds uptime{0};  // older lines of the kernel log are not ours
 };
 
 Baseline take_baseline();
@@ -27,13 +27,13 @@ struct DeadWorker {
   ExitStatus status;
   pid_t pid = 0;
   std::string executable;           // path
-  std::filesystem::path directory;  // where it ran
+  std::filesystem::path directory;  // working directory
 };
 
-/// One line for each fact. Blocks: for a look at files of the kernel. Errors: none.
+/// One line per fact. Blocks: for reads of kernel files. Errors: none.
 std::vector<std::string> post_mortem(const DeadWorker& worker, const Baseline& before);
 
-/// The newest line of the kernel log since then that says that a GPU is broken; empty: none does.
+/// The newest line of the kernel log since `before` that reports a broken GPU; empty: none.
 std::string find_gpu_error(const Baseline& before);
 
 }  // namespace ddp::launcher

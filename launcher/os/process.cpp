@@ -24,7 +24,7 @@
 namespace ddp::launcher {
 namespace {
 
-/// A null-terminated array of pointers into `texts`, as exec wants it. Built before the fork.
+/// A null-terminated array of pointers into `texts`, for exec. Built before the fork.
 std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   std::vector<char*> pointers;
   pointers.reserve(texts.size() + 1);
@@ -34,7 +34,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   return pointers;
 }
 
-/// All signals blocked while it lives, so that no handler of the parent runs in the child.
+/// Blocks all signals while it lives, so that no handler of the parent runs in the child.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -51,7 +51,7 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
-/// A set of any number of CPUs, as the kernel wants it. Empty: none was asked for.
+/// A CPU mask of any size, as the kernel takes it. Empty: no binding.
 class CpuMask {
  public:
   explicit CpuMask(const std::vector<int>& cpus) {
@@ -74,7 +74,7 @@ class CpuMask {
   std::vector<unsigned long> words_;
 };
 
-/// What a child could not do. It is written in our memory, which the child borrows.
+/// The step that failed in the child, which writes it into our memory.
 struct ChildFailure {
   char step = 0;  // kBind, kExec
   int error = 0;
@@ -101,11 +101,11 @@ struct ChildPlan {
 };
 
 // ---- the child: async-signal-safe calls only ---------------------------------------------------
-// Sanitizers keep books of the thread whose memory it borrows: they are not to see that these never
-// return.
+// Sanitizers track the thread whose memory the child shares; they must not see that these functions
+// never return.
 
-/// What was ignored when the launcher started stays ignored (nohup), but these two, which the
-/// launcher ignores itself.
+/// Resets two signals that the launcher itself ignores. Others ignored at its start stay ignored
+/// (nohup).
 void reset_signals() {
   for (const int signal : {SIGPIPE, SIGXFSZ}) {
     struct sigaction action {};
@@ -123,12 +123,12 @@ void reset_signals() {
 [[gnu::no_sanitize_address, gnu::no_sanitize_thread]] int become(void* argument) {
   ChildPlan& plan = *static_cast<ChildPlan*>(argument);
   plan.has_begun = true;
-  // A session of its own: one group to kill, and no terminal, so that Ctrl-C comes to the agent
-  // alone. Children of the worker stay in the session even where they make groups of their own,
-  // which is how the guard finds them.
+  // A session of its own: one group to kill, and no terminal, so that Ctrl-C reaches the agent
+  // alone. Children of the worker stay in the session even if they make groups of their own, so the
+  // guard finds them.
   ::setsid();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // The parent may have died before the death signal was armed, so look once more.
+  // The parent may have died before the death signal was set, so check once more.
   if (::getppid() != plan.parent) ::_exit(127);
   if (plan.cpus != nullptr && ::sched_setaffinity(0, plan.cpus_bytes, plan.cpus) != 0) {
     report_failure(plan, kBind);
@@ -137,9 +137,10 @@ void reset_signals() {
   if (plan.stdin_fd >= 0 && ::dup2(plan.stdin_fd, STDIN_FILENO) < 0) report_failure(plan);
   if (::dup2(plan.stdout_fd, STDOUT_FILENO) < 0) report_failure(plan);
   if (::dup2(plan.stderr_fd, STDERR_FILENO) < 0) report_failure(plan);
-  // Also what our own parent leaked to us. Older kernels lack the call; ours are CLOEXEC anyhow.
+  // Also covers descriptors that our parent leaked to us. Older kernels lack the call, but our own
+  // descriptors are CLOEXEC anyway.
   ::close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
-  // After close_range(2), which has marked them as well.
+  // After close_range(2), which has marked these, too.
   if (plan.inherited_fd >= 0) ::fcntl(plan.inherited_fd, F_SETFD, 0);
   if (plan.lock_fd >= 0) ::fcntl(plan.lock_fd, F_SETFD, 0);
   reset_signals();
@@ -173,7 +174,7 @@ void reset_signals() {
                     exit_code::kCannotExecute);
 }
 
-constexpr std::chrono::milliseconds kTracerPause(50);  // between two looks at what a tracer holds
+constexpr std::chrono::milliseconds kTracerPause(50);  // between two checks of a traced process
 
 ExitStatus to_status(const siginfo_t& info) {
   ExitStatus status;
@@ -220,12 +221,12 @@ Process::Process(asio::io_context& io, const ProcessSpec& spec) : pidfd_(io) {
   int clone_error = 0;
   {
     const SignalsBlocked blocked;
-    // The child borrows our memory (CLONE_VM): a handler that ran there would write into our
-    // variables. It gets our mask back just before exec.
+    // The child shares our memory (CLONE_VM), so a handler in it would write into our variables. It
+    // gets our mask back just before exec.
     plan.mask = &blocked.before();
-    // Born there: moving it later would stop all forks of the machine for a moment.
+    // Create it there: a later move would stop all forks of the machine for a moment.
     pid_ = spec.cgroup_fd >= 0 ? clone_child(spec.cgroup_fd, become, &plan) : -1;
-    // Who is born in a cgroup that was killed before dies before its first step.
+    // A child created in a cgroup that was killed before dies before its first step.
     if (pid_ > 0 && !plan.has_begun) reap();
     is_in_cgroup_ = pid_ > 0;
     if (!is_in_cgroup_) pid_ = clone_child(-1, become, &plan);
@@ -235,13 +236,13 @@ Process::Process(asio::io_context& io, const ProcessSpec& spec) : pidfd_(io) {
     pid_ = 0;
     throw_fork_failure(spec, clone_error);
   }
-  // Known as soon as clone returns: with CLONE_VFORK we stand still until the child has executed
-  // or ended (clone(2)).
+  // Known when clone returns: with CLONE_VFORK we wait until the child has executed or ended
+  // (clone(2)).
   if (plan.failure.error != 0) {
     reap();
     throw_child_failure(spec, plan.failure);
   }
-  // Before it is reaped, its number cannot be anybody else's: nobody but us may wait for it.
+  // Its pid cannot be reused before it is reaped, and only we may wait for it.
   const int pidfd = move_up(open_pidfd(pid_));
   if (pidfd < 0) take_back("pidfd_open", spec, errno);
   boost::system::error_code cause;
@@ -252,7 +253,8 @@ Process::Process(asio::io_context& io, const ProcessSpec& spec) : pidfd_(io) {
   }
 }
 
-/// It runs, but cannot be watched. No destructor runs for what was never made.
+/// Kills a process that runs but cannot be watched. The destructor does not run after a failed
+/// constructor.
 void Process::take_back(const char* call, const ProcessSpec& spec, int error) {
   signal(SIGKILL);
   reap();
@@ -271,19 +273,19 @@ asio::awaitable<std::optional<ExitStatus>> Process::wait() {
   siginfo_t info{};
   asio::steady_timer timer(pidfd_.get_executor());
   while (true) {
-    // WNOWAIT: it stays a zombie, so that its number, and that of its group, are still its own
-    // when the group is killed below (waitid(2)).
+    // WNOWAIT keeps the zombie, so that its pid and its group's number are still its own when the
+    // group is killed below (waitid(2)).
     check(::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT | WNOHANG),
           "waitid",
           "worker " + std::to_string(pid_));
     if (info.si_pid != 0) break;
-    // A debugger holds it and is told first (ptrace(2)); nothing that can be waited for says when
-    // it has looked.
+    // A debugger traces it and is told first (ptrace(2)). No event tells when the debugger has
+    // taken it, so poll.
     timer.expires_after(kTracerPause);
     co_await timer.async_wait(kResult);
     if (!pidfd_.is_open()) co_return std::nullopt;
   }
-  signal_group(SIGKILL);  // what the leader left behind in its group
+  signal_group(SIGKILL);  // the rest of the leader's group
   co_return to_status(info);
 }
 
@@ -301,20 +303,19 @@ void Process::reap() {
 }
 
 void Process::signal(int signal) {
-  // A frozen process takes nothing but SIGKILL and SIGCONT: the others wait until it goes on
+  // A frozen process acts only on SIGKILL and SIGCONT; other signals wait until it goes on
   // (signal(7)).
   signal_group(signal);
   signal_group(SIGCONT);
 }
 
-/// To kill(2) -0 is our own group, and -1 every process of the machine.
+/// For kill(2) 0 means our own group, and -1 every process of the machine.
 void Process::signal_group(int signal) const {
   if (pid_ > 1) ::kill(-pid_, signal);
 }
 
 bool Process::forward(int signal) const {
-  // Most such signals end a process that has no handler for them, and a Python program need not
-  // know of ours.
+  // Most such signals end a process without a handler, and a Python program may not expect ours.
   if (pid_ == 0 || !catches_signal(pid_, signal)) return false;
   return signal_process(pid_, signal);
 }
@@ -338,7 +339,8 @@ bool catches_signal(pid_t pid, int signal) {
   return ((caught_signals(pid) >> (signal - 1)) & 1) != 0;
 }
 
-/// Kernels before 5.9 lack close_range; an end of our own pipe that stays open would be fatal.
+/// Closes all descriptors but one. Kernels before 5.9 lack close_range, but an end of our own pipe
+/// must not stay open.
 static void close_all_but(int inherited_fd) {
   const auto kept = static_cast<unsigned>(inherited_fd);
   if (::close_range(0, kept - 1, 0) == 0 && ::close_range(kept + 1, ~0U, 0) == 0) return;
@@ -355,9 +357,9 @@ pid_t fork_helper(void (*body)(int), int inherited_fd) {
     pid = check(::fork(), "fork", "guard");
     if (pid == 0) {
       ::setsid();
-      // All signals stay blocked: whatever ends the agent, a signal to all processes of the
-      // terminal or of the user, is not to end what cleans up behind it. An abort of its own has
-      // not the agent's last words.
+      // All signals stay blocked: a signal to all processes of the terminal or of the user may end
+      // the agent, but not the helper that cleans up after it. Its own abort must not run the
+      // agent's handler.
       ::signal(SIGABRT, SIG_DFL);
       close_all_but(inherited_fd);
       body(inherited_fd);
@@ -368,11 +370,11 @@ pid_t fork_helper(void (*body)(int), int inherited_fd) {
 }
 
 pid_t leave_core(std::chrono::milliseconds limit) {
-  // Not fork(): that runs handlers of pthread_atfork(3), which may want a lock that the thread
-  // which is dying here holds. _Fork is async-signal-safe (glibc 2.34).
+  // Not fork(): it runs handlers of pthread_atfork(3), which may need a lock that this dying thread
+  // holds. _Fork is async-signal-safe (glibc 2.34).
   const pid_t pid = ::_Fork();
   if (pid == 0) {
-    // Anyone who waits for the end of one of our descriptors is not to wait for the file.
+    // Close all descriptors, so that nothing that waits for their end waits for the core file.
     ::close_range(0, ~0U, 0);
     sigset_t abort;
     ::sigemptyset(&abort);
@@ -398,7 +400,7 @@ pid_t ended_child() {
 }
 
 bool reap_within(pid_t pid, std::chrono::milliseconds limit) {
-  if (pid <= 0) return false;  // to waitpid(2) that is any child
+  if (pid <= 0) return false;  // for waitpid(2) it means any child
   const int pidfd = open_pidfd(pid);
   pollfd entry{pidfd, POLLIN, 0};
   const Deadline deadline = Clock::now() + limit;

@@ -18,10 +18,9 @@ std::string path_of(pid_t pid, const std::string& name) {
   return "/proc/" + std::to_string(pid) + "/" + name;
 }
 
-/// Empty: it runs, or the kernel does not say.
+/// The kernel function in which the process waits; empty: it runs, or not known.
 std::string wait_channel(pid_t pid) {
-  // "0" where it runs, and everywhere for a process that we may not trace (proc(5), ptrace access
-  // mode).
+  // "0" if it runs, and always for a process that we may not trace (proc(5), ptrace access mode).
   std::ifstream file(path_of(pid, "wchan"));
   std::string name;
   std::getline(file, name);
@@ -30,20 +29,20 @@ std::string wait_channel(pid_t pid) {
   return name == "0" ? "" : name;
 }
 
-/// Files and pipes; not sockets, unless read(2) and write(2) are used for them.
+/// Bytes read and written: files and pipes; sockets only if read(2) and write(2) are used on them.
 std::uint64_t io_bytes(pid_t pid) {
   std::ifstream file(path_of(pid, "io"));
   std::uint64_t sum = 0;
   std::uint64_t bytes = 0;
   for (std::string word; file >> word >> bytes;) {
-    // What read(2) and write(2) were given, from a cache too; read_bytes and write_bytes count
+    // Bytes passed to read(2) and write(2), also from the cache; read_bytes and write_bytes count
     // the disk alone.
     if (word == "rchar:" || word == "wchar:") sum += bytes;
   }
   return sum;
 }
 
-/// Voluntary switches of the main thread: each is the begin of a wait.
+/// Voluntary context switches of the main thread; each begins a wait.
 std::uint64_t count_voluntary_switches(pid_t pid) {
   std::ifstream file(path_of(pid, "task/" + std::to_string(pid) + "/status"));
   for (std::string word; file >> word;) {
@@ -58,7 +57,7 @@ std::uint64_t used_ticks(pid_t pid) {
   return state.cpu_ticks + state.children_ticks;
 }
 
-/// A shell's or an outer launcher's main thread.
+/// Whether the main thread waits for a child, like a shell's or an outer launcher's.
 bool waits_for_child(const Activity& activity) {
   return activity.waits_in.find("do_wait") != std::string::npos &&
          activity.waits_in.find("futex") == std::string::npos;
@@ -89,8 +88,8 @@ Activity watch_closely(pid_t pid) {
     activity.io_bytes += io_bytes(family[i]);
     const std::vector<pid_t> children = children_of(family[i], kMaxThreads);
     if (is_wrapper && !children.empty()) {
-      // Of its children the one that has done most is the program, or a wrapper again; others may
-      // be monitors beside it.
+      // The child with most CPU time is the program, or another wrapper; other children may be
+      // monitors.
       acting = *std::max_element(children.begin(), children.end(), [](pid_t left, pid_t right) {
         return used_ticks(left) < used_ticks(right);
       });
@@ -99,7 +98,7 @@ Activity watch_closely(pid_t pid) {
       activity.waits_in = child.waits_in;
       is_wrapper = waits_for_child(child);
     }
-    // A fork bomb is not to hold up the loop.
+    // A fork bomb must not block the loop.
     if (family.size() + children.size() > kMaxProcesses) break;
     family.insert(family.end(), children.begin(), children.end());
   }

@@ -1,5 +1,5 @@
-// What a worker does, as the kernel sees it: for programs that tell nothing themselves. Of os/ it
-// knows process_state.h, the reader of /proc/PID/stat.
+// What the kernel shows of a worker's activity, for programs without a progress page. Of os/ it
+// includes process_state.h, the reader of /proc/PID/stat.
 #pragma once
 
 #include <sys/types.h>
@@ -8,11 +8,11 @@
 
 namespace ddp::launcher {
 
-/// Of the process alone: its state, and where its main thread waits.
+/// Samples the process alone: its state, its memory, and where its main thread waits.
 Activity glance_at(pid_t pid);
 
-/// Of the process and all that it has started and that is still below it. Reads a handful of files
-/// for each of them, and the list of children of each thread. What cannot be read is left out.
+/// Samples the process and its descendants. Reads a handful of files for each of them, and each
+/// thread's list of children. Values that cannot be read are left out.
 Activity watch_closely(pid_t pid);
 
 }  // namespace ddp::launcher

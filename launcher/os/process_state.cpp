@@ -21,9 +21,9 @@ ProcessState read_stat(const char* path) {
   ProcessState found;
   const Descriptor file(::open(path, O_RDONLY | O_CLOEXEC));
   std::array<char, 4096> text{};
-  // One read is enough, as the line is far shorter; and it is of one moment.
+  // One read suffices, as the line is far shorter, and it is consistent.
   const ssize_t size = ::read(file.fd(), text.data(), text.size() - 1);
-  // Fields after the name in parentheses, which may itself hold anything (proc(5)).
+  // Fields follow the name in parentheses, which may have any character (proc(5)).
   const char* const close = size > 0 ? std::strrchr(text.data(), ')') : nullptr;
   if (close == nullptr) return found;
   ProcessState read;

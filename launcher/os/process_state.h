@@ -1,5 +1,5 @@
-// What the kernel tells of a running process or thread: state, session, memory and CPU time.
-// The one reader of /proc/PID/stat. read_process_state() runs in the guard too: no allocation.
+// What the kernel shows of a process or thread: state, session, memory and CPU time. The only
+// reader of /proc/PID/stat. read_process_state() also runs in the guard: no allocation.
 #pragma once
 
 #include <sys/types.h>
@@ -12,11 +12,11 @@
 namespace ddp::launcher {
 
 struct ProcessState {
-  char state = '?';  // R, S, D, T, Z, ... (proc(5)); '?' when it cannot be read
+  char state = '?';  // R, S, D, T, Z, ... (proc(5)); '?': not readable
   pid_t parent = 0;
   pid_t session = 0;
   std::uint64_t cpu_ticks = 0;       // user and system time of all its threads, in clock ticks
-  std::uint64_t children_ticks = 0;  // of the children that it has reaped
+  std::uint64_t children_ticks = 0;  // of children that it has reaped
   std::uint64_t minor_faults = 0;    // minor page faults of all its threads
   std::uint64_t started = 0;         // in clock ticks since boot
   std::uint64_t resident_bytes = 0;
@@ -24,11 +24,11 @@ struct ProcessState {
 
 ProcessState read_process_state(pid_t pid);
 
-/// Of its main thread alone.
+/// The same for its main thread alone.
 ProcessState read_main_thread_state(pid_t pid);
 
-/// Its children, ended or not. Each thread has a list of its own and costs a file, so of many
-/// threads the first `most_threads` are looked at.
+/// Its children, ended or not. Each thread's list of children costs a file, so at most
+/// `most_threads` threads are read.
 std::vector<pid_t> children_of(pid_t pid,
                                std::size_t most_threads = std::numeric_limits<std::size_t>::max());
 

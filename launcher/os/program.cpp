@@ -60,8 +60,8 @@ std::string find_program(const std::string& name, const std::string& search_path
   for (std::string directory; std::getline(directories, directory, ':');) {
     // An empty entry means the current directory (environ(7)).
     const std::string path = (directory.empty() ? "." : directory) + "/" + name;
-    // As execvp(3) does it: a file that cannot be executed does not end the search, but is what
-    // is named if nothing else is found. A directory passes X_OK, which means searching there.
+    // Like execvp(3): a file that cannot be executed does not end the search, but is named if
+    // nothing else is found. A directory passes X_OK, which means search permission there.
     if (::access(path.c_str(), F_OK) != 0 || is_directory(path)) continue;
     if (::access(path.c_str(), X_OK) == 0) return path;
     found_unusable = path;
@@ -90,7 +90,7 @@ void check_script(const std::string& path) {
 
 std::string beside_this_program(const std::string& name) {
   std::error_code error;
-  // argv[0] is what the caller chose to say; this is the file that runs (proc(5)).
+  // argv[0] may be any text; this link is the file that runs (proc(5)).
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   const std::filesystem::path path = self.parent_path() / name;
   return !error && ::access(path.c_str(), X_OK) == 0 ? path.string() : "";

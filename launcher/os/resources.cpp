@@ -71,7 +71,8 @@ std::optional<ProcessShortage> shortage_of_cgroups(int needed) {
   return {};
 }
 
-/// RLIMIT_NPROC does not hold for root, nor for who may raise it (setrlimit(2), kernel/fork.c).
+/// Whether RLIMIT_NPROC does not apply: to root, and to processes with CAP_SYS_ADMIN or
+/// CAP_SYS_RESOURCE (setrlimit(2), kernel/fork.c).
 bool is_exempt() {
   if (::getuid() == 0) return true;
   constexpr int kSysAdmin = 21;
@@ -86,7 +87,7 @@ bool is_exempt() {
   return false;
 }
 
-/// Of everybody, as "0.1 0.2 0.3 RUNNING/ALL PID" says.
+/// The threads of all users, from "0.1 0.2 0.3 RUNNING/ALL PID".
 std::optional<std::int64_t> count_all_threads() {
   const std::string text = read_file("/proc/loadavg").value_or("");
   const std::size_t slash = text.find('/');
@@ -100,7 +101,7 @@ std::int64_t count_own_threads() {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
     if (std::isdigit(static_cast<unsigned char>(entry.path().filename().c_str()[0])) == 0) continue;
-    std::ifstream status(entry.path() / "status");  // it may be gone by now
+    std::ifstream status(entry.path() / "status");  // the process may be gone
     bool is_own = false;
     for (std::string word; status >> word;) {
       std::string value;
@@ -124,14 +125,14 @@ int count_cpus() {
 int count_descriptors() {
   std::error_code ignored;
   const std::filesystem::directory_iterator entries("/proc/self/fd", ignored);
-  return static_cast<int>(std::distance(begin(entries), end(entries))) - 1;  // but its own
+  return static_cast<int>(std::distance(begin(entries), end(entries))) - 1;  // not its own
 }
 
 int raise_descriptor_limit(int needed) {
   rlimit limit{};
   check(::getrlimit(RLIMIT_NOFILE, &limit), "getrlimit", "descriptors");
   // The soft limit is low for the sake of programs that use select(2), which ends at 1024. The
-  // launcher uses epoll(7), and anybody may raise it up to the hard one (getrlimit(2)).
+  // launcher uses epoll(7), and every process may raise it up to the hard limit (getrlimit(2)).
   if (limit.rlim_cur < static_cast<rlim_t>(needed) && limit.rlim_cur < limit.rlim_max) {
     limit.rlim_cur = limit.rlim_max;
     check(::setrlimit(RLIMIT_NOFILE, &limit), "setrlimit", "descriptors");
@@ -145,7 +146,7 @@ std::optional<ProcessShortage> find_process_shortage(int needed) {
   const bool is_limited = ::getrlimit(RLIMIT_NPROC, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
   if (!is_limited || is_exempt()) return {};
   const auto most = static_cast<std::int64_t>(limit.rlim_cur);
-  // Reading all of /proc takes milliseconds; most limits are far away.
+  // Reading all of /proc takes milliseconds, and most limits are far away.
   if (count_all_threads().value_or(most) + needed <= most) return {};
   const std::int64_t used = count_own_threads();
   if (used + needed <= most) return {};
@@ -165,7 +166,7 @@ std::string random_hex(int bytes) {
   check(::getrandom(random.data(), random.size(), 0), "getrandom", "run id");
   constexpr char kDigits[] = "0123456789abcdef";
   std::string text;
-  text.reserve(2 * random.size());  // it may be a secret: nothing is left behind as it grows
+  text.reserve(2 * random.size());  // it may be a secret: a growing string would leave copies
   for (const unsigned char byte : random) {
     text += kDigits[byte >> 4];
     text += kDigits[byte & 15];

@@ -1,4 +1,4 @@
-// What this node has: CPUs that we may use, GPUs that are there, descriptors.
+// The resources of this node: usable CPUs, descriptors, processes; and random ids.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,8 @@
 
 namespace ddp::launcher {
 
-/// CPUs of the affinity mask that the CPU quota of our cgroups (v1 or v2) lets us use, at least 1.
+/// How many CPUs of the affinity mask the CPU quota of our cgroups (v1 or v2) lets us use; at least
+/// 1.
 int count_cpus();
 
 /// Descriptors that this process has open.
@@ -23,11 +24,11 @@ struct ProcessShortage {
   std::string limit;  // "the limit of processes of this user is 6 (ulimit -u), 3 in use"
 };
 
-/// Looks whether `needed` more processes and threads may be started: RLIMIT_NPROC, which counts all
-/// of the user's, and pids.max of our cgroups. Nothing when they may, or when nobody knows.
+/// Checks whether `needed` more processes and threads may be started, by RLIMIT_NPROC, which counts
+/// all of the user's, and pids.max of our cgroups. Nothing: they may, or it is not known.
 std::optional<ProcessShortage> find_process_shortage(int needed);
 
-/// For a job (its run id) or an agent (its agent id): 32 hexadecimal digits. Errors: SystemError.
+/// A random run id or agent id: 32 hexadecimal digits. Errors: SystemError.
 std::string make_id();
 
 /// `bytes` random bytes as hexadecimal text. Errors: SystemError.

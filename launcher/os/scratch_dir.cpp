@@ -26,15 +26,15 @@ namespace fs = std::filesystem;
 
 constexpr mode_t kWritableByOthers = 0022;
 
-/// "ddp-1000": where other users have theirs.
+/// "ddp-1000", for a directory that other users share.
 std::string name_of_user() {
   return "ddp-" + std::to_string(::geteuid());
 }
 
 constexpr const char* kUsualDirectory = "/tmp";
 
-/// /tmp; in a container whose root cannot be written, another of the same kind. The same for every
-/// launcher of the user, so that they find each other.
+/// /tmp, or in a container whose root cannot be written another directory of that kind. It is the
+/// same for every launcher of the user, so that they find each other.
 std::optional<fs::path> common_directory() {
   for (const fs::path& directory : {fs::path(kUsualDirectory),
                                     fs::path("/run/user") / std::to_string(::geteuid()),
@@ -58,8 +58,8 @@ std::vector<std::string> names_in(int fd) {
   return names;
 }
 
-/// The directory that this variable names, if what is made in it stays ours. One that is not there
-/// (su, containers), or is another user's (sudo keeps the variable), is as good as none.
+/// The directory that this variable names, if entries made in it stay ours. Nothing: it does not
+/// exist (su, containers), or is another user's (sudo keeps the variable).
 std::optional<fs::path> find_directory(const Environment& environment,
                                        const char* variable,
                                        bool may_be_roots) {
@@ -67,19 +67,19 @@ std::optional<fs::path> find_directory(const Environment& environment,
   struct stat status {};
   if (!path || ::stat(path->c_str(), &status) != 0 || ::access(path->c_str(), W_OK) != 0)
     return std::nullopt;
-  // The sticky bit: others may add, but not remove or rename what is ours (inode(7)).
+  // With the sticky bit others may add entries, but not remove or rename ours (inode(7)).
   const bool is_closed = (status.st_mode & kWritableByOthers) == 0 || (status.st_mode & S_ISVTX);
   const bool is_trusted = status.st_uid == ::geteuid() || (may_be_roots && status.st_uid == 0);
   if (!S_ISDIR(status.st_mode) || !is_trusted || !is_closed) return std::nullopt;
   return fs::absolute(*path);
 }
 
-/// Of XDG_RUNTIME_DIR.
+/// $XDG_RUNTIME_DIR, if usable.
 std::optional<fs::path> runtime_directory(const Environment& environment) {
   return find_directory(environment, "XDG_RUNTIME_DIR", false);
 }
 
-/// $TMPDIR comes last: anyone who has another one looks elsewhere.
+/// $TMPDIR comes last, as other programs of the user may have another value.
 fs::path temporary_directory(const Environment& environment) {
   if (const auto common = common_directory()) return *common;
   return find_directory(environment, "TMPDIR", true).value_or(kUsualDirectory);
@@ -90,7 +90,7 @@ fs::path usual_place(const Environment& environment) {
   return temporary_directory(environment) / name_of_user();
 }
 
-/// Those with a random name.
+/// The places with a random name.
 std::vector<OwnDir> random_places(const Environment& environment) {
   std::vector<OwnDir> places;
   const fs::path directory = temporary_directory(environment);
@@ -115,26 +115,26 @@ fs::path make_random_place(const Environment& environment) {
 }
 
 void make_directory(const fs::path& path) {
-  // Whose it is that stands there already is asked afterwards, by its descriptor: an answer by
-  // its name could be about another one by then.
+  // The owner of an existing entry is checked later, by its descriptor: by its name the check could
+  // be about another entry.
   if (::mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) return;
   throw SystemError(system_message("mkdir", path.string(), errno) +
                     ". Set XDG_RUNTIME_DIR or TMPDIR to a directory of yours that can be "
                     "written.");
 }
 
-/// An agent's id: what stands beside them is of others.
+/// Whether the name is an agent's id; other entries are not agents' directories.
 bool is_agent_id(std::string_view name) {
   constexpr std::size_t kDigits = 32;
   return name.size() == kDigits &&
          name.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-/// Where processes of this user hold an agent's directory open, as its agent does: each name once.
-/// Whose the place is, OwnDir::open() asks.
+/// The places in which processes of this user hold an agent's directory open, each once.
+/// OwnDir::open() checks their owner.
 std::set<fs::path> places_in_use() {
   std::set<fs::path> places;
-  std::error_code gone;  // or not ours to read
+  std::error_code gone;  // or not readable
   for (fs::directory_iterator process("/proc", gone), end; process != end;
        process.increment(gone)) {
     struct stat status {};
@@ -148,7 +148,7 @@ std::set<fs::path> places_in_use() {
   return places;
 }
 
-/// Removes what agents that are gone have left, but for the newest. Who lives has his locked.
+/// Removes the directories of ended agents, except the newest. A live agent's is locked.
 void sweep(const OwnDir& place) {
   std::vector<std::string> names = place.names();
   std::erase_if(names, [](const std::string& name) { return !is_agent_id(name); });
@@ -189,7 +189,8 @@ std::optional<OwnDir> OwnDir::open_at(int parent,
                                       const std::string& name,
                                       fs::path path,
                                       std::string& why_not) {
-  // The last name must not be a link. Nobody but root puts one before it: /tmp and what is ours.
+  // The last name must not be a link. Only root can have put links before it: the rest is /tmp or
+  // ours.
   Descriptor fd(
       ::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   if (!fd) {
@@ -197,7 +198,7 @@ std::optional<OwnDir> OwnDir::open_at(int parent,
     if (errno == ENOTDIR || errno == ELOOP) why_not = "is not a directory";
     return std::nullopt;
   }
-  // From here on the descriptor is what is judged and used, whatever becomes of the name.
+  // From here on check and use the descriptor, whatever happens to the name.
   OwnDir opened(std::move(fd), std::move(path));
   struct stat status {};
   if (::fstat(opened.fd(), &status) != 0) {
@@ -221,8 +222,8 @@ ScratchPlace make_scratch_place(const Environment& environment) {
   std::string why_not;
   if (OwnDir::open(place.path, why_not)) return place;
   const std::string usual = place.path.string();
-  // Somebody else has taken the usual name in /tmp, or ours is open to others. A directory with
-  // random letters that we made before is used again: jobs of one user see each other's locks.
+  // Another user has taken the usual name in /tmp, or ours is open to others. Reuse a random
+  // directory that we made before, so that jobs of one user see each other's locks.
   const std::vector<OwnDir> others = random_places(environment);
   place.path = others.empty() ? make_random_place(environment) : others.front().path();
   place.warning = usual + " " + why_not + ": the control socket and locks of this job are in " +
@@ -239,7 +240,7 @@ std::vector<OwnDir> find_scratch_places(const Environment& environment, std::str
   for (OwnDir& place : random_places(environment))
     places.push_back(std::move(place));
   if (runtime_directory(environment) || common_directory()) return places;
-  // Anyone who started a job had a variable of his own, which this shell may lack.
+  // A job may have been started with another $TMPDIR than this shell has.
   for (const fs::path& path : places_in_use()) {
     const bool is_known = std::ranges::count(places, path, &OwnDir::path) > 0;
     std::string somebody_else;
@@ -258,7 +259,7 @@ ScratchDir::ScratchDir(const fs::path& place, const std::string& agent_id)
     throw SystemError(path_.string() + " " + (why_not.empty() ? "is gone" : why_not) +
                       ". Start the job again; if that does not help, remove it.");
   }
-  // The guard is forked with the descriptor, and so holds it for a moment longer than we do.
+  // The guard inherits the descriptor, and so holds the lock a moment longer than we do.
   (void)::flock(held_->fd(), LOCK_SH | LOCK_NB);
   if (const auto whole = OwnDir::open(place, why_not)) sweep(*whole);
 }

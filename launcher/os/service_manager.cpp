@@ -21,7 +21,7 @@ std::int64_t number_in(const Environment& environment, const std::string& name) 
 
 ServiceManager::ServiceManager(asio::io_context& io, const Environment& environment)
     : socket_(find_variable(environment, "NOTIFY_SOCKET").value_or("")), timer_(io) {
-  // The variables may be those of a parent of ours that is the service.
+  // The variables may be meant for a parent of ours, which is the service.
   const std::int64_t pid = number_in(environment, "WATCHDOG_PID");
   if (pid != 0 && pid != ::getpid()) return;
   // Half the interval, as sd_watchdog_enabled(3) asks.
@@ -56,12 +56,12 @@ void ServiceManager::notify(std::string_view state) const {
   address.sun_family = AF_UNIX;
   if (socket_.size() >= sizeof address.sun_path) return;
   std::copy(socket_.begin(), socket_.end(), address.sun_path);
-  // As systemd writes it; such a name begins with a null byte and is as long as the address says
-  // (unix(7)).
+  // systemd writes '@' for an abstract name, which begins with a null byte and is as long as the
+  // address says (unix(7)).
   if (socket_[0] == '@') address.sun_path[0] = '\0';  // an abstract name
   const Descriptor fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + socket_.size());
-  // Nobody takes it: the manager's business, not ours.
+  // A failure is the manager's problem, not ours.
   (void)::sendto(fd.fd(),
                  state.data(),
                  state.size(),

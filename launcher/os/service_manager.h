@@ -1,6 +1,6 @@
-// What systemd wants to hear of a service of Type=notify: that it is ready, and then, as long as
-// its loop turns, that it lives (sd_notify(3), sd_watchdog_enabled(3)). Started by anybody else,
-// all of it does nothing. No libsystemd: it is one datagram.
+// Notifies systemd as a service of Type=notify: that it is ready, and then, while the loop runs,
+// that it lives (sd_notify(3), sd_watchdog_enabled(3)). Not started by systemd, it does nothing. No
+// libsystemd, as a notification is one datagram.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@ class ServiceManager {
   ServiceManager& operator=(const ServiceManager&) = delete;
 
   /// READY=1; from now on WATCHDOG=1 twice per watchdog interval. The second call does nothing.
-  /// Errors: none; a manager that does not listen is lived without.
+  /// Errors: none; a manager that does not listen is ignored.
   void ready();
   /// STOPPING=1, and nothing more, so that the loop can end.
   void close();
@@ -28,7 +28,7 @@ class ServiceManager {
   void notify(std::string_view state) const;
   void heartbeat();
 
-  std::string socket_;                      // empty: nobody listens
+  std::string socket_;                      // empty: no manager
   std::chrono::microseconds heartbeat_{0};  // 0: no watchdog
   bool is_ready_ = false;
   asio::steady_timer timer_;

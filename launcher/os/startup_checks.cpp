@@ -16,7 +16,7 @@ void run_startup_checks() {
   }
   std::error_code error;
   if (!std::filesystem::current_path(error).empty() && !error) return;
-  // The kernel writes " (deleted)" behind it (proc(5)).
+  // The kernel appends " (deleted)" (proc(5)).
   const std::filesystem::path gone = std::filesystem::read_symlink("/proc/self/cwd", error);
   throw SystemError("the working directory " + gone.string() +
                     " is not there any more. Change into one that is there.");

@@ -1,5 +1,5 @@
-// What the launcher cannot do without, asked before anything else: an unclear message of a later
-// call is worse than a clear one of ours.
+// Checks what the launcher always needs, before anything else, so that the user gets a clear
+// message and not one of a later call.
 #pragma once
 
 namespace ddp::launcher {

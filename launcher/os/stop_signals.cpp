@@ -14,8 +14,8 @@ bool is_ignored(int signal) {
 
 StopSignals::StopSignals(asio::io_context& io, const std::vector<int>& signals, Callback callback)
     : set_(io), wanted_(signals), callback_(std::move(callback)) {
-  wanted_.insert(wanted_.end(), {SIGUSR1, SIGUSR2});  // twice is as good as once
-  // nohup, or a shell that starts a job in the background: anyone who ignored it for us meant it.
+  wanted_.insert(wanted_.end(), {SIGUSR1, SIGUSR2});  // twice does no harm
+  // Ignored by nohup, or by a shell that starts a job in the background: keep it ignored.
   std::erase_if(wanted_, is_ignored);
   for (const int signal : wanted_)
     set_.add(signal);
@@ -27,7 +27,7 @@ void StopSignals::close() {
   closed_ = true;
   boost::system::error_code ignored;
   set_.clear(ignored);
-  // Asio gives a removed signal its default back, which would end us while we report.
+  // Asio restores the default of a removed signal, which would end us while we report.
   for (const int signal : wanted_)
     ::signal(signal, SIG_IGN);
   set_.cancel(ignored);
@@ -35,7 +35,7 @@ void StopSignals::close() {
 
 void StopSignals::listen() {
   set_.async_wait([this](const boost::system::error_code& error, int signal) {
-    // A signal that came just before close() is handed over after it, without an error.
+    // A signal that came just before close() is delivered after it, without an error.
     if (error || closed_) return;
     callback_(signal);
     listen();

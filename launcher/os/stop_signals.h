@@ -1,6 +1,6 @@
-// The signals that stop the job, from outside to the run loop. A signal that was ignored when the
-// launcher started stays ignored (nohup). Also SIGUSR1 and SIGUSR2, which are for the workers and
-// must not end the launcher, and SIGCHLD, which says that an adopted orphan may have ended.
+// Passes the signals that stop the job to the run loop. A signal that was ignored when the launcher
+// started stays ignored (nohup). It also takes SIGUSR1 and SIGUSR2, which are for the workers and
+// must not end the launcher, and SIGCHLD: an adopted orphan may have ended.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  /// What comes now is not for the job any more: it is ignored, so that the report is written.
+  /// From now on signals are ignored, so that the report is written.
   void close();
 
  private:

@@ -12,11 +12,11 @@ TcpFacts read_tcp_facts(int fd) {
   if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return {};
   TcpFacts facts;
   facts.segment = info.tcpi_snd_mss;
-  // In flight now, or timeouts in a row: the total of the connection (tcpi_total_retrans) would
-  // keep a loss that is long made good.
+  // Resent bytes in flight now, or timeouts in a row: the connection's total (tcpi_total_retrans)
+  // would include old losses.
   facts.resends = info.tcpi_retrans > 0 || info.tcpi_retransmits > 0;
-  // A later, smaller packet has arrived while an earlier one has not: so it is not the way that
-  // is dead, but its size.
+  // A later, smaller packet has arrived while an earlier one has not: the path works, but not for
+  // that size.
   facts.has_passed = info.tcpi_sacked > 0;
   facts.out_of_order = info.tcpi_rcv_ooopack;
   return facts;

@@ -21,8 +21,8 @@ int read_number(const fs::path& path, int fallback) {
 }
 
 std::vector<int> allowed_cpus() {
-  // The text rather than sched_getaffinity(2): a list of any length, without a guess at the size
-  // of the mask.
+  // Read the text instead of sched_getaffinity(2): it is a list of any length, with no guess at the
+  // size of a mask.
   const std::string status = read_file("/proc/self/status").value_or("");
   const std::string name = "Cpus_allowed_list:\t";
   const std::size_t at = status.find(name);
@@ -69,11 +69,11 @@ std::vector<CpuPlace> read_topology(const fs::path& system) {
     if (const auto node = nodes.find(cpu); node != nodes.end()) place.node = node->second;
     place.package = read_number(directory / "topology/physical_package_id", 0);
     const std::vector<int> siblings = read_list(directory / "topology/thread_siblings_list");
-    // core_id is unique within a socket only, and not always there; the lowest thread of a core
-    // names it everywhere.
+    // core_id is unique only within a socket, and may be missing; the lowest thread of a core
+    // identifies it everywhere.
     place.core = siblings.empty() ? cpu : siblings.front();
-    // Without caches in /sys (virtual machines): below 0, so that it is never a CPU's number,
-    // and one per socket.
+    // Without caches in /sys (virtual machines): one per socket, with a number below 0, which no
+    // CPU has.
     place.cache = lowest_of_cache(directory, -1 - place.package);
     places.push_back(place);
   }

@@ -1,4 +1,4 @@
-// How this node's CPUs lie: NUMA nodes, sockets, cores and caches, as /sys tells.
+// The topology of this node's CPUs: NUMA nodes, sockets, cores and caches, from /sys.
 #pragma once
 
 #include <filesystem>
@@ -8,8 +8,8 @@
 
 namespace ddp::launcher {
 
-/// The CPUs of our own affinity mask, ascending. `system` is /sys/devices/system. What it does not
-/// say is one node, one socket, a core each and one cache per socket.
+/// The CPUs of our own affinity mask, ascending. `system` is /sys/devices/system. Defaults for
+/// missing files: one node, one socket, one core per CPU, one cache per socket.
 std::vector<CpuPlace> read_topology(const std::filesystem::path& system = "/sys/devices/system");
 
 }  // namespace ddp::launcher

@@ -1,5 +1,5 @@
-// An address with its port, as people and programs read it. Trap: an IPv6 address has colons of its
-// own, so it stands in brackets.
+// An address with its port, as people and programs read it. Trap: an IPv6 address contains colons,
+// so it stands in brackets.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@ namespace ddp::launcher {
 /// "127.0.0.1:29500", "[::1]:29500", "node0:29500".
 std::string endpoint_text(const std::string& address, int port);
 
-/// The number of a port, 0 too.
+/// Parses a port number; 0 is valid.
 std::optional<int> parse_port(std::string_view text);
 
 /// Whether the text is an address of the family: AF_INET, or AF_INET6 without brackets and zone.

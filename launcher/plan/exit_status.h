@@ -1,4 +1,4 @@
-// How a process ended: by a code of its own or by a signal. A value; 138 as a code is not shown as
+// How a process ended: by its own exit code or by a signal. A value; exit code 138 is not taken for
 // a signal.
 #pragma once
 
@@ -8,7 +8,7 @@ namespace ddp::launcher {
 
 struct ExitStatus {
   int code = 0;    // when signal is 0
-  int signal = 0;  // 0: it left by itself
+  int signal = 0;  // 0: it exited by itself
   bool core = false;
 
   bool operator==(const ExitStatus&) const = default;

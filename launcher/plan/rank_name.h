@@ -1,4 +1,4 @@
-// How a rank is named to people: the same in every line, so that one can be searched for another.
+// How lines name a rank: always in the same way, so that a name from one line finds the others.
 #pragma once
 
 #include <cstdint>

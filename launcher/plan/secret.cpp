@@ -25,7 +25,7 @@ class Secret::Pages {
     void* const start = ::mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, kOwn, -1, 0);
     if (start == MAP_FAILED) throw SystemError(system_message("mmap", "a secret", errno));
     start_ = static_cast<char*>(start);
-    // Before the secret is there. What is refused leaves it no worse than a string.
+    // Before the secret is copied. A failure leaves it no worse than in a string.
     (void)::madvise(start_, mapped_, MADV_DONTDUMP);
     (void)::madvise(start_, mapped_, MADV_WIPEONFORK);
     (void)::mlock(start_, mapped_);
@@ -56,7 +56,7 @@ std::string_view Secret::text() const {
 }
 
 void wipe(std::string& text) {
-  text.resize(text.capacity());  // what it once held, too
+  text.resize(text.capacity());  // also bytes that it held before
   ::explicit_bzero(text.data(), text.size());
   text.clear();
 }

@@ -1,7 +1,7 @@
-// A secret in memory, as the token of a job. It has pages of its own: never swapped out, never in a
-// core file (madvise(2)), not in a child that is forked (zero bytes there), wiped in the end.
-// Trap: a std::string that is copied, grows or dies leaves its bytes on the heap. So nobody makes
-// one of text().
+// A secret in memory, such as the token of a job. It has pages of its own, which are not swapped
+// out, not in core files (madvise(2)), zero bytes in a forked child, and wiped at the end.
+// Trap: a std::string that is copied, grows or dies leaves its bytes on the heap, so never copy
+// text() into one.
 #pragma once
 
 #include <memory>
@@ -13,11 +13,11 @@ namespace ddp::launcher {
 class Secret {
  public:
   Secret() = default;  // none
-  /// Keeps `text`, to be moved here, and wipes it. Where the limit of locked memory does not
-  /// suffice it may be swapped out. Errors: SystemError when there is no memory.
+  /// Keeps `text`, to be moved here, and wipes it. If the limit of locked memory is too low, the
+  /// secret may be swapped out. Errors: SystemError when there is no memory.
   Secret(std::string text);
 
-  /// Lives as long as a copy of this does.
+  /// Valid as long as this or a copy of it lives.
   [[nodiscard]] std::string_view text() const;
   [[nodiscard]] bool empty() const { return pages_ == nullptr; }
 
@@ -26,7 +26,7 @@ class Secret {
   std::shared_ptr<const Pages> pages_;  // owners: this and its copies
 };
 
-/// Overwrites the bytes of `text`, which is empty then.
+/// Overwrites the bytes of `text` and makes it empty.
 void wipe(std::string& text);
 
 }  // namespace ddp::launcher

@@ -94,8 +94,8 @@ EndJob Agent::run() {
     asio::co_spawn(io_, run_rounds(), rethrow);
     io_.run();
   } catch (const std::exception& error) {
-    // The system refused something. If all nodes already have a verdict, it stands. Otherwise this
-    // failure is the outcome.
+    // A system call failed. If all nodes already have a verdict, it stands. Otherwise this failure
+    // is the outcome.
     const auto* const ours = dynamic_cast<const Error*>(&error);
     const int code = ours != nullptr ? ours->code() : exit_code::kInternal;
     if (commands_.end_job()) {
@@ -104,7 +104,7 @@ EndJob Agent::run() {
       failure = zero_->note_agent_failed(error.what(), code);
     }
   }
-  // After a failure: what had been started. The guard ends what that may have left behind.
+  // After a failure, end the workers that were started. The guard kills what they leave behind.
   workers_.group().end_now();
   EndJob end = failure ? std::move(*failure) : *commands_.end_job();
   // Error files stay after a bad end: the report names them.
@@ -153,7 +153,7 @@ asio::awaitable<void> Agent::run_round() {
   if (spec_.max_nodes > 1) print_node(console_, spec_, workers_.facts(), start);
   co_await workers_.wait_for_gpus(commands_);
   if (!commands_.end_command()) start_workers(start);
-  // If one worker could not start, node 0 knows, and none trains.
+  // If a worker could not start, node 0 knows, and no worker trains.
   co_await watch_workers();
   commands_.begin_ending();
   const bool is_requested_here = commands_.requested_signal() != 0;
@@ -168,7 +168,7 @@ void Agent::start_workers(const StartRound& start) {
   try {
     started = workers_.start(start);
   } catch (const Error& error) {
-    // An outcome: node 0 has the others stopped, and us.
+    // This is an outcome: node 0 ends the round on all nodes, ours too.
     zero_->send_event(AgentFailed{start.round, error.code(), error.what()});
     return;
   }
@@ -176,14 +176,14 @@ void Agent::start_workers(const StartRound& start) {
   service_.ready();
 }
 
-/// Until node 0 ends the round, or is lost.
+/// Suspends: until node 0 ends the round, or is lost.
 asio::awaitable<void> Agent::watch_workers() {
   while (!commands_.end_command()) {
     const std::optional<AgentEvent> event = co_await inbox_.next(kNoDeadline);
     if (!event) continue;
     WorkerGroup& group = workers_.group();
     group.note(*event);
-    // What is seen of a fenced node is the guard's work, not the workers'.
+    // On a fenced node the guard has killed the workers, so their ends are not reported.
     if (fence_cause() != FenceCause::none) {
       zero_->note_fenced();
       continue;
@@ -200,8 +200,8 @@ asio::awaitable<void> Agent::watch_workers() {
   }
 }
 
-/// Whether all is well with this agent, its guard and node 0. Node 0 is heard by its heartbeats,
-/// and hears us by our replies; on node 0 itself each look is the coordinator's clock.
+/// Checks this agent, its guard and node 0 periodically. Heartbeats show that node 0 lives, and our
+/// replies show it that we do. On node 0 itself each check is the coordinator's tick.
 asio::awaitable<void> Agent::check_periodically() {
   const Clock::duration pause = probe_pause(spec_.hang_timeout);
   while (!is_over_) {
@@ -222,10 +222,10 @@ asio::awaitable<void> Agent::check_periodically() {
   }
 }
 
-/// A daemon may have made its own session and dropped our id from its environment. Only this
-/// process, as subreaper, can prove that it is ours, so it tells the guard while it lives.
+/// Reports daemons of workers to the guard. A daemon may have its own session, and may have dropped
+/// our id from its environment. Only this process, as subreaper, can prove that it is ours.
 void Agent::find_daemons() {
-  constexpr int kShareOfTime = 200;  // on a machine of many processes a look is dear
+  constexpr int kShareOfTime = 200;  // with many processes a scan takes long
   if (commands_.state() == NodeCommands::State::waiting || Clock::now() < next_daemon_look_) return;
   const std::clock_t begin = std::clock();
   guard_.cover_daemons(sessions_below(workers_.earlier_children()));
@@ -245,7 +245,7 @@ bool Agent::take_command(const NodeCommand& command) {
     workers_.group().set_stop_reason(StopReason::preempt);
     console_.info(std::get<AnnounceStop>(command).line);
   }
-  // KillCame is for the code that is ending the workers. CommandCame wakes the code that waits for
+  // KillCame reaches the code that is ending the workers. CommandCame wakes the code that waits for
   // any command.
   if (meaning == NodeCommands::Meaning::kill) inbox_.push(KillCame());
   inbox_.push(CommandCame());
@@ -276,7 +276,7 @@ std::optional<std::string> Agent::why_slept() const {
 
 // --- From outside.
 
-/// Of `ddp-launch status|stop|logs`.
+/// Answers `ddp-launch status|stop|logs`.
 std::string Agent::answer(const std::string& request) {
   WorkerGroup& group = workers_.group();
   const int world_size = commands_.world_size();
@@ -287,7 +287,7 @@ std::string Agent::answer(const std::string& request) {
   return "stopping " + count_workers(group.alive()) + " of pid " + std::to_string(::getpid());
 }
 
-/// For its page, of node 0.
+/// A snapshot of the job for node 0's web page.
 JobView Agent::job_snapshot(Coordinator& coordinator) {
   coordinator.note_watched(web_ && web_->is_watched());
   JobView job = coordinator.job_snapshot();
@@ -295,7 +295,7 @@ JobView Agent::job_snapshot(Coordinator& coordinator) {
   return job;
 }
 
-/// At any time: also while nobody waits for it.
+/// Called from the loop at any time, even while no code waits for a signal.
 void Agent::note_signal(int signal) {
   const bool saves = spec_.takes_job_file || workers_.group().saves_on_stop();
   switch (meaning_of(signal, spec_.listed_signals, saves)) {
@@ -310,7 +310,7 @@ void Agent::note_signal(int signal) {
   }
 }
 
-/// The user wants the job to end. What it means is for node 0 to say.
+/// The user asks to stop the job. Node 0 decides what follows.
 void Agent::request_stop(int signal) {
   const Clock::time_point now = Clock::now();
   inbox_.push(SignalCame{signal, true, now});

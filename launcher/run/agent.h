@@ -1,7 +1,7 @@
-// The launcher on one node: round after round it starts the workers when node 0 says so, tells node
-// 0 how they fare, ends all of them when told to, or when node 0 is gone, and at last takes the
-// verdict. It carries events to node 0 and commands to the workers; what they mean is decided in
-// plan/round/round (node 0) and plan/round/node_commands (here).
+// The launcher on one node. In each round it starts the workers when node 0 commands it, reports
+// their state to node 0, and ends all of them on command, or when node 0 is gone. At the end it
+// takes the verdict. It carries events to node 0 and commands to the workers; plan/round/round
+// (node 0) and plan/round/node_commands (here) decide what they mean.
 #pragma once
 
 #include <filesystem>
@@ -35,9 +35,9 @@ class Agent {
  public:
   using ChooseRunDir = std::function<std::filesystem::path(int world_size)>;
 
-  /// Everything that can fail before the first worker fails here. `choose_run_dir` is asked on node
-  /// 0 only; `place` is that of make_scratch_place(); `lock` may be null. All arguments outlive the
-  /// agent. Errors: SystemError.
+  /// Everything that can fail before the first worker fails here. `choose_run_dir` is called on
+  /// node 0 only; `place` comes from make_scratch_place(); `lock` may be null. All arguments
+  /// outlive the agent. Errors: SystemError.
   Agent(asio::io_context& io,
         const JobSpec& spec,
         Rendezvous& rendezvous,
@@ -46,14 +46,14 @@ class Agent {
         const JobLock* lock,
         log::Level lowest);
 
-  /// Blocks: until nothing of the job lives on this node. Errors: none; what fails after the first
+  /// Blocks: until nothing of the job lives on this node. Errors: none; a failure after the first
   /// worker is in the verdict.
   EndJob run();
 
-  /// Where the record of the job belongs: of this node, in torchrun's layout; null: none.
+  /// This node's directory for the record of the job, in torchrun's layout; null: none.
   [[nodiscard]] const OwnedDir* log_dir() const { return workers_.log_dir(); }
 
-  /// For what is to be said after the job, in order with the last lines of the workers.
+  /// For lines printed after the job, in order with the last lines of the workers.
   Console& console() { return console_; }
 
  private:
@@ -79,7 +79,7 @@ class Agent {
   const std::shared_ptr<const OwnedDir> log_dir_;  // null: none. Owners: as of NodeWorkers
   const std::string agent_id_;
   ScratchDir scratch_;
-  Guard guard_;  // before the writer's thread and the loop: it is to be small
+  Guard guard_;  // forked before writer's thread and loop, to be small
   FileWriter writer_;
   Console console_;
   Inbox<AgentEvent> inbox_;
@@ -89,9 +89,9 @@ class Agent {
   NodeWorkers workers_;
   NodeCommands commands_;
   std::unique_ptr<NodeZero> zero_;
-  std::unique_ptr<WebPage> web_;  // of node 0, where there is one
+  std::unique_ptr<WebPage> web_;  // node 0's; null: none
   asio::steady_timer check_timer_;
-  std::chrono::nanoseconds awake_at_ = boot_time();  // by the clock that never stands
+  std::chrono::nanoseconds awake_at_ = boot_time();  // last check; runs during sleep
   Clock::time_point next_daemon_look_{};
   bool is_over_ = false;
 };

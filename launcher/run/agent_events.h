@@ -1,5 +1,4 @@
-// Everything that can happen to an agent, one struct each. Sources push them and decide
-// nothing.
+// Everything that can happen to an agent, one struct each. Sources push them and decide nothing.
 #pragma once
 
 #include <cstddef>
@@ -19,14 +18,14 @@ struct WorkerExited {
   Clock::time_point at;
 };
 struct OutputEnded {};   // one stream of one worker is drained
-struct ChildChanged {};  // SIGCHLD: perhaps an adopted orphan
+struct ChildChanged {};  // SIGCHLD: an adopted orphan may have ended
 struct SignalCame {
   int signal = 0;
-  bool stops = false;  // the job is to end; else it is for the workers
+  bool stops = false;  // it stops the job; else it is passed on
   Clock::time_point at;
 };
-struct KillCame {};     // node 0 says: SIGKILL now
-struct CommandCame {};  // of node 0, or its loss; the agent has noted which
+struct KillCame {};     // node 0 commands SIGKILL
+struct CommandCame {};  // from node 0, or its loss; already noted
 struct GpuHoldersTold {
   std::vector<GpuHolder> holders;
 };

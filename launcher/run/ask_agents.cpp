@@ -30,7 +30,7 @@ std::string to_json(const std::vector<RunningJob>& jobs) {
   return "[" + join_words(jobs, ",\n", &RunningJob::json) + "]\n";
 }
 
-/// What the agent says to `request`.
+/// The agent's answer to `request`. Errors: SystemError when it does not answer.
 std::string ask_or_throw(const RunningJob& job, const std::string& request) {
   const std::optional<std::string> answer = ask(job.directory, request);
   if (!answer)
@@ -60,7 +60,7 @@ bool is_number(const std::string& text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
 }
 
-/// `logs 3` is about rank 3 of the only job, unless a job is called so.
+/// `logs 3` means rank 3 of the only job, unless a job has that name.
 void tell_rank_from_job(VerbRequest& request, const std::vector<RunningJob>& jobs) {
   if (!request.rank.empty() || !is_number(request.job)) return;
   const bool is_job = std::ranges::any_of(

@@ -8,10 +8,10 @@
 
 namespace ddp::launcher {
 
-/// Carries it out. Of a job that has several agents on this node all are asked, but one is enough
-/// to stop it. Returns what is (still) to be printed. Blocks: --watch and --follow until the job
-/// ends. Errors: UsageError that lists what runs, when JOB names none of them or more than one, or
-/// when the job has no such rank here; SystemError when the agent does not answer.
+/// Carries out `request`. If a job has several agents on this node, all are asked; to stop it, one.
+/// Returns the text that is still to be printed. Blocks: --watch and --follow until the job ends.
+/// Errors: UsageError that lists what runs, when JOB names no job or more than one, or when the job
+/// has no such rank here; SystemError when the agent does not answer.
 std::string ask_agents(VerbRequest request, const Environment& environment);
 
 }  // namespace ddp::launcher

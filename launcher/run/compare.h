@@ -1,4 +1,5 @@
-// `ddp-launch compare RUN RUN... [--html FILE]`: what came of several runs, from their directories.
+// `ddp-launch compare RUN RUN... [--html FILE]`: the results of several runs, from their
+// directories.
 #pragma once
 
 #include <string>
@@ -7,8 +8,8 @@
 
 namespace ddp::launcher {
 
-/// Writes options.html where it is wanted. Returns the table of options.compared. Errors:
-/// UsageError for what is not a run's directory; SystemError for a page that cannot be written.
+/// Writes options.html, if given. Returns the table of options.compared. Errors: UsageError for a
+/// directory that is not a run's; SystemError when the page cannot be written.
 std::string compare_runs(const Options& options);
 
 }  // namespace ddp::launcher

@@ -1,6 +1,6 @@
-// The agent's own lines once workers exist. They go through the writer's thread, in order with what
-// the workers print: anyone who watches workers never waits for a terminal. Before the first worker
-// and after the job, common/program/log says what is to be said.
+// Prints the agent's own lines while workers exist. They go through the writer's thread, in order
+// with the workers' output, so the loop never waits for a terminal. Before the first worker and
+// after the job, common/program/log prints.
 #pragma once
 
 #include <optional>
@@ -32,9 +32,9 @@ class Console {
   void info(const std::string& text) { print(log::Level::info, text); }
   void warning(const std::string& text) { print(log::Level::warning, text); }
   void error(const std::string& text) { print(log::Level::error, text); }
-  /// How the job goes: on a terminal the last line, rewritten in place, else a line of its own each
-  /// LiveLine::kPlainPause. It may come from another node: only text is shown of it. No parts: it
-  /// is over.
+  /// Shows the job's progress: on a terminal as the last line, rewritten in place, else as a new
+  /// line each LiveLine::kPlainPause. Control characters are removed, as the parts may come from
+  /// another node. No parts: the job is over.
   void live(const std::vector<LinePart>& parts) {
     if (!has_live_line()) return;
     if (progress_ == Progress::automatic && writer_.has_terminal()) return show_in_place(parts);
@@ -45,14 +45,14 @@ class Console {
     append_clean(text, join(parts));
     print(text + "\n");
   }
-  static constexpr std::size_t kHeadWidth = 80;  // of a terminal that has room for our name
+  static constexpr std::size_t kHeadWidth = 80;  // columns that our name needs
 
   [[nodiscard]] bool has_live_line() const {
     return progress_ != Progress::off && log::Level::info >= lowest_;
   }
   [[nodiscard]] bool has_terminal() const { return writer_.has_terminal(); }
 
-  /// As it is, whatever the level.
+  /// Prints `text` as it is, whatever the level.
   void print(const std::string& text) { writer_.write(FileWriter::kStderr, text); }
 
  private:
@@ -75,7 +75,7 @@ class Console {
   log::Level lowest_;
   bool colors_;
   Progress progress_;
-  std::optional<Clock::time_point> live_at_;  // when its line was last shown, or first could be
+  std::optional<Clock::time_point> live_at_;  // live line last shown, or first possible
 };
 
 }  // namespace ddp::launcher

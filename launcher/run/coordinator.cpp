@@ -10,7 +10,7 @@
 namespace ddp::launcher {
 namespace {
 
-// In the records of the nodes: node 0's has nearly all; the others' must reach all in a moment.
+// Workers in a node's record. Node 0's has nearly all; the others' must reach all nodes quickly.
 constexpr std::size_t kOwnWorkers = 16384;
 constexpr std::size_t kTheirWorkers = 200;
 constexpr std::chrono::seconds kAskPause(1);
@@ -67,8 +67,8 @@ std::string Coordinator::store_address() const {
   return links_.own_address().empty() ? spec_.master_addr : links_.own_address();
 }
 
-/// Until the first round: anyone who listens at the master address may have come after us, and be
-/// the right one.
+/// Until the first round, asks whether another agent listens at the master address. It may have
+/// started after us and be the true node 0.
 asio::awaitable<void> Coordinator::ask_again() {
   while (true) {
     ask_timer_.expires_after(kAskPause);
@@ -88,7 +88,7 @@ asio::awaitable<void> Coordinator::run_job() {
     }
     std::optional<NodeLinks::Event> event =
         co_await inbox_.next(job_.deadline().value_or(kNoDeadline));
-    // All that is there counts before the next step: a lost node, or a stop request.
+    // Take all events that are there before the next step, such as a lost node or a stop request.
     do {
       if (event) note(std::move(*event));
       if (is_in_round()) runner_->carry_out();
@@ -105,11 +105,11 @@ Job::Step Coordinator::advance() {
   return step;
 }
 
-/// Enough nodes are here: ranks are fixed, and every node is told to start.
+/// Enough nodes are here: fixes the ranks, and tells every node to start.
 void Coordinator::begin_round() {
   ask_timer_.cancel();
   RoundRunner::Assignment assignment = RoundRunner::assign_ranks(links_, job_.next_round());
-  // The last thing that may fail before somebody is told to start.
+  // The last steps that may fail before a node is told to start.
   try {
     if (job_.next_round() == 0) run_dir_ = choose_run_dir_(assignment.world_size);
     assignment.start.master_port = store_.begin_round();
@@ -136,16 +136,16 @@ void Coordinator::note(NodeLinks::Event event) {
   if (const auto* const lost = std::get_if<NodeLinks::LinkLost>(&event)) lose(lost->id, lost->how);
 }
 
-/// What is known before an event, and may be why it came: who has joined the store, and that it was
-/// this agent that did not run, so that the others have lost it.
+/// Notes facts that may explain the next event: which ranks have joined the store, and whether this
+/// agent did not run, so that the other nodes have lost it.
 void Coordinator::note_before_all() {
   runner_->note_store_joins();
   if (const std::optional<std::string> why = why_slept_())
     job_.note_own_node_slept(*why, Clock::now());
 }
 
-/// Events of a node that was lost, or has no place in the round, mean nothing for it; but
-/// every node's user may stop the job.
+/// Ignores events of a node that was lost. Of a node without a place in the round only a stop
+/// request counts for the job.
 void Coordinator::note_event(int id, NodeEvent event) {
   JobNode* const node = links_.find(id);
   if (node == nullptr) return;
@@ -160,10 +160,10 @@ void Coordinator::note_stop_request(const JobNode& node, int signal) {
   job_.note_stop_request(node.id, where, signal, Clock::now());
 }
 
-/// A node is lost: for the job, and with it the round in which it had a place.
+/// Removes a lost node from the job, and from the round if it had a place there.
 void Coordinator::lose(int id, const std::string& how) {
-  // One turn of the loop may report the same node lost for several reasons. The first one counts,
-  // as it removes the node.
+  // One turn of the loop may report the same node as lost for several reasons. The first counts, as
+  // it removes the node.
   const std::unique_ptr<JobNode> node = links_.remove(id);
   if (!node) return;
   if (!node->is_in_round() || !runner_) {
@@ -178,7 +178,7 @@ void Coordinator::lose(int id, const std::string& how) {
 asio::awaitable<void> Coordinator::end() {
   ask_timer_.cancel();
   job_.note_end(Clock::now());
-  // Two of them: a record of 10,000 workers is too much to be sent to each of a thousand nodes.
+  // Two verdicts: a record of 10,000 workers is too large to send to each of a thousand nodes.
   EndJob own = make_end(kOwnWorkers);
   EndJob others = make_end(kTheirWorkers);
   co_await links_.close(std::move(own), std::move(others));

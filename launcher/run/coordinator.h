@@ -1,7 +1,7 @@
-// Node 0's part for the whole job: round after round it waits for the nodes, assigns the ranks,
-// lets every node start its workers and has run/round_runner carry the round; then it comes to one
-// verdict for all. A job of one node is the same with one node. It touches no process: it gives
-// commands to the nodes, its own among them, and takes their events.
+// Node 0's part for the whole job. For each round it waits for the nodes, assigns the ranks, and
+// commands every node to start its workers; run/round_runner runs the round. At the end it makes
+// one verdict for all nodes. A job of one node is the same with one node. It touches no process: it
+// sends commands to the nodes, its own included, and takes their events.
 #pragma once
 
 #include <filesystem>
@@ -26,10 +26,10 @@ namespace ddp::launcher {
 
 class Coordinator : public NodeZero {
  public:
-  /// Makes the run directory, absolute; empty: none. Errors: Error.
+  /// Makes the run directory. Returns its absolute path; empty: none. Errors: Error.
   using ChooseRunDir = std::function<std::filesystem::path(int world_size)>;
 
-  /// Takes the listeners of the rendezvous. All references outlive it. Errors: SystemError.
+  /// Takes over the listeners of the rendezvous. All references outlive it. Errors: SystemError.
   Coordinator(asio::io_context& io,
               Console& console,
               const JobSpec& spec,
@@ -48,9 +48,9 @@ class Coordinator : public NodeZero {
   [[nodiscard]] std::string own_address() const override { return store_address(); }
   void close() override {}
 
-  /// How the job is, as far as node 0 knows it: nodes, ranks, rounds.
+  /// The state of the job as node 0 knows it: nodes, ranks, rounds.
   [[nodiscard]] JobView job_snapshot() const;
-  /// Whether somebody looks at it: other nodes then tell of their workers' lines.
+  /// Whether somebody has the web page open. Then other nodes also send their workers' last lines.
   void note_watched(bool is_watched) { links_.want_lines(is_watched); }
 
  private:
@@ -75,8 +75,8 @@ class Coordinator : public NodeZero {
   Console& console_;
   const JobSpec& spec_;
   const std::string host_;
-  const std::optional<JoinPlan> node_zero_probe_;  // whether somebody else is node 0, elsewhere
-  const TakeCommand take_command_;                 // our own node's
+  const std::optional<JoinPlan> node_zero_probe_;  // asks whether another agent is node 0
+  const TakeCommand take_command_;                 // gives a command to our own node
   const WhySlept why_slept_;
   const ChooseRunDir choose_run_dir_;
   const Clock::time_point begin_ = Clock::now();

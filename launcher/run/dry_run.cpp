@@ -12,7 +12,7 @@
 namespace ddp::launcher {
 namespace {
 
-/// As it is, unless a terminal would obey it: the file that it comes from may be anybody's.
+/// The text as it is, or quoted if it has control characters: it may come from anybody's job file.
 std::string shown(const std::string& text) {
   return valid_utf8(text) == text.size() && !has_control(text) ? text : quote_for_bash(text);
 }

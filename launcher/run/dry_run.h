@@ -1,5 +1,5 @@
-// --dry-run: what would be started, as text. What is chosen only at the start (port, run id) is
-// shown as such.
+// --dry-run: what would be started, as text. Values that are chosen only at the start (port, run
+// id) are shown as such.
 #pragma once
 
 #include <string>

@@ -41,14 +41,14 @@ int give_final_report(const EndJob& end,
                       Console& console) {
   const bool has_node_zero_said_it =
       spec.shares_console && !is_node_zero && !end.is_without_node_zero;
-  // One line of a job that made no step also says what became of its directory. All else is said
-  // at once: a disk that is slow or full has nothing to do with it.
+  // The one-line report of a job that made no step also says what became of its directory. All
+  // other reports are printed at once, so that they never wait for a slow or full disk.
   const bool waits = places.run_dir != nullptr && end.no_step && is_one_line(end.report);
   if (!has_node_zero_said_it && !waits) console.print(end.report);
   try {
     write_records(end, places, environment);
   } catch (const SystemError& error) {
-    // The verdict's code stands.
+    // The verdict's exit code is kept.
     console.warning(std::string("how the job ended could not be written down: ") + error.what());
   }
   if (places.run_dir == nullptr) return end.exit_code;

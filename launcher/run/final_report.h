@@ -1,4 +1,4 @@
-// The end of a job on this node: the report printed, the record written.
+// The end of a job on this node: prints the report and writes the record.
 #pragma once
 
 #include "common/files/owned_dir.h"
@@ -10,16 +10,16 @@
 
 namespace ddp::launcher {
 
-/// Where the record belongs; null: nowhere.
+/// The directories that get the record; null: none.
 struct RecordPlaces {
   RunDir* run_dir = nullptr;  // of node 0
   const OwnedDir* log_dir = nullptr;
 };
 
-/// Prints the report, unless node 0 has printed it to the same console; writes result.json into
-/// each of the places; hands the root cause's error file to a launcher above us
-/// (TORCHELASTIC_ERROR_FILE); completes the run directory, or removes one in which no step was
-/// made. Returns the exit code. Errors: none; what cannot be written is a warning.
+/// Prints the report, unless node 0 has printed it to the same console. Writes result.json into
+/// each of the places. Passes the root cause's error file to an outer launcher
+/// (TORCHELASTIC_ERROR_FILE). Completes the run directory, or removes it if no step was made.
+/// Returns the exit code. Errors: none; a failed write gives a warning.
 int give_final_report(const EndJob& end,
                       const JobSpec& spec,
                       bool is_node_zero,

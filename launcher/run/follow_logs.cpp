@@ -17,9 +17,9 @@ namespace {
 
 constexpr std::chrono::milliseconds kTailPause(500);
 constexpr std::size_t kLogPiece = 64 << 10;
-constexpr std::size_t kTailLines = 20;  // of a file that was there before, as `logs` shows
+constexpr std::size_t kTailLines = 20;  // of an older file, as `logs` shows
 
-/// A log file that grows. Of one that was there before, the end is shown first.
+/// A log file that grows. If it existed before, its last lines are shown first.
 class FollowedFile {
  public:
   FollowedFile(const std::string& path, std::string prefix, bool is_old)
@@ -27,11 +27,11 @@ class FollowedFile {
     if (is_old) skip_to_tail();
   }
 
-  /// The lines that have become whole since.
+  /// The lines completed since the last call.
   std::string read() {
     std::string text;
     std::string piece(kLogPiece, '\0');
-    file_.clear();  // there may be more behind the end of before
+    file_.clear();  // the file may have grown past the old end
     while (file_.read(piece.data(), static_cast<std::streamsize>(piece.size())),
            file_.gcount() > 0) {
       const auto size = static_cast<std::size_t>(file_.gcount());
@@ -41,7 +41,7 @@ class FollowedFile {
     return text;
   }
 
-  /// The same, and a last line without its end.
+  /// The same, and a last line without a newline.
   std::string finish() {
     std::string text = read();
     lines_.finish([&](std::string_view line) { append(text, line); });
@@ -78,7 +78,7 @@ class FollowedFile {
 
 class FollowedFiles {
  public:
-  /// Those of ranks that are to be followed and were not known before.
+  /// Opens the files of the followed ranks that are not known yet.
   void take(const JobAnswer& job, const std::string& rank) {
     for (const WorkerAnswer& worker : job.workers) {
       if (!rank.empty() && worker.rank != rank) continue;
@@ -86,7 +86,8 @@ class FollowedFiles {
       open(worker.errors.file, "[" + worker.rank + " stderr] ");
     }
   }
-  /// From now on a file that comes up is of a new round: it is shown from its beginning.
+  /// Call after the first take(). A file that appears later is of a new round and is shown from its
+  /// beginning.
   void note_first_look() { is_first_ = false; }
 
   std::string read() {

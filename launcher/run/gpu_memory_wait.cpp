@@ -9,14 +9,14 @@
 namespace ddp::launcher {
 namespace {
 
-/// A source. Owners of the query: this, and who may give it up.
+/// A source. Owners of the query: this coroutine, and the caller, which may give it up.
 asio::awaitable<void> pass_on(std::shared_ptr<GpuQuery> query, Inbox<AgentEvent>& inbox) {
   GpuHoldersTold told;
   told.holders = co_await query->answer();
   inbox.push(std::move(told));
 }
 
-/// Null: it cannot be asked.
+/// Null: the GPUs cannot be queried.
 std::shared_ptr<GpuQuery> ask(asio::io_context& io, Inbox<AgentEvent>& inbox, WorkerGroup& group) {
   try {
     auto query = std::make_shared<GpuQuery>(io);
@@ -38,7 +38,7 @@ asio::awaitable<void> wait_for_gpu_memory(asio::io_context& io,
                                           std::vector<FormerWorker> former) {
   GpuMemoryWait wait(std::move(former), Clock::now());
   std::shared_ptr<GpuQuery> query = ask(io, inbox, group);
-  Deadline next = kNoDeadline;  // of the questions
+  Deadline next = kNoDeadline;  // time of the next query
   while (!commands.end_command() && (query || next != kNoDeadline)) {
     const std::optional<AgentEvent> event = co_await inbox.next(next);
     if (!event) {

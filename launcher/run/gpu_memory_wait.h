@@ -1,6 +1,6 @@
-// Between two rounds: waits until the GPUs of this node have given back the memory of the workers
-// that have ended. The driver frees it some time after the process is gone; a new worker that
-// starts before that may run out of memory. How long to wait is decided in plan/start/gpu_memory.
+// Between two rounds: waits until the driver has freed the GPU memory of the workers that have
+// ended. It does so some time after a process is gone; a new worker that starts before that may run
+// out of memory. plan/start/gpu_memory decides how long to wait.
 #pragma once
 
 #include <vector>
@@ -15,9 +15,10 @@
 
 namespace ddp::launcher {
 
-/// Says for whom it waits, and who holds memory at the limit. Suspends: until no worker of `former`
-/// holds any, for GpuMemoryWait::kLimit, or until `commands` want the round to end. Errors: none;
-/// what cannot be asked is not waited for. All references outlive it; `group` has no worker yet.
+/// Prints which workers it waits for, and which processes hold memory at the limit. Suspends: until
+/// no worker of `former` holds any, at most GpuMemoryWait::kLimit, or until `commands` end the
+/// round. Errors: none; if the GPUs cannot be queried, it does not wait. All references outlive it;
+/// `group` has no worker yet.
 asio::awaitable<void> wait_for_gpu_memory(asio::io_context& io,
                                           Inbox<AgentEvent>& inbox,
                                           Console& console,

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kStacksText = 16 << 10;  // of one worker's stacks
 
-/// Of a report's command; the usual one where the system has none to give.
+/// The port of a rerun command; the default one if the system has no free port.
 int port_for_rerun() {
   try {
     return free_port();
@@ -32,7 +32,7 @@ RerunFacts make_rerun_facts(const WorkerGroup& group,
   RerunFacts rerun;
   rerun.directory = directory;
   rerun.port = port_for_rerun();
-  std::int64_t newest = -1;  // told by rank 0, which saves
+  std::int64_t newest = -1;  // on the page of rank 0, which saves
   for (const auto& worker : group.workers())
     newest = std::max(newest, worker->page->checkpoint_step.load(std::memory_order_relaxed));
   if (newest >= 0 && !facts.run_dir.empty()) {
@@ -48,7 +48,7 @@ WorkerReport describe(const Worker& worker, Clock::time_point begin) {
   report.ended_at = worker.ended_at;
   report.step = worker.page->step.load(std::memory_order_relaxed);
   report.steps_total = worker.page->steps_total.load(std::memory_order_relaxed);
-  // It is written by a failure: where there was none, nobody need look for each of many workers.
+  // Only a failed worker writes an error file, so do not read one for each of many workers.
   if (!report.ending.status.is_success()) {
     report.error_text = read_file(worker.error_file, 1 << 20).value_or("");
   }
@@ -62,7 +62,7 @@ WorkerReport describe(const Worker& worker, Clock::time_point begin) {
   return report;
 }
 
-/// For each worker that has ended: how to start it alone.
+/// Adds to each worker that has ended the command that starts it alone.
 void add_reruns(GroupEnded& end,
                 const WorkerGroup& group,
                 const JobSpec& spec,
@@ -87,7 +87,8 @@ GroupEnded describe_group_end(WorkerGroup& group,
                               const JobSpec& spec,
                               const RoundFacts& facts,
                               const Baseline& before) {
-  // What is left cannot be killed and may end at any time: the report is of now.
+  // The workers that are left cannot be killed. They may end at any time, so count them as killed
+  // now.
   group.note_unkilled();
   GroupEnded end;
   end.round = facts.round;
@@ -110,13 +111,13 @@ GroupEnded describe_group_end(WorkerGroup& group,
   std::error_code ignored;
   const std::filesystem::path directory = std::filesystem::current_path(ignored);
   add_reruns(end, group, spec, make_rerun_facts(group, facts, directory));
-  // This node's own first failure, whatever the job's is: the kernel log is read for one worker, as
-  // that takes a while, and node 0 quotes it if that one is the root cause.
+  // Read the kernel log only for this node's own root cause, as that takes a while. Node 0 quotes
+  // it if that worker is the job's root cause.
   const Outcome outcome = judge(endings, EndFacts());
   if (const auto* const failed = std::get_if<Failed>(&outcome)) {
     WorkerReport& root = end.workers[failed->root_cause];
     const auto pid = static_cast<pid_t>(root.pid);
-    // What we have sent needs no explanation.
+    // A signal that we sent needs no explanation.
     const ExitStatus status = was_ended_by_us(root.ending) ? ExitStatus() : root.ending.status;
     root.death_facts = post_mortem(DeadWorker{status, pid, spec.executable, directory}, before);
   }

@@ -1,5 +1,5 @@
-// What a node tells of a round when no process of it lives there any more: how each of its workers
-// ended, what it said last, what the node knows of its death.
+// What a node reports of a round when none of its processes lives there any more: how each worker
+// ended, its last lines, and what the node knows of its death.
 #pragma once
 
 #include "launcher/os/post_mortem.h"
@@ -10,18 +10,18 @@
 
 namespace ddp::launcher {
 
-/// What is known of a worker as soon as it has ended. Precondition: it has.
+/// The report of a worker as soon as it has ended. Precondition: the worker has ended.
 WorkerReport first_report(const Worker& worker);
 
-/// What could not be killed counts as killed, and is not named in it. Precondition: no worker runs,
-/// but for those and the survivors, which are counted. Blocks: for looks at files of the
-/// kernel.
+/// Describes the end of the group. Workers that could not be killed count as killed; `unkilled` is
+/// left empty. Survivors are counted. Precondition: no other worker runs. Blocks: for reads of
+/// kernel files.
 GroupEnded describe_group_end(WorkerGroup& group,
                               const JobSpec& spec,
                               const RoundFacts& facts,
                               const Baseline& before);
 
-/// Whether it names an error file that somebody may want to read.
+/// Whether `end` names an error file, which somebody may want to read.
 bool names_error_files(const GroupEnded& end);
 
 }  // namespace ddp::launcher

@@ -1,5 +1,5 @@
-// What a node tells of itself once a second, as its reply to node 0's heartbeat: a look at each of
-// its workers, and their newest lines where somebody reads them.
+// A node's reply to node 0's heartbeat, once a second: a sample of each worker, and the workers'
+// newest lines if somebody reads them.
 #pragma once
 
 #include <string>
@@ -10,13 +10,13 @@
 
 namespace ddp::launcher {
 
-/// What node 0 is told of this node's workers in `round`; `closely` as in probe_progress().
+/// The reply about this node's workers in `round`; `closely` as in probe_progress().
 HeartbeatReply make_heartbeat_reply(const Heartbeat& heartbeat,
                                     int round,
                                     const WorkerGroup& group,
                                     bool closely);
 
-/// Of each worker, oldest first, as many as a heartbeat has room for; empty: none.
+/// The newest lines of each worker, oldest first, as many as a heartbeat has room for; empty: none.
 std::vector<std::vector<std::string>> newest_lines(const WorkerGroup& group);
 
 }  // namespace ddp::launcher

@@ -37,10 +37,10 @@ namespace {
 
 constexpr int kTokenBytes = 32;
 constexpr std::size_t kReadBytes = 16 << 10;
-constexpr std::size_t kMaxQueued = 1 << 20;           // for the console; then the connections wait
-constexpr std::chrono::milliseconds kQueuePause(10);  // between two looks at a full queue
-constexpr std::chrono::seconds kDrainWait(1);         // for what a connection still says
-// Agents of a job end together, but for one that was lost: then the others end their workers first.
+constexpr std::size_t kMaxQueued = 1 << 20;  // bytes for the console; above it connections wait
+constexpr std::chrono::milliseconds kQueuePause(10);  // between two checks of a full queue
+constexpr std::chrono::seconds kDrainWait(1);         // for the last lines of a connection
+// Agents of a job end together, except when one is lost: then the others end their workers first.
 constexpr std::chrono::seconds kOthersWait(10);
 
 constexpr std::array<int, 4> kStopSignals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
@@ -60,7 +60,7 @@ struct StopRequestCame {
 };
 using StarterEvent = std::variant<ConnectionEnded, StopRequestCame>;
 
-/// One ssh and its streams.
+/// One ssh process and its streams.
 struct Connection {
   Connection(asio::io_context& io, std::size_t number, const Host& host)
       : node(number), name(host.address), output(io), errors(io), streams(io) {}
@@ -157,7 +157,8 @@ void Starter::start(Connection& connection, const Secret& token) {
   connection.input = Descriptor(pipes[0][1]);
   connection.output.assign(pipes[1][0]);
   connection.errors.assign(pipes[2][0]);
-  // It fits into the pipe, and waits there: an ssh that ends at once breaks nothing.
+  // The token fits into the pipe's buffer and waits there, so an ssh that ends at once does no
+  // harm.
   for (const std::string_view text : {token.text(), std::string_view("\n")})
     check(::write(connection.input.fd(), text.data(), text.size()), "write", label);
   ProcessSpec spec;
@@ -187,7 +188,7 @@ asio::awaitable<void> Starter::run_until_all_ended() {
   // No connection is left.
   signals_.close();
   for (const auto& connection : connections_) {
-    // A connection that is shared with other programs (ControlPersist) holds them for long.
+    // An ssh connection shared with other programs (ControlPersist) may keep the streams open.
     boost::system::error_code ignored;
     connection->output.close(ignored);
     connection->errors.close(ignored);
@@ -206,7 +207,7 @@ HostsEnd::Step Starter::take(const std::optional<StarterEvent>& event) {
   return step;
 }
 
-/// The agent's greeting is for us. Any other line may be the last one before ssh fails.
+/// Takes the agent's greeting, which is not shown. Any other line may be the last before ssh fails.
 bool Starter::take_greeting(Connection& connection, std::string_view line) {
   if (line.ends_with('\r')) line.remove_suffix(1);
   if (line == kConnected) {
@@ -217,7 +218,7 @@ bool Starter::take_greeting(Connection& connection, std::string_view line) {
   return false;
 }
 
-/// Whole lines: those of several hosts never mix.
+/// Copies whole lines, so that lines of several hosts never mix.
 asio::awaitable<void> Starter::copy(Connection& connection, FileWriter::Target target) {
   const bool is_errors = target == FileWriter::kStderr;
   asio::posix::stream_descriptor& stream = is_errors ? connection.errors : connection.output;
@@ -246,7 +247,7 @@ asio::awaitable<void> Starter::copy(Connection& connection, FileWriter::Target t
   connection.streams.push(StreamEnded{});
 }
 
-/// Suspends: until ssh has ended, and what it had to say is there.
+/// Suspends: until ssh has ended and its output has been read, at most kDrainWait for the output.
 asio::awaitable<void> Starter::wait_for_end(Connection& connection) {
   const std::optional<ExitStatus> status = co_await connection.process->wait();
   const Deadline deadline = Clock::now() + kDrainWait;
@@ -277,7 +278,7 @@ void Starter::say_ended(const Connection& connection, const std::string& what) {
   console_.error(text);
 }
 
-/// By a byte the agents stop the job, by the end of the connection's input they kill it.
+/// One byte on its input makes an agent stop the job; the end of the input makes it kill the job.
 void Starter::carry_out(HostsEnd::Step step) {
   if (step == HostsEnd::Step::wait) return;
   for (const auto& connection : connections_) {
@@ -311,10 +312,10 @@ SshPlan plan_hosts(const Options& options,
   plan.has_colors = ::isatty(STDERR_FILENO) == 1 && !find_variable(environment, "NO_COLOR");
   check_ssh_plan(plan);
   if (is_doctor) return plan;
-  // What is wrong with the job is said once, here.
+  // Check the job here, so that its mistakes are shown once.
   const JobValues job = load_values(options, environment).job;
   plan.others_wait = job.duration("launch.grace") + kOthersWait;
-  // They wait for another node.
+  // The others may wait for a replacement node.
   plan.others_wait +=
       job.maybe_duration("launch.replace_timeout").value_or(std::chrono::milliseconds(0));
   return plan;

@@ -1,5 +1,5 @@
 // The starter of --hosts: an agent on every host by the system's ssh, one connection each. It
-// passes on what they print, whole lines, and their common exit code.
+// passes on the lines that they print, and their common exit code.
 // Promises: each connection carries the same fresh token, on stdin; whatever ends the starter ends
 // the connections, and an agent whose connection ends stops the job. A first SIGINT or SIGTERM
 // stops the job on all hosts, a second one kills its workers there, a third ends the connections.
@@ -13,9 +13,9 @@
 
 namespace ddp::launcher {
 
-/// `typed` is argv without the program's own name; `options` is what was read from it, with a list
-/// of hosts or a file of them. Errors: UsageError with every problem of the list, of the flags, or
-/// of the job file.
+/// `typed` is argv without the program's own name; `options` is parsed from it and has a list or a
+/// file of hosts. Errors: UsageError with every problem of the list, of the flags, or of the job
+/// file.
 SshPlan plan_hosts(const Options& options,
                    const std::vector<std::string>& typed,
                    const Environment& environment);

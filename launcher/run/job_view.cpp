@@ -34,7 +34,7 @@ void take_samples(JobView& job, const JobNode& node) {
 void look_at_round(JobView& job, const NodeLinks& links, const Round& round) {
   job.round = round.number();
   job.state = round.is_ending() ? JobView::Shown::stopping : JobView::Shown::running;
-  if (round.is_over()) job.state = JobView::Shown::waiting;  // for the next one, or its end
+  if (round.is_over()) job.state = JobView::Shown::waiting;  // for the next round, or the job's end
   for (const WorkerState& state : round.ranks()) {
     JobView::Rank& rank = job.ranks.emplace_back();
     rank.sample.rank = state.rank;
@@ -43,7 +43,7 @@ void look_at_round(JobView& job, const NodeLinks& links, const Round& round) {
   }
   int first_rank = 0;
   for (const JobNode* const node : by_node_rank(links)) {
-    // A node before it may be lost, and its ranks with it.
+    // A lost node before this one leaves a gap in the ranks.
     if (!node->samples.empty()) first_rank = node->samples.front().rank;
     job.nodes.push_back({node->node_rank, node->host, first_rank, node->workers});
     first_rank += static_cast<int>(node->workers);

@@ -1,4 +1,4 @@
-// A look at the whole job from node 0, for its page: what the coordinator, the links and the round
+// A snapshot of the whole job for node 0's web page: what the coordinator, the links and the round
 // know, as one value.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace ddp::launcher {
 
-/// `round`: the newest; null: none has begun. What only a node knows of itself is still empty.
+/// `round`: the newest; null: none has begun. add_own_node() fills in the rest.
 JobView job_snapshot(const JobSpec& spec,
                      const std::string& host,
                      const Verdict& so_far,

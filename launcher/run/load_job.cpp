@@ -22,7 +22,7 @@
 namespace ddp::launcher {
 namespace {
 
-/// ddp-worker of the same installation comes before one on PATH.
+/// The ddp-worker of this installation comes before one on PATH.
 std::string look_for_executable(const JobSpec& spec, const std::string& search_path) {
   const bool is_ours = spec.entry == "ddp-worker";
   const std::string beside = is_ours ? beside_this_program(spec.entry) : "";
@@ -31,7 +31,8 @@ std::string look_for_executable(const JobSpec& spec, const std::string& search_p
   return find_program(spec.arguments.front(), search_path);
 }
 
-/// What this node lacks, node 0 is told: the others need not wait for it.
+/// Finds the program. With several nodes a failure is sent to node 0, so that the others do not
+/// wait.
 void find_executable(JobSpec& spec, const Environment& environment) {
   const auto path = find_variable(environment, "PATH").value_or("/usr/bin:/bin");
   try {
@@ -43,14 +44,14 @@ void find_executable(JobSpec& spec, const Environment& environment) {
   }
 }
 
-/// Under the CUDA_VISIBLE_DEVICES of the workers.
+/// The GPUs that workers see by their CUDA_VISIBLE_DEVICES.
 VisibleGpus see_gpus(const std::vector<Gpu>& devices,
                      const JobValues& job,
                      const Environment& environment) {
   Environment whole = environment;
   for (const auto& [name, value] : job.text_map("launch.env"))
     whole.insert_or_assign(name, value);
-  std::optional<std::string> listed;  // an empty list says something: no GPU
+  std::optional<std::string> listed;  // an empty list means no GPU
   if (const auto entry = whole.find("CUDA_VISIBLE_DEVICES"); entry != whole.end()) {
     listed = entry->second;
   }
@@ -137,7 +138,7 @@ JobSpec load_job(const Options& options, const Environment& environment, const S
   spec.notes = std::move(loaded.notes);
   spec.shares_console = options.token_stdin;
   if (options.job_file && spec.job.is_null("launch.program")) require_built_in(spec.job);
-  // A batch that cannot be divided; the whole size of several nodes is not known yet.
+  // Refuse a batch that cannot be divided. With several nodes the world size is not known yet.
   if (options.job_file && spec.max_nodes == 1) (void)plan_batch(spec.job, spec.nproc);
   find_executable(spec, environment);
   spec.token = find_token(options, spec.job, token);

@@ -1,5 +1,5 @@
-// From options to a job that can be started: reads the job file, finds the program, looks at the
-// node. All that the user can mend is found before anything starts, and is said once.
+// From options to a job that can be started: reads the job file, finds the program, inspects the
+// node. All mistakes of the user are found before anything starts, and are shown together.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ namespace ddp::launcher {
 
 struct LoadedValues {
   JobValues job;
-  std::vector<std::string> notes;  // what was taken from the platform that started this agent
+  std::vector<std::string> notes;  // settings taken from the platform that started this agent
 };
 
 /// The job's keys alone, from file, overrides, flags and platform. Errors: UsageError with all
@@ -25,7 +25,7 @@ LoadedValues load_values(const Options& options, const Environment& environment)
 /// values that are not valid.
 JobValues load_values_to_explain(const Options& options, const Environment& environment);
 
-/// `token` is that of take_token().
+/// `token` comes from take_token().
 /// Errors: UsageError (2) with all problems of file, overrides and flags; SystemError 127 or 126
 /// for the program, 126 when a limit (descriptors, processes) does not suffice.
 JobSpec load_job(const Options& options, const Environment& environment, const Secret& token);

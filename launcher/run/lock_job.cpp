@@ -12,7 +12,7 @@ std::optional<JobLock> lock_job(const JobSpec& spec,
                                 const Environment& environment,
                                 const std::filesystem::path& place) {
   if (spec.lock_name.empty()) return {};
-  std::string told;  // when the place was made
+  std::string told;  // warned when the place was made
   std::vector<std::filesystem::path> others;
   for (const OwnDir& other : find_scratch_places(environment, told)) {
     if (other.path() != place) others.push_back(other.path());

@@ -11,10 +11,9 @@
 
 namespace ddp::launcher {
 
-/// To be held from before a run directory is chosen to the end; nothing: the user gave no run id,
-/// or, of several nodes, no node rank.
-/// `environment` is our own; `place` is that of make_scratch_place(). Errors: SystemError, 202 when
-/// an agent holds it.
+/// Takes the lock, to be held from before the run directory is chosen until the end. Nothing: the
+/// user gave no run id, or several nodes but no node rank. `environment` is our own; `place` comes
+/// from make_scratch_place(). Errors: SystemError, 202 when another agent holds the lock.
 std::optional<JobLock> lock_job(const JobSpec& spec,
                                 const Environment& environment,
                                 const std::filesystem::path& place);

@@ -42,7 +42,7 @@ std::shared_ptr<const OwnedDir> make_log_dir(const JobSpec& spec, const std::str
   if (error) refuse(base, error.message());
   const fs::path own = base / log_dir_name(user_run_id, random_hex(kRandomBytes));
   try {
-    // For its owner alone, as torchrun's: what workers print may be anything.
+    // For its owner alone, like torchrun's: workers may print anything.
     if (std::optional<OwnedDir> made = OwnedDir::make(own, S_IRWXU)) {
       log::info("logs in " + made->path().string());
       return std::make_shared<const OwnedDir>(std::move(*made));

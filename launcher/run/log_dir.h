@@ -11,9 +11,9 @@
 
 namespace ddp::launcher {
 
-/// Makes DIR/ID_RANDOM, and says so, when the job wants one, DIR being --log-dir, or the temporary
-/// directory when streams go to files and no directory was named. Its path is absolute. Null when
-/// none is wanted. Errors: UsageError when it cannot be made.
+/// Makes DIR/ID_RANDOM and prints its path. DIR is --log-dir, or the temporary directory when
+/// streams go to files and no directory was named. The path is absolute. Null: the job needs no
+/// such directory. Errors: UsageError when it cannot be made.
 std::shared_ptr<const OwnedDir> make_log_dir(const JobSpec& spec, const std::string& user_run_id);
 
 }  // namespace ddp::launcher

@@ -21,7 +21,7 @@ std::string progress_text(const ProgressPage& page) {
          std::to_string(page.step.load(std::memory_order_relaxed));
 }
 
-/// Whether a worker of a job of this node alone has refused it, or has lost the one that has.
+/// Whether a worker of a one-node job has refused the job, or has lost the worker that did.
 bool is_refused(const JobSpec& spec, const WorkerGroup& group) {
   const auto refuses = [](const auto& worker) {
     if (!worker->ending || worker->ending->phase > Phase::loading) return false;

@@ -10,8 +10,8 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr std::chrono::seconds kFlushWait(2);  // for a node that is to hear the last command
-constexpr std::chrono::milliseconds kPollInterval(200);  // between two looks at who is silent
+constexpr std::chrono::seconds kFlushWait(2);            // for the last command to reach a node
+constexpr std::chrono::milliseconds kPollInterval(200);  // between two checks for silent nodes
 constexpr std::chrono::seconds kRefusalPause(10);
 constexpr int kMaxRefusals = 10;  // lines in that time
 
@@ -67,11 +67,11 @@ void NodeLinks::open(Endpoint& endpoint) {
 std::optional<Refusal> NodeLinks::admit(const NodeCame& came, bool has_begun) {
   Hello hello = came.hello;
   hello.address = came.link->peer_address();
-  // Who knows the token may know the job; others hear what they have said themselves.
+  // A node that knows the token may know the job. Others only read what they have sent themselves.
   const auto reader = rules_.token.empty() ? NodeTable::Reader::anyone : NodeTable::Reader::ours;
   const NodeTable::Admission admission = table_.consider(hello, reader);
   if (!admission.joins) {
-    // Of a problem of ours the verdict tells.
+    // The verdict reports a problem of our own node.
     if (admission.refusal && rules_.own.problem_code == 0) print_refused(admission.refusal->text);
     came.link->send(admission.told ? encode(*admission.told) : encode(rules_.welcome));
     asio::co_spawn(io_, dismiss(came.link), rethrow);
@@ -111,7 +111,7 @@ void NodeLinks::listen_to(JobNode& node) {
   const int id = node.id;
   node.link->start(
       [this, id](std::string_view frame) {
-        // By the id, not by the node: it may be lost and gone while this waits in the inbox.
+        // Use the id, not the node: the node may be gone while this event waits in the inbox.
         std::optional<NodeEvent> event = decode_event(frame);
         if (event) inbox_.push(EventCame{id, std::move(*event)});
         return event.has_value();
@@ -121,7 +121,7 @@ void NodeLinks::listen_to(JobNode& node) {
       });
 }
 
-/// Tells it why, and closes the link.
+/// Waits until the answer is sent, and closes the link.
 asio::awaitable<void> NodeLinks::dismiss(std::shared_ptr<ControlLink> link) {
   co_await link->flush(Clock::now() + kFlushWait);
   link->close();
@@ -134,7 +134,7 @@ std::unique_ptr<JobNode> NodeLinks::remove(int id) {
   nodes_.erase(found);
   table_.remove(id);
   node->link->close();
-  // Its workers are not to reach the store any more, unless another node has the same address: two
+  // Its workers must not reach the store any more. But another node may have the same address: two
   // agents on one machine, or nodes behind one translated address.
   const std::string& address = node->link->peer_address();
   const bool has_others = std::any_of(nodes_.begin(), nodes_.end(), [&](const auto& entry) {
@@ -160,12 +160,13 @@ std::vector<JobNode*> NodeLinks::assign_node_ranks() {
     nodes.push_back(&node);
     if (!node.link) continue;
     addresses.insert(node.link->peer_address());
-    // What works for one of them; of a node that shares our machine only if there is no other.
+    // Take an address by which one of them reached us; loopback only if all nodes share our
+    // machine.
     const bool is_loopback = asio::ip::make_address(node.link->own_address()).is_loopback();
     if (own_address_.empty() || !is_loopback) own_address_ = node.link->own_address();
   }
   print_broken_gpus();
-  // Who waits for a place has no worker, and no part in the store.
+  // A node that waits for a place has no worker, so it may not use the store.
   if (endpoint_ != nullptr) endpoint_->allow_only(addresses);
   return nodes;
 }
@@ -233,21 +234,21 @@ void NodeLinks::send_heartbeat(const JobNode& node) {
 }
 
 void NodeLinks::send_to_others(const NodeCommand& command) {
-  const std::string text = encode(command);  // once: an EndJob may have 64 KiB
+  const std::string text = encode(command);  // encoded once: an EndJob may have 64 KiB
   for (const auto& [id, node] : nodes_) {
     if (node->link) node->link->send(text);
   }
 }
 
-/// Says once a second that we live, and more often who else seems not to: 5 s of silence are to be
-/// known before 6 s.
+/// Sends a heartbeat once a second, and checks more often for silent nodes: 5 s of silence must be
+/// noticed before 6 s have passed.
 asio::awaitable<void> NodeLinks::keep_heartbeat() {
   Clock::time_point next_heartbeat = Clock::now();
   while (!is_closed_) {
     const Clock::time_point now = Clock::now();
     const bool is_due = now >= next_heartbeat;
     if (is_due) next_heartbeat = now + kHeartbeat;
-    const std::string text = heartbeat();  // once for all: it is the same for 1,249 nodes
+    const std::string text = heartbeat();  // encoded once: up to 1,249 nodes get the same
     for (const auto& [id, node] : nodes_) {
       if (!node->link) continue;
       const Clock::time_point heard = node->link->last_heard();
@@ -268,7 +269,7 @@ asio::awaitable<void> NodeLinks::close(EndJob own, EndJob others) {
   is_closed_ = true;
   heartbeat_timer_.cancel();
   if (handshakes_) {
-    // To all at once, then one wait for all: who is slow, or silent, costs the others nothing.
+    // Send to all, then wait once for all, so that a slow or silent node does not delay the others.
     send_to_others(others);
     const Deadline deadline = Clock::now() + kFlushWait;
     for (const auto& [id, node] : nodes_) {
@@ -278,7 +279,7 @@ asio::awaitable<void> NodeLinks::close(EndJob own, EndJob others) {
     }
     handshakes_->close();
   }
-  // Last: our own agent's way out ends the process, and with it what the links still had to send.
+  // Our own agent comes last: its exit ends the process, and with it anything the links still send.
   command_own_node_(own);
 }
 

@@ -1,7 +1,7 @@
-// The nodes of a job as node 0's coordinator knows them: who has joined, by which link, how far
-// each is in the round, and who has fallen silent. It decides nothing about rounds; what it learns
-// goes to the coordinator's inbox. Our own node is one of them, without a link. When a silent node
-// is lost is said in plan/round/node_silence.
+// The nodes of a job as node 0's coordinator knows them: which have joined, by which link, how far
+// each is in the round, and which are silent. It decides nothing about rounds; its events go to the
+// coordinator's inbox. Our own node is one of them, without a link. plan/round/node_silence decides
+// when a silent node is lost.
 #pragma once
 
 #include <cstdint>
@@ -30,23 +30,23 @@ namespace ddp::launcher {
 
 /// A node of the job, and how far it is in the round.
 struct JobNode {
-  int id = 0;  // of the table
+  int id = 0;  // in the node table
   std::string host;
   std::optional<int> asked_node_rank;
   std::shared_ptr<ControlLink> link;  // null: our own
   ClockOffset clock;
   NodeSilence silence;
-  std::string gpu_error;  // of the kernel log, in any round; empty: none
-  // Of the round.
-  int node_rank = -1;  // -1: it waits for the next round
+  std::string gpu_error;  // from the kernel log, in any round; empty: none
+  // In the round:
+  int node_rank = -1;  // -1: waits for the next round
   std::size_t workers = 0;
   GroupBegin begin;
   std::vector<WorkerSample> samples;
-  std::vector<std::vector<std::string>> last_lines;  // of each of them, while they are wanted
+  std::vector<std::vector<std::string>> last_lines;  // by sample, while wanted
 
   [[nodiscard]] bool is_in_round() const { return node_rank >= 0; }
   [[nodiscard]] std::string name() const;
-  /// What its heartbeat tells of its clock.
+  /// Takes what a reply shows of the node's clock.
   void note_reply(const HeartbeatReply& reply);
   /// When the node's own times of the round begin to count, measured from `round`.
   [[nodiscard]] std::chrono::nanoseconds begin_since(Clock::time_point round) const {
@@ -68,9 +68,9 @@ class NodeLinks {
     int id = 0;
     std::string how;
   };
-  /// Before the first round: another agent is node 0 already.
+  /// Before the first round: another agent is already node 0.
   struct OtherNodeZero {
-    Refusal refusal;  // of that one to us
+    Refusal refusal;  // of that agent to us
   };
   /// Our own node is fenced.
   struct OwnNodeFenced {};
@@ -78,8 +78,8 @@ class NodeLinks {
   using CommandOwnNode = std::function<void(const NodeCommand&)>;
 
   struct Rules {
-    Hello own;        // what our own node says of itself
-    Welcome welcome;  // for the others
+    Hello own;        // our own node's
+    Welcome welcome;  // for nodes that join
     Secret token;
     bool takes_spares = false;
   };
@@ -93,41 +93,42 @@ class NodeLinks {
   NodeLinks(const NodeLinks&) = delete;
   NodeLinks& operator=(const NodeLinks&) = delete;
 
-  /// Lets other nodes in at `endpoint`, and looks after them until close().
+  /// Admits other nodes at `endpoint`, and watches them until close().
   void open(Endpoint& endpoint);
 
-  /// Answers a node that asks to join, or only who is there; returns why it was refused, if it was.
-  /// `has_begun`: there is a round that it is too late for.
+  /// Answers a node that asks to join, or only probes. Returns the refusal, if any. `has_begun`: a
+  /// round has begun, for which the node is too late.
   std::optional<Refusal> admit(const NodeCame& came, bool has_begun);
-  /// A node is gone. Returns it as it was; null: it is known already.
+  /// Removes a node that is gone. Returns it as it was; null: it was removed before.
   std::unique_ptr<JobNode> remove(int id);
-  /// A GPU of that node is broken: another one takes its place in the next round, if one is there.
+  /// A GPU of that node is broken: any other node that is there gets a place before it.
   void put_last(JobNode& node, const std::string& gpu_error);
   /// Gives node ranks to the nodes that are here and returns those with a place in that order, each
   /// reset for a new round. Warns of nodes with a broken GPU: which are left out, and which stay
-  /// for want of another.
+  /// because no other is there.
   std::vector<JobNode*> assign_node_ranks();
 
-  /// Null: unknown.
+  /// Null: not known.
   [[nodiscard]] JobNode* find(int id) const;
   [[nodiscard]] std::vector<JobNode*> in_round() const;
-  /// The node of that node rank; null: it is gone.
+  /// The node of that node rank in the round; null: it is gone.
   [[nodiscard]] JobNode* at(int node_rank) const;
   [[nodiscard]] const NodeTable& table() const { return table_; }
-  /// How those in the round reach us; empty when there are none.
+  /// The address by which the nodes in the round reach us; empty: there are no others.
   [[nodiscard]] const std::string& own_address() const { return own_address_; }
 
   void send(const JobNode& node, const NodeCommand& command);
-  void send_to_round(const NodeCommand& command);   // to those in the round
-  void send_to_others(const NodeCommand& command);  // to every other node; needs no loop
-  /// One more than the one a second: its answer tells of the node's clock.
+  void send_to_round(const NodeCommand& command);   // to all nodes in the round
+  void send_to_others(const NodeCommand& command);  // to all nodes but our own
+  /// Sends an extra heartbeat, whose answer shows the node's clock.
   void send_heartbeat(const JobNode& node);
-  /// How the job goes: to everybody who looks at a console of it.
+  /// Shows the job's progress on the consoles of all nodes.
   void show(const std::vector<LinePart>& line);
   /// Whether the other nodes are to send the last lines of their workers.
   void want_lines(bool are_wanted) { wants_lines_ = are_wanted; }
 
-  /// Suspends: until every node has the last command, our own last, or cannot be told.
+  /// Sends the last command to every node, to our own last. Suspends: until each has it or cannot
+  /// be reached.
   asio::awaitable<void> close(EndJob own, EndJob others);
 
  private:
@@ -152,10 +153,10 @@ class NodeLinks {
   bool wants_lines_ = false;
   asio::steady_timer heartbeat_timer_;
   bool is_closed_ = false;
-  LineLimit refusals_;  // that are told of
+  LineLimit refusals_;  // limits the printed refusals
 };
 
-/// Now, as heartbeats carry it.
+/// The steady clock's time, as heartbeats carry it.
 std::int64_t steady_ns();
 
 }  // namespace ddp::launcher

@@ -36,7 +36,7 @@ NodeWorkers::NodeWorkers(const Parts& parts,
   prepare_cgroup();
 }
 
-/// Told to the guard before it is there.
+/// The guard learns of the cgroup before it exists.
 void NodeWorkers::prepare_cgroup() {
   parts_.guard.cover(cgroup_.path());
   cgroup_.make();
@@ -60,16 +60,16 @@ asio::awaitable<void> NodeWorkers::begin(StartRound start, Addresses addresses) 
   if (has_survivors_) co_await clear_up_after_survivors();
   const JobSpec& spec = parts_.spec;
   const bool is_first = !std::exchange(has_begun_, true);
-  // Not before: an agent that is stopped while it waits for the others harms nobody.
+  // The lease begins here: an agent that is stopped while it waits for others harms nobody.
   if (spec.max_nodes > 1 && is_first) parts_.guard.set_lease(kLease);
   facts_.round = start.round;
   facts_.master_port = start.master_port;
   facts_.master_addr = std::move(addresses.store);
   if (spec.max_nodes > 1) facts_.interface = interface_of(addresses.own);
-  // Gloo of its own accord would take 127.0.0.1.
+  // By itself Gloo would take 127.0.0.1.
   if (spec.max_nodes == 1 && spec.facts.loopback != kUsualLoopback)
     facts_.interface = interface_of(spec.facts.loopback);
-  // Nobody else decides whether this node writes files, and its own command gave no directory.
+  // Only this node's own command decides whether it writes files.
   if (spec.has_run_dir) facts_.run_dir = start.run_dir;
   if (is_first && !spec.has_run_dir && !start.run_dir.empty()) {
     parts_.console.warning(
@@ -83,12 +83,13 @@ asio::awaitable<void> NodeWorkers::begin(StartRound start, Addresses addresses) 
 
 asio::awaitable<void> NodeWorkers::wait_for_gpus(const NodeCommands& commands) {
   std::vector<FormerWorker> former = std::exchange(former_, {});
-  if (former.empty() || has_survivors_) co_return;  // survivors are on CPUs
+  if (former.empty() || has_survivors_) co_return;  // survivors run on CPUs
   co_await wait_for_gpu_memory(
       parts_.io, parts_.inbox, parts_.console, *group_, commands, std::move(former));
 }
 
-/// Errors: SystemError in the first round; a later one has something to lose, and goes on without.
+/// Errors: SystemError in the first round. A later round has work to lose, so it goes on without
+/// files.
 void NodeWorkers::open_run_dir() {
   try {
     run_dir_ = std::make_shared<const OwnedDir>(OwnedDir::require(facts_.run_dir));
@@ -98,7 +99,7 @@ void NodeWorkers::open_run_dir() {
   }
 }
 
-/// Of a job that restarts for days, the logs of most rounds tell nothing that the others do not.
+/// Removes the logs of an old round: in a job that restarts for days most rounds' logs look alike.
 void NodeWorkers::forget_logs() {
   const std::optional<int> round = round_to_forget(facts_.round);
   if (!round || (!log_dir_ && !run_dir_)) return;
@@ -110,7 +111,7 @@ void NodeWorkers::forget_logs() {
   }
   if (!above) return;
   parts_.writer.remove(above, round_name(facts_, *round));
-  if (*round != kRoundsWithLogs) return;  // said once
+  if (*round != kRoundsWithLogs) return;  // print this once
   const std::string many = std::to_string(kRoundsWithLogs);
   parts_.console.info("the logs of the first and the last " + many +
                       " rounds are kept; those between are removed");
@@ -118,7 +119,7 @@ void NodeWorkers::forget_logs() {
 
 GroupStarted NodeWorkers::start(const StartRound& start) {
   baseline_ = take_baseline();
-  // Once: anyone who may rename it later leaves us in it.
+  // Open it once: if it is renamed later, our files still go there.
   const bool has_files = !facts_.run_dir.empty() && !log_dir_ && !refuses_files(parts_.spec.logs);
   if (has_files && !run_dir_) open_run_dir();
   forget_logs();
@@ -141,13 +142,14 @@ asio::awaitable<GroupEnded> NodeWorkers::end(const NodeCommands& commands) {
       StackCollector collector(parts_.io, parts_.inbox, parts_.console, *group_, parts_.spec);
       co_await collector.collect();
     }
-    // Read only now: while workers settled, or printed their stacks, the command may have become a
-    // SIGKILL, and the user may have asked.
+    // Read the command only now. While workers settled or printed stacks, it may have become a
+    // SIGKILL, or the user may have sent a stop request.
     const Escalation escalation = commands.escalation();
     co_await group_->end(commands.end_command()->stop_reason(), escalation);
   }
   std::vector<std::string> unkilled = co_await group_->sweep();
-  // No process of this round lives on this node, or it is named in `unkilled`.
+  // From here no process of this round lives on this node, except survivors and those in
+  // `unkilled`.
   co_await group_->drain();
   for (const auto& worker : group_->workers()) {
     if (worker->ending) former_.push_back(FormerWorker{worker->placement.rank, worker->pid});
@@ -159,11 +161,11 @@ asio::awaitable<GroupEnded> NodeWorkers::end(const NodeCommands& commands) {
   co_return end;
 }
 
-/// Some may have died while they waited. What the last one leaves behind counts, too.
+/// Clears up after survivors that have died while they waited.
 asio::awaitable<void> NodeWorkers::clear_up_after_survivors() {
   std::size_t before = 0;
-  // Until a turn in which nobody has died: the sweep spares what is marked as long as there is a
-  // survivor, so after the last one it has to be done once more.
+  // Repeat until none has died meanwhile. While a survivor lives, the sweep spares marked
+  // processes, so after the last one's death it has to run again.
   do {
     before = group_->survivors();
     for (const std::string& unkilled : co_await group_->sweep())

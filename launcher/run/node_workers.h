@@ -1,7 +1,6 @@
 // The workers of this node, round after round. For each round: prepare the cgroup and the
 // addresses, start the group of workers, end it, and describe how each worker ended. With
-// `--restart failed` workers that wait for the next round live on between two rounds: the
-// survivors.
+// `--restart failed`, survivors live on between two rounds and wait for the next one.
 #pragma once
 
 #include <filesystem>
@@ -28,7 +27,7 @@ namespace ddp::launcher {
 
 class NodeWorkers {
  public:
-  /// What of the agent they use. All of it outlives them.
+  /// The parts of the agent that are used here. All outlive this object.
   struct Parts {
     asio::io_context& io;
     Inbox<AgentEvent>& inbox;
@@ -40,42 +39,42 @@ class NodeWorkers {
     const JobLock* lock = nullptr;  // every worker inherits it; may be null
   };
 
-  /// `log_dir` may be null. Children that are there already are not ours to kill.
+  /// `log_dir` may be null. Children that exist already are not ours to kill.
   NodeWorkers(const Parts& parts, RoundFacts facts, std::shared_ptr<const OwnedDir> log_dir);
   NodeWorkers(const NodeWorkers&) = delete;
   NodeWorkers& operator=(const NodeWorkers&) = delete;
 
-  /// How the nodes of a round find each other, from this node.
+  /// The addresses of a round, as seen from this node.
   struct Addresses {
     std::string store;
-    std::string own;  // by which the other nodes reach this one
+    std::string own;  // where other nodes reach this one
   };
 
-  /// Prepares the round. Suspends: until nothing is left of survivors that have died since.
+  /// Prepares the round. Suspends: until nothing is left of survivors that have died meanwhile.
   asio::awaitable<void> begin(StartRound start, Addresses addresses);
 
-  /// Suspends: until the workers of the last round hold no memory of a GPU any more, as far as that
-  /// can be waited for, or `commands` want the round to end.
+  /// Suspends: until the workers of the last round hold no GPU memory, as wait_for_gpu_memory()
+  /// says, or until `commands` end the round.
   asio::awaitable<void> wait_for_gpus(const NodeCommands& commands);
 
-  /// Starts them. Errors: Error; what was started by then lives.
+  /// Starts the workers. Errors: Error; workers that were started before it are still alive.
   [[nodiscard]] GroupStarted start(const StartRound& start);
 
-  /// Ends the round as `commands` say, but for survivors. Suspends: until no process of the round
-  /// lives here, or it is named in the result. Precondition: commands.end_command().
+  /// Ends the round as `commands` say, except for survivors. Suspends: until no process of the
+  /// round lives here, other than those named in the result. Precondition: commands.end_command().
   asio::awaitable<GroupEnded> end(const NodeCommands& commands);
 
-  /// No round comes that the survivors wait for.
+  /// Ends the survivors, as no further round begins.
   asio::awaitable<void> end_survivors();
 
   [[nodiscard]] WorkerGroup& group() { return *group_; }
   [[nodiscard]] const RoundFacts& facts() const { return facts_; }
   [[nodiscard]] const OwnedDir* log_dir() const { return log_dir_.get(); }
-  /// Of this process, from before it was ddp-launch; they are not ours.
+  /// Children of this process from before it became ddp-launch (a shell's exec); not ours to kill.
   [[nodiscard]] const std::vector<pid_t>& earlier_children() const { return earlier_children_; }
-  /// A report names files of the scratch directory.
+  /// Whether a report names files in the scratch directory.
   [[nodiscard]] bool has_error_files() const { return has_error_files_; }
-  /// For people; empty: none.
+  /// The job's cgroup, for people; empty: none.
   [[nodiscard]] std::filesystem::path cgroup() const { return cgroup_.path(); }
 
  private:
@@ -87,17 +86,17 @@ class NodeWorkers {
 
   const Parts parts_;
   RoundFacts facts_;
-  // Owners: this, and anyone who opens files in them.
+  // Owners: this, and all that open files in them.
   const std::shared_ptr<const OwnedDir> log_dir_;  // null: none
-  std::shared_ptr<const OwnedDir> run_dir_;        // once files of ours are to lie in it
+  std::shared_ptr<const OwnedDir> run_dir_;        // set when the first file is written there
   const std::vector<pid_t> earlier_children_;
   JobCgroup cgroup_;
   std::unique_ptr<WorkerGroup> group_;  // of the newest round
-  bool has_begun_ = false;              // a round
+  bool has_begun_ = false;              // a round has begun
   bool has_survivors_ = false;          // the last round has left workers for the next one
   bool has_error_files_ = false;        // in any round
   Baseline baseline_;                   // of the newest round
-  std::vector<FormerWorker> former_;    // of the last one
+  std::vector<FormerWorker> former_;    // workers of the last round
 };
 
 }  // namespace ddp::launcher

@@ -8,7 +8,7 @@ namespace ddp::launcher {
 namespace {
 
 constexpr Clock::duration kProbePause = std::chrono::seconds(1);
-constexpr int kProbesPerTimeout = 10;  // when that is shorter
+constexpr int kProbesPerTimeout = 10;  // if that gives a shorter pause
 
 }  // namespace
 

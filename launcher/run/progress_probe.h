@@ -1,4 +1,4 @@
-// One look at the workers of a group, for the watchdog and for `ddp-launch status`.
+// Samples the workers of a group, for the watchdog and for `ddp-launch status`.
 #pragma once
 
 #include <chrono>
@@ -10,14 +10,15 @@
 
 namespace ddp::launcher {
 
-/// By rank; times count from group.began_at(). Two small reads of /proc for each living worker;
-/// `closely`, for those without a progress page a dozen for each process that they have started.
+/// One sample per worker, by rank; times count from group.began_at(). It costs two small reads of
+/// /proc per living worker. `closely`: for a worker without a progress page, a dozen reads for each
+/// process that it has started.
 std::vector<WorkerSample> probe_progress(const WorkerGroup& group, bool closely);
 
-/// What its page says alone: rank and page.
+/// A sample of the rank and the page alone.
 WorkerSample sample_page(const Worker& worker);
 
-/// Between two probes: so that a hang is seen no later than a second after its time.
+/// The time between two probes, so that a hang is noticed at most a second late.
 Clock::duration probe_pause(const std::optional<std::chrono::milliseconds>& hang_timeout);
 
 }  // namespace ddp::launcher

@@ -74,15 +74,15 @@ void RemoteNodeZero::end_alone_if_needed(bool is_fenced) {
   facts.requested_signal = commands_.requested_signal();
   std::optional<EndWithoutNodeZero> end = end_without_node_zero(facts, spec_.grace);
   if (!end) return;
-  link_->close();  // first, so that nothing is obeyed that node 0 still sends
+  link_->close();  // first, so that no later command of node 0 is obeyed
   end->command.round = commands_.round();
   const std::optional<EndRound>& before = commands_.end_command();
-  // A stop that is under way stays what it is: its line has been said, this one has not.
+  // A stop that is under way has printed its own line; print also that node 0 is lost.
   if (end->lost && before && !before->what.empty()) console_.error(end->command.what);
   const EndJob end_job =
       describe_end_without_node_zero(*end, before, commands_.world_size(), spec_, host_name());
-  // As if node 0 had given these commands; it is not heard any more. First the round's end, so that
-  // it is ended for this reason, not as one that the job's end has cut short.
+  // Take these commands as if node 0 had sent them. The end of the round comes first, so that the
+  // round ends for this reason and not because the job ended.
   take_command_(end->command);
   take_command_(end_job);
 }

@@ -1,6 +1,6 @@
-// Node 0 on another node: its agent, over the control link. When it is lost, or does not listen,
-// plan/round/node_zero_lost says how this node ends its part of the job, and this gives the
-// commands for it, as if node 0 had.
+// Node 0 as other nodes see it: the control link to its agent. When node 0 is lost, or does not
+// react, plan/round/node_zero_lost decides how this node ends its part of the job. This object then
+// gives the commands as if node 0 had sent them.
 #pragma once
 
 #include <memory>
@@ -18,8 +18,8 @@ namespace ddp::launcher {
 
 class RemoteNodeZero : public NodeZero {
  public:
-  /// `commands`: what this node has taken from node 0. `spec`, `commands` and `console` outlive
-  /// this object. Precondition: the rendezvous has a link.
+  /// `commands`: those that this node has taken from node 0. `spec`, `commands` and `console`
+  /// outlive this object. Precondition: the rendezvous has a link.
   RemoteNodeZero(const JobSpec& spec,
                  const NodeCommands& commands,
                  Console& console,
@@ -45,10 +45,10 @@ class RemoteNodeZero : public NodeZero {
   Console& console_;
   // Owners: this, and the operations under way on its socket.
   const std::shared_ptr<ControlLink> link_;
-  const std::string host_;  // its name
+  const std::string host_;  // node 0's name
   const TakeCommand take_command_;
   const WhySlept why_slept_;
-  std::optional<std::string> connection_end_;  // nothing: it is open
+  std::optional<std::string> connection_end_;  // nothing: the link is open
 };
 
 }  // namespace ddp::launcher

@@ -51,8 +51,8 @@ JoinPlan plan_join(const JobSpec& spec, const Hello& hello) {
   return plan;
 }
 
-/// What the coroutine returns, once it has run in `io`. Nothing else runs there yet, so that the
-/// loop ends with it; whatever is wrong ends the program here, before a worker is there.
+/// Runs the coroutine in `io` and returns its result. Nothing else runs there yet, so the loop ends
+/// with it. Its exceptions end the program here, before any worker exists.
 template <typename Result>
 Result run(asio::io_context& io, asio::awaitable<Result> work) {
   std::optional<Result> result;
@@ -89,7 +89,7 @@ Rendezvous as_joined(Hello hello, Joined joined) {
   return rendezvous;
 }
 
-/// Whether one of the addresses behind `name` is of this node.
+/// Whether `name` resolves to an address of this node.
 bool has_own_address(const std::string& name) {
   boost::system::error_code error;
   asio::io_context io(1);
@@ -115,17 +115,19 @@ Rendezvous hold_rendezvous(asio::io_context& io, const JobSpec& spec) {
       claim_node_zero({spec.max_nodes, spec.node_rank, spec.is_host, is_own});
   if (claim == NodeZeroClaim::alone) return as_node_zero(spec, hello);
   if (claim == NodeZeroClaim::none) return join_node_zero(io, spec);
-  // Another agent may be node 0 already: then this one is a duplicate, or has to join. Asking is
-  // safe: if this agent is to be node 0, nobody answers there yet.
+  // Another agent may already be node 0; then this one is a duplicate or has to join. It is safe to
+  // ask: if this agent is to be node 0, nobody answers there yet.
   Hello question = hello;
-  question.problem_code = 0;  // who is there is to hear it when this node joins
+  question.problem_code = 0;  // this node sends its problem only when it joins
   const auto answer = run(io, ask_once(io, plan_join(spec, question), kAskFor));
   const Refusal* const refusal = answer ? std::get_if<Refusal>(&*answer) : nullptr;
-  // Of another job, or with our rank: to listen beside it would wait for nodes that never come.
+  // It is of another job, or has our node rank. To listen as well would mean to wait for nodes that
+  // never come.
   if (refusal != nullptr) throw SystemError(refusal->text, refusal->code);
   if (answer) return join_node_zero(io, spec);
   Rendezvous rendezvous = as_node_zero(spec, hello);
-  // By a name that leads elsewhere somebody may yet begin to answer: the coordinator asks on.
+  // The master address is another machine's, where an agent may answer later: the coordinator keeps
+  // asking.
   if (!is_own) rendezvous.question = plan_join(spec, question);
   const auto warn = [](const std::string& text) { log::warning(text); };
   try {
@@ -134,7 +136,7 @@ Rendezvous hold_rendezvous(asio::io_context& io, const JobSpec& spec) {
     if (claim == NodeZeroClaim::sure) throw;
     log::info(endpoint_text(spec.master_addr, spec.master_port) +
               " is served already: joining the agent that serves it");
-    return join_node_zero(io, spec);  // who was faster is node 0
+    return join_node_zero(io, spec);  // the faster agent is node 0
   }
   return rendezvous;
 }

@@ -1,6 +1,6 @@
-// Finds out, before anything is started, whether this agent is node 0 or joins node 0. Where
-// several agents may be node 0, the one that can listen at the job's port is. So the port is taken
-// here, and its listening sockets are handed on to the coordinator.
+// Finds out, before anything is started, whether this agent is node 0 or joins node 0. If several
+// agents may be node 0, the one that can listen at the job's port is. So the port is taken here,
+// and the coordinator gets the listening sockets.
 #pragma once
 
 #include <memory>
@@ -16,19 +16,20 @@
 namespace ddp::launcher {
 
 struct Rendezvous {
-  Hello own;                           // what this node says of itself
-  Welcome welcome;                     // node 0's; on node 0 its own
+  Hello own;                           // this node's
+  Welcome welcome;                     // from node 0
   std::shared_ptr<ControlLink> link;   // to node 0; null: this is node 0
-  std::optional<Listeners> listeners;  // node 0's, of a job of several nodes
-  /// Set where this agent is node 0 only because the user said so, while the master address is not
-  /// this machine's: how to ask whether another node 0 is there.
+  std::optional<Listeners> listeners;  // node 0's, with several nodes
+  /// How to ask whether another node 0 is there. Set if this agent is node 0 only because the user
+  /// said so, while the master address is not this machine's.
   std::optional<JoinPlan> question;
 };
 
-/// As plan/start/node_zero_claim says: becomes node 0, or joins it. Blocks: of one node not at all;
-/// who may be node 0 asks for kAskFor whether somebody is; who joins waits for node 0, at most
-/// spec.join_timeout. Errors: SystemError: 202 when nobody answers, or the port of a sure node 0 is
-/// taken; else the code of the refusal, as a rule 203, when node 0 refuses this node.
+/// Becomes node 0 or joins it, as plan/start/node_zero_claim decides. Blocks: not at all with one
+/// node; an agent that may be node 0 asks for kAskFor whether another one is; an agent that joins
+/// waits for node 0, at most spec.join_timeout. Errors: SystemError: 202 when no agent answers, or
+/// when the port of a sure node 0 is taken; the code of the refusal, usually 203, when node 0
+/// refuses this node.
 Rendezvous hold_rendezvous(asio::io_context& io, const JobSpec& spec);
 
 }  // namespace ddp::launcher

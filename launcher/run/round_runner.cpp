@@ -19,7 +19,7 @@ LiveLine::Rules make_live_rules(const JobSpec& spec, const Console& console, int
   return rules;
 }
 
-/// By its newest samples none of its workers lives.
+/// Whether the node's newest samples show no live worker.
 bool is_group_gone(const JobNode& node) {
   return node.samples.size() == node.workers &&
          std::ranges::none_of(node.samples, [](const WorkerSample& one) { return one.alive; });
@@ -57,7 +57,8 @@ RoundRunner::RoundRunner(Parts parts, Round& round)
       live_(make_live_rules(parts_.spec, parts_.console, round.number())) {}
 
 void RoundRunner::begin(Assignment assignment) {
-  // Before anybody is told to start: a quick node's workers are not to meet in half a job.
+  // Before any node is told to start, so that a quick node's workers do not use the store too
+  // early.
   if (parts_.spec.max_nodes > 1) parts_.store.endpoint()->hold();
   for (const JobNode* const node : assignment.nodes) {
     assignment.start.node_rank = node->node_rank;
@@ -76,13 +77,12 @@ void RoundRunner::note(JobNode& node, NodeEvent event, Clock::time_point now) {
       node.last_lines = std::move(reply->last_lines);
       if (round_.is_ending() && is_group_gone(node)) round_.note_group_gone(node.node_rank);
     }
-    if (!node.link && !round_.is_ending()) look_at_workers(now);  // our own is the clock
+    if (!node.link && !round_.is_ending()) look_at_workers(now);  // our own node sets the pace
   }
   const auto* const started = std::get_if<GroupStarted>(&event);
   if (started != nullptr && started->round == round_.number()) {
     node.begin = GroupBegin{started->begin_ns, now};
-    // The first heartbeat had to wait until the node's agent was made, so the answer told little of
-    // its clock.
+    // The answer to the first heartbeat was inexact, as it waited until the node's agent was made.
     parts_.links.send_heartbeat(node);
     round_.note_group_started(node.node_rank, *started);
   }
@@ -100,7 +100,7 @@ void RoundRunner::note(JobNode& node, NodeEvent event, Clock::time_point now) {
   }
 }
 
-/// An action may be the cause of another one.
+/// Repeats until there are none, as an action may lead to further ones.
 void RoundRunner::carry_out() {
   round_.note_time(Clock::now());
   for (std::vector<Round::Action> actions = round_.take_actions(); !actions.empty();
@@ -112,7 +112,7 @@ void RoundRunner::carry_out() {
 
 void RoundRunner::carry_out(const Round::Action& action) {
   if (const auto* const tell = std::get_if<Round::CommandNodes>(&action)) {
-    // No progress is told from now on: what is seen of ranks while they are ended is not progress.
+    // Show no progress from now on, as ranks that are being ended make none.
     const bool ends = std::holds_alternative<EndRound>(tell->command);
     if (ends) parts_.links.show({});
     parts_.links.send_to_round(tell->command);
@@ -133,7 +133,7 @@ void RoundRunner::carry_out(const Round::Action& action) {
     parts_.console.warning(warn->text);
 }
 
-/// At all workers of all nodes, as their newest heartbeats show them.
+/// Notes all workers of all nodes, as their newest heartbeats show them.
 void RoundRunner::look_at_workers(Clock::time_point now) {
   parts_.store.remind_of_missing(round_.ranks());
   std::vector<WorkerSample> samples(round_.ranks().size());
@@ -141,7 +141,7 @@ void RoundRunner::look_at_workers(Clock::time_point now) {
     samples[rank].rank = static_cast<int>(rank);
   for (const JobNode* const node : parts_.links.in_round()) {
     for (const WorkerSample& sample : node->samples) {
-      // A node may say anything, of other nodes' ranks too.
+      // Ignore samples of ranks that are not the node's own.
       if (!round_.is_of(node->node_rank, sample.rank)) continue;
       const auto rank = static_cast<std::size_t>(sample.rank);
       samples[rank] = sample;

@@ -1,5 +1,5 @@
-// One round of the job, as node 0 runs it: what the nodes tell goes into plan/round/round, which
-// decides, with times on node 0's clock; what it decides goes to the nodes and to the store.
+// One round of the job, as node 0 runs it. Events of the nodes go into plan/round/round, with times
+// on node 0's clock; its actions go to the nodes and to the store.
 #pragma once
 
 #include <functional>
@@ -25,10 +25,10 @@ class RoundRunner {
     Console& console;
     const JobSpec& spec;
     Clock::time_point job_began_at;
-    std::function<void(int id, const std::string& how)> lose;  // a node, which is to be told of
+    std::function<void(int id, const std::string& how)> lose;  // takes a node as lost
   };
 
-  /// What the nodes are told; the node rank of each, and the port, are still missing.
+  /// The StartRound for all nodes; the node rank of each, and the port, are not set yet.
   struct Assignment {
     StartRound start;
     std::vector<JobNode*> nodes;  // by node rank
@@ -38,20 +38,20 @@ class RoundRunner {
   /// Assigns the ranks of the next round to the nodes that are here.
   static Assignment assign_ranks(NodeLinks& links, int number);
 
-  /// As plan/round/round is to know them.
+  /// The nodes as plan/round/round knows them.
   static std::vector<Round::Node> describe_nodes(const Assignment& assignment);
 
   /// All references outlive it.
   RoundRunner(Parts parts, Round& round);
 
-  /// Tells every node to start its workers; the store answers none of them yet. To be called once.
+  /// Tells every node to start its workers; the store answers no worker yet. Call once.
   void begin(Assignment assignment);
 
   /// An event of a node that has a place in the round.
   void note(JobNode& node, NodeEvent event, Clock::time_point now);
-  /// Takes in who has joined the store: it is known before what it leads to.
+  /// Notes which ranks have joined the store. Call before events that may follow from that.
   void note_store_joins();
-  /// Does what has been decided since.
+  /// Carries out the actions decided since the last call.
   void carry_out();
 
  private:

@@ -17,14 +17,14 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr std::size_t kLongestShown = 200;  // of a name, of a short answer
+constexpr std::size_t kLongestShown = 200;  // of a name or a short answer
 
-/// What agents leave that were killed together with their guard: an empty directory, but for a
-/// socket that nobody listens behind. Error files stay.
+/// Removes what an agent leaves that was killed together with its guard: a directory with nothing
+/// but a dead socket. Error files stay.
 void tidy(const OwnDir& place, const OwnDir& directory) {
   const std::string name(ControlSocket::kName);
   ::unlinkat(directory.fd(), name.c_str(), 0);
-  // Fails, as it should, when something is in it.
+  // Fails, as intended, if the directory is not empty.
   ::unlinkat(place.fd(), directory.path().filename().c_str(), AT_REMOVEDIR);
 }
 
@@ -32,9 +32,10 @@ void warn(const std::string& text) {
   std::cerr << "ddp-launch: " << text << "\n";
 }
 
-constexpr std::size_t kShortestPrefix = 4;  // of a random id; less may be a slip
+constexpr std::size_t kShortestPrefix = 4;  // of a random id; a shorter one may be a typo
 
-/// As the program has printed it, as a shell completes it, or by a link such as `latest`.
+/// Whether `typed` is the path of `run_dir`: as printed, as a shell completes it, or through a link
+/// such as `latest`.
 bool is_path_of(const std::string& run_dir, const std::string& typed) {
   if (run_dir.empty()) return false;
   std::filesystem::path path = std::filesystem::absolute(typed).lexically_normal();
@@ -43,7 +44,7 @@ bool is_path_of(const std::string& run_dir, const std::string& typed) {
   return path == run_dir || std::filesystem::equivalent(path, run_dir, ignored);
 }
 
-/// Of a run that has ended; empty: there are none. Its name alone stands for runs/NAME.
+/// The logs directory of a run that has ended; empty: none. A bare name means runs/NAME.
 std::string kept_logs(const std::string& run) {
   if (run.empty()) return "";
   std::error_code ignored;
@@ -65,7 +66,7 @@ std::string list(const std::vector<RunningJob>& jobs) {
 }  // namespace
 
 std::vector<RunningJob> find_jobs(const Environment& environment, bool warns) {
-  // Only what is ours is looked at, through descriptors: in /tmp anybody may have put anything.
+  // Open only directories of our own, through descriptors: in /tmp anyone may have put anything.
   std::vector<RunningJob> jobs;
   std::string warning;
   const std::vector<OwnDir> places = find_scratch_places(environment, warning);

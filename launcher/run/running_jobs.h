@@ -13,19 +13,19 @@ namespace ddp::launcher {
 struct RunningJob {
   OwnDir directory;
   JobAnswer status;
-  std::string json;  // the same as the agent gave it
+  std::string json;  // the same, as the agent sent it
 };
 
-/// One for each agent. Blocks: ControlSocket::kTimeout for each one that does not answer; `warns`:
-/// a line on stderr for it.
+/// One entry per agent. Blocks: ControlSocket::kTimeout for each agent that does not answer;
+/// `warns`: prints a line on stderr for it.
 std::vector<RunningJob> find_jobs(const Environment& environment, bool warns = true);
 
 /// Whether `name` names the job: the beginning (4 characters or more) of its random id, the id that
 /// the user gave it, its run directory by name or by any path to it, or the agent's pid.
 bool is_meant(const JobAnswer& job, const std::string& name);
 
-/// The agents of the one job that `name` names; empty: of the only one. Errors: UsageError, with
-/// the list of what runs, where that is not exactly one job.
+/// The agents of the job that `name` names; empty name: of the only job. Errors: UsageError with
+/// the list of jobs, unless there is exactly one such job.
 std::vector<RunningJob> choose(std::vector<RunningJob> jobs,
                                const std::string& name,
                                const std::string& verb);

@@ -22,10 +22,10 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr std::chrono::milliseconds kLookPause(10);  // between two looks at who has ended
-constexpr std::size_t kMaxText = 1 << 20;            // of one run of py-spy
+constexpr std::chrono::milliseconds kLookPause(10);  // between two checks of which have ended
+constexpr std::size_t kMaxText = 1 << 20;            // output of one py-spy
 
-/// Empty: there is none.
+/// The path of py-spy; empty: not installed.
 std::string find_py_spy(const JobSpec& spec) {
   try {
     return find_program("py-spy", find_variable(spec.environment, "PATH").value_or(""));
@@ -91,24 +91,24 @@ asio::awaitable<void> StackCollector::collect() {
   console_.warning("asking the workers for their stacks (" + names + "); they are in the report.");
   ask(SIGUSR2);
   start_spies(py_spy, seen);
-  // SIGABRT last, and not to whom py-spy has seen: it ends what it is sent to, and an attached
-  // py-spy has its process stand still.
+  // SIGABRT comes last, as it ends the process and as an attached py-spy stops it. A process that
+  // py-spy has read gets none.
   const bool has_time = co_await wait(kSpyWait, &StackCollector::have_spies_ended);
   co_await end_spies();
   if (!has_time) co_return;
   ask(SIGABRT);
-  group_.wake();  // a frozen one prints nothing
+  group_.wake();  // a frozen process prints nothing
   co_await wait(kPrintWait, &StackCollector::have_all_printed);
 }
 
-/// Those of `sources_` whose way it is, and that py-spy has not seen.
+/// Sends `signal` to those of `sources_` that print on it and that py-spy has not read.
 void StackCollector::ask(int signal) {
   for (const StackSource& source : sources_) {
     Worker* const worker = worker_of(source);
     if (source.signal != signal || worker == nullptr || worker->py_spy_stacks) continue;
     if (!signal_in_session(source.pid, worker->session, signal)) continue;
     asked_.push_back(source);
-    // Ended by that, it was ended by us.
+    // A process that ends by SIGABRT counts as ended by us.
     if (signal == SIGABRT) worker->stop_sent = worker->abort_sent = true;
   }
 }
@@ -118,7 +118,7 @@ void StackCollector::start_spies(const std::string& program,
   std::vector<pid_t> pids;
   for (const StackSource& source : sources) {
     int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) break;  // the signal is left
+    if (::pipe2(ends, O_CLOEXEC) != 0) break;  // the signal still works
     const Descriptor write_end(ends[1]);
     auto spy = std::make_unique<Spy>(io_, source, ends[0]);
     ProcessSpec process;
@@ -151,18 +151,18 @@ asio::awaitable<void> StackCollector::read(Spy& spy) {
   inbox_.push(OutputEnded());
 }
 
-/// What they saw is kept.
+/// Ends py-spy's runs and keeps their stacks.
 asio::awaitable<void> StackCollector::end_spies() {
   for (const auto& spy : spies_)
     spy->pipe.close();
-  // Their coroutines end by that; they may go away after them only.
+  // Closing the pipes ends the coroutines that read them; the spies must outlive those.
   bool kills = false;
   while (!have_spies_ended()) {
     const std::optional<AgentEvent> event = co_await inbox_.next(kNoDeadline);
     if (event) group_.note(*event);
     kills = kills || (event && std::holds_alternative<KillCame>(*event));
   }
-  if (kills) inbox_.push(KillCame());      // for anyone who ends the group
+  if (kills) inbox_.push(KillCame());      // for the code that ends the group
   std::map<Worker*, StackReader> readers;  // a worker may be several processes
   for (const auto& spy : spies_) {
     StackReader& reader = readers[worker_of(spy->source)];
@@ -177,7 +177,8 @@ asio::awaitable<void> StackCollector::end_spies() {
   group_.exempt({});
 }
 
-/// False: anyone who stops the job is in a hurry; what is wrong is known already.
+/// Suspends: until `is_done`, at most `limit`. False: the job is stopped or killed, so do not wait
+/// for more stacks.
 asio::awaitable<bool> StackCollector::wait(Clock::duration limit,
                                            bool (StackCollector::*is_done)() const) {
   const Deadline deadline = Clock::now() + limit;
@@ -207,7 +208,7 @@ bool StackCollector::have_all_printed() const {
   });
 }
 
-/// Null: it has ended.
+/// The worker to whose session the process belongs; null: that worker has ended.
 Worker* StackCollector::worker_of(const StackSource& source) const {
   for (const auto& worker : group_.workers()) {
     if (worker->pid == source.session && !worker->ending) return worker.get();

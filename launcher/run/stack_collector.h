@@ -1,7 +1,7 @@
-// At a hang, before the workers are ended: every process that can say where its threads stand is
-// asked to. py-spy looks at Python where it is installed; SIGUSR2 makes ddp-worker and others print
-// and go on; SIGABRT makes Python's faulthandler print, and ends the process. What they print is
-// found by the workers' LogStreams; what py-spy prints is taken here.
+// At a hang, before the workers are ended, asks every process for its stacks that can print them.
+// py-spy reads Python's, if it is installed. SIGUSR2 makes ddp-worker and others print and go on.
+// SIGABRT makes Python's faulthandler print, and ends the process. The workers' LogStreams parse
+// what the processes print; py-spy's output is parsed here.
 #pragma once
 
 #include <memory>
@@ -30,8 +30,8 @@ class StackCollector {
   StackCollector& operator=(const StackCollector&) = delete;
   ~StackCollector();
 
-  /// Suspends: until all have printed or ended, at most kSpyWait + kPrintWait; no longer than until
-  /// a signal comes that stops the job. Errors: none; a worker without stacks has none.
+  /// Suspends: until all have printed or ended, at most kSpyWait + kPrintWait; less if a signal
+  /// stops the job or node 0 commands SIGKILL. Errors: none; a worker may have no stacks.
   asio::awaitable<void> collect();
 
  private:
@@ -51,7 +51,7 @@ class StackCollector {
   Console& console_;
   WorkerGroup& group_;
   const JobSpec& spec_;
-  std::vector<StackSource> sources_;  // that are to print themselves
+  std::vector<StackSource> sources_;  // those that print their own stacks
   std::vector<StackSource> asked_;
   std::vector<std::unique_ptr<Spy>> spies_;
 };

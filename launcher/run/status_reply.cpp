@@ -69,7 +69,7 @@ json::object describe_job(const JobSpec& spec,
   };
 }
 
-/// The newest, at most so many.
+/// The newest lines, at most `most`.
 json::array lines_of(const LogStream& stream, std::size_t most) {
   const std::vector<std::string> lines = stream.tail();
   const auto kept = static_cast<std::ptrdiff_t>(std::min(most, lines.size()));

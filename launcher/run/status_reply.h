@@ -1,4 +1,4 @@
-// What a running job tells about itself, as JSON: the answer of an agent to `status` and `logs`.
+// An agent's answer to `status` and `logs`, as JSON.
 #pragma once
 
 #include <string>

@@ -18,7 +18,7 @@ StoreHost::StoreHost(asio::io_context& io,
     if (spec.store_in_worker) return;
     listeners = listen_for_job(io, spec.master_addr, spec.master_port, false, warn);
   }
-  const int world_size = spec.max_nodes * spec.nproc;  // a guess: the other nodes may have more
+  const int world_size = spec.max_nodes * spec.nproc;  // a guess: other nodes may have more workers
   store_.set_max_bytes(KeySpace::max_bytes_of(world_size));
   endpoint_.emplace(
       io, store_, warn, std::move(*listeners), Endpoint::Size{world_size, spec.max_nodes});
@@ -32,7 +32,7 @@ int StoreHost::begin_round() {
   unknown_clients_ = 0;
   if (endpoint_) endpoint_->begin_round();
   if (!spec_.store_in_worker) return endpoint_->port();
-  if (endpoint_ || spec_.master_port == 0) return free_port();  // the job's own port is ours
+  if (endpoint_ || spec_.master_port == 0) return free_port();  // the agent has the job's own port
   require_free_port(spec_.master_port);
   return spec_.master_port;
 }
@@ -52,14 +52,15 @@ void StoreHost::expect(std::span<const WorkerState> workers) {
   }
 }
 
-/// The worker that opened the connection; on our own node also by a process of its session.
+/// The rank whose worker opened the connection; on our own node also by another process of its
+/// session.
 std::optional<int> StoreHost::owner_of(const StoreServer::Client& client) const {
   const auto of = [this](const std::string& address, pid_t pid) -> std::optional<int> {
     const auto found = ranks_.find(StoreServer::Client{address, pid});
     return found == ranks_.end() ? std::nullopt : std::optional<int>(found->second);
   };
   if (const auto rank = of(client.address, client.pid)) return rank;
-  // Agents of one job may share a machine: then ours is not the only one behind an address.
+  // Another agent of the job may share our machine, and so an address.
   const bool is_loopback = asio::ip::make_address(client.address).is_loopback();
   if (other_nodes_.contains(client.address) && !is_loopback) return std::nullopt;
   if (const auto rank = of("", client.pid)) return rank;
@@ -88,7 +89,7 @@ void StoreHost::note_clients(std::span<WorkerSample> samples, Clock::time_point 
     const std::optional<int> rank = owner_of(client);
     if (rank) samples[static_cast<std::size_t>(*rank)].store_writes += writes;
   }
-  for (const StoreServer::Waiting& wait : store_.waiting()) {  // the longest first
+  for (const StoreServer::Waiting& wait : store_.waiting()) {  // longest wait first
     const std::optional<int> rank = owner_of(wait.client);
     if (!rank) continue;
     WorkerSample& sample = samples[static_cast<std::size_t>(*rank)];

@@ -1,6 +1,5 @@
-// The workers' store as node 0's agent sees it: it serves one on the port of the job, or leaves
-// that to rank 0 (--store worker) and only names a free port. It knows which worker a client
-// belongs to.
+// The workers' store on node 0. The agent serves it on the job's port, or leaves that to rank 0
+// (--store worker) and only chooses a free port. It knows which worker a client belongs to.
 #pragma once
 
 #include <map>
@@ -22,8 +21,8 @@ namespace ddp::launcher {
 
 class StoreHost {
  public:
-  /// Of several nodes: with the listeners of the rendezvous. For one node it listens, unless a
-  /// worker is to serve. The references outlive it. Errors: as listen_for_job().
+  /// `listeners`: those of the rendezvous; with one node it listens itself, unless a worker serves.
+  /// The references outlive it. Errors: as listen_for_job().
   StoreHost(asio::io_context& io,
             Console& console,
             const JobSpec& spec,
@@ -31,31 +30,31 @@ class StoreHost {
   StoreHost(const StoreHost&) = delete;
   StoreHost& operator=(const StoreHost&) = delete;
 
-  /// An empty store. Returns MASTER_PORT of the round: the port of the job, or a free one for rank
-  /// 0. Errors: SystemError, 202 when rank 0's port is taken.
+  /// Empties the store. Returns MASTER_PORT of the round: the job's port, or a free one for rank 0.
+  /// Errors: SystemError, 202 when rank 0's port is taken.
   int begin_round();
 
-  /// These are the workers of the round, by rank; all of them run.
+  /// Sets the workers of the round, by rank. All of them run.
   void expect(std::span<const WorkerState> workers);
 
   /// Serves in the loop, until close().
   void start();
 
-  /// Lets go of port and connections, so that the loop can end.
+  /// Closes port and connections, so that the loop can end.
   void close();
 
-  /// The ranks that have become clients in this round since it was asked last.
+  /// The ranks that have become clients in this round since the last call.
   [[nodiscard]] std::vector<int> take_joins();
 
-  /// Names who has not come while others have, once every kReminder. Precondition:
-  /// take_joins(), of which `workers` know.
+  /// Prints every kReminder which ranks have not joined while others have. Precondition: `workers`
+  /// know the newest take_joins().
   void remind_of_missing(std::span<const WorkerState> workers);
 
-  /// Adds to the samples, which are by rank, how often each has changed the store, who waits for a
-  /// key that nobody has set, and since when, from `begin` on.
+  /// Adds to the samples, by rank, how often each rank has changed the store, and since when (from
+  /// `begin`) it waits for a key that nobody has set.
   void note_clients(std::span<WorkerSample> samples, Clock::time_point begin) const;
 
-  /// Null when a worker serves and there is one node.
+  /// Null with one node whose worker serves the store.
   [[nodiscard]] Endpoint* endpoint() { return endpoint_ ? &*endpoint_ : nullptr; }
 
   static constexpr std::chrono::seconds kReminder{10};
@@ -68,10 +67,10 @@ class StoreHost {
   StoreServer store_;
   std::optional<Endpoint> endpoint_;
   Clock::time_point next_reminder_;
-  std::map<StoreServer::Client, int> ranks_;  // of the workers; our own node has no address
-  std::set<std::string> other_nodes_;         // addresses
-  std::size_t seen_ = 0;                      // of the store's clients
-  int unknown_clients_ = 0;                   // among them
+  std::map<StoreServer::Client, int> ranks_;  // workers; our own node's have no address
+  std::set<std::string> other_nodes_;         // their addresses
+  std::size_t seen_ = 0;                      // clients of the store already taken
+  int unknown_clients_ = 0;                   // clients that are no worker's
 };
 
 }  // namespace ddp::launcher

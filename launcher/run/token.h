@@ -1,5 +1,5 @@
-// The secret of a job of several nodes: from --token-file, from DDP_TOKEN, or from the job file's
-// launch.token_file, in this order. Never from argv, which everybody on the node can read.
+// The secret of a job of several nodes: from --token-file, DDP_TOKEN, or the job file's
+// launch.token_file, in this order. Never from argv, which everyone on the node can read.
 #pragma once
 
 #include <string>
@@ -11,15 +11,15 @@
 
 namespace ddp::launcher {
 
-/// DDP_TOKEN, taken out of `environment`, and out of what the kernel shows of this process.
+/// Takes DDP_TOKEN, and removes it from `environment` and from /proc/PID/environ.
 Secret take_token(Environment& environment);
 
-/// Without blanks at its ends; empty: there is none. `variable` is that of take_token().
-/// Errors: UsageError when the file is not there or others can read it, when the token has blanks
-/// in it, or is shorter than kShortestToken or longer than kLongestToken.
+/// The token without blanks at its ends; empty: none. `variable` comes from take_token(). Errors:
+/// UsageError when the file is missing or others can read it, or when the token has blanks in it,
+/// is shorter than kShortestToken or longer than kLongestToken.
 Secret find_token(const Options& options, const JobValues& job, const Secret& variable);
 
-/// One line for a job of several nodes without a token.
+/// The warning for a job of several nodes without a token.
 std::string describe_missing_token();
 
 inline constexpr std::size_t kShortestToken = 32;  // characters; 256 random bits in hex take 64

@@ -1,4 +1,4 @@
-// `ddp-launch status --watch`: the same again every second, on a terminal in place.
+// `ddp-launch status --watch`: prints the status every second, on a terminal in place.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace ddp::launcher {
 
-/// Shows `jobs`, the agents of the job that `name` names; with an empty name, all jobs that run at
-/// each look. Blocks: until none of them runs. Errors: SystemError when stdout takes nothing.
+/// Shows `jobs`, the agents of the job that `name` names; with an empty name, all jobs that run
+/// then. Blocks: until none of them runs. Errors: SystemError when stdout cannot be written.
 void watch_status(std::vector<RunningJob> jobs,
                   const std::string& name,
                   const Environment& environment);

@@ -20,7 +20,7 @@ Listeners listen(asio::io_context& io, const WebAddress& where) {
   return listen_at(io, addresses, where.port, kPagePort);
 }
 
-/// As a Content-Security-Policy names it.
+/// The hash of a script, as a Content-Security-Policy names it.
 std::string hash_of(std::string_view script) {
   std::array<unsigned char, crypto_hash_sha256_BYTES> hash{};
   crypto_hash_sha256(
@@ -33,7 +33,7 @@ std::string hash_of(std::string_view script) {
   return std::string("'sha256-") + text.data() + "'";
 }
 
-/// The page's own script runs, and no other; it may ask us, and nobody else.
+/// Allows the page's own script alone to run, and to connect to this server alone.
 std::string make_policy() {
   return "Content-Security-Policy: default-src 'none'; script-src " + hash_of(live_page_script()) +
          "; style-src 'unsafe-inline'; img-src data:; connect-src 'self'; base-uri 'none'; "
@@ -78,7 +78,7 @@ bool WebPage::is_watched() const {
 void WebPage::close(const EndJob& end) {
   if (std::exchange(is_closed_, true)) return;
   timer_.cancel();
-  // All else stays as the newest look has found it: the nodes are gone by now.
+  // All else stays as in the newest sample, as the nodes are gone by now.
   job_.state = JobView::Shown::over;
   job_.exit_code = end.exit_code;
   job_.was_stopped = end.state == RunState::stopped;
@@ -114,7 +114,7 @@ const PageParts& WebPage::parts() {
   return *parts_;
 }
 
-/// What has changed.
+/// Publishes the parts that have changed.
 void WebPage::publish() {
   for (std::size_t i = 0; i < parts().size(); ++i) {
     if (parts()[i] == published_[i]) continue;
@@ -124,7 +124,7 @@ void WebPage::publish() {
 }
 
 HttpAnswer WebPage::answer(const WebRequest& request, const Peer& peer) {
-  // Without a user: this system tells nobody's, which was said once.
+  // No user: this system does not show the owner of a connection; a warning was printed once.
   const bool is_user = peer.is_here && (!peer.user || *peer.user == ::geteuid() || *peer.user == 0);
   const auto check = [this](std::string_view text) {
     return !spec_.token.empty() && is_same_secret(text, spec_.token.text());
@@ -151,14 +151,14 @@ HttpAnswer WebPage::answer(const WebRequest& request, const Peer& peer) {
 }
 
 HttpAnswer WebPage::begin_stream() {
-  publish();  // nobody may have looked for long
+  publish();  // the published parts may be old
   HttpAnswer answer;
   answer.type = "text/event-stream";
   answer.is_stream = true;
   return answer;
 }
 
-/// However often it is asked for, each look is shown once.
+/// Renders each sample once, however often it is asked for.
 const SharedText& WebPage::text_of(WebPart part) {
   SharedText& text = texts_[static_cast<std::size_t>(part)];
   if (text) return text;

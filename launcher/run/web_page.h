@@ -1,6 +1,6 @@
-// The page of a job, on node 0: looks at the job once a second, remembers its curves, and answers
-// browsers and Prometheus (net/http_server). It takes what the agent knows anyhow, and what nobody
-// looks at is not made.
+// The web page of a job, on node 0: samples the job once a second, keeps its curves, and answers
+// browsers and Prometheus (net/http_server). It needs no data beyond the agent's, and renders only
+// what is asked for.
 #pragma once
 
 #include <array>
@@ -21,21 +21,20 @@ namespace ddp::launcher {
 class WebPage {
  public:
   using Look = std::function<JobView()>;
-  static constexpr std::chrono::seconds kPause{1};           // between two looks
-  static constexpr std::chrono::seconds kViewerTimeout{60};  // who asked then may ask again
+  static constexpr std::chrono::seconds kPause{1};           // between two samples
+  static constexpr std::chrono::seconds kViewerTimeout{60};  // since the last request
 
-  /// Listens where spec.web says, which is there. All arguments outlive it. Errors: SystemError, 2
-  /// when the port is taken.
+  /// Listens at *spec.web. All arguments outlive it. Errors: SystemError, 2 when the port is taken.
   WebPage(asio::io_context& io, const JobSpec& spec, Look probe);
 
   void start();
-  /// Browsers are told how the job has ended.
+  /// Shows browsers how the job has ended.
   void close(const EndJob& end);
 
-  /// Somebody looks at it, or has done so lately.
+  /// Whether somebody has the page open, or asked within kViewerTimeout.
   [[nodiscard]] bool is_watched() const;
 
-  /// For people. Precondition: it was started.
+  /// For people. Precondition: start() was called.
   [[nodiscard]] std::string url() const;
 
  private:
@@ -53,11 +52,11 @@ class WebPage {
   asio::steady_timer timer_;
   const std::string policy_;
   JobHistory history_;
-  JobView job_;                      // as of the newest look
-  std::array<SharedText, 4> texts_;  // by WebPart, of that look; null: nobody has asked for it
-  std::optional<PageParts> parts_;   // likewise
+  JobView job_;                      // the newest sample
+  std::array<SharedText, 4> texts_;  // by WebPart, of that sample; null: not asked for yet
+  std::optional<PageParts> parts_;   // of that sample
   PageParts published_;
-  std::optional<Clock::time_point> asked_at_;  // when the page or the status was last asked for
+  std::optional<Clock::time_point> asked_at_;  // last request for page or status
   bool is_closed_ = false;
 };
 

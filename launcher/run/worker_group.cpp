@@ -15,9 +15,9 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr std::chrono::milliseconds kScanPause(5);    // between two looks at what is still there
-constexpr std::chrono::milliseconds kSettlePause(1);  // between two looks at who waits
-constexpr std::chrono::milliseconds kDrainPause(20);  // between two looks at the writer
+constexpr std::chrono::milliseconds kScanPause(5);    // between two scans for leftover processes
+constexpr std::chrono::milliseconds kSettlePause(1);  // between two checks of which workers wait
+constexpr std::chrono::milliseconds kDrainPause(20);  // between two checks of the writer
 
 Escalation::Step note_event(Escalation& escalation, const std::optional<AgentEvent>& event) {
   const Clock::time_point now = Clock::now();
@@ -65,7 +65,7 @@ WorkerGroup::~WorkerGroup() {
 
 void WorkerGroup::end_now() {
   std::vector<Session> sessions;
-  // Before they are reaped: afterwards the number of a session may be anybody's.
+  // Collect sessions before the workers are reaped: afterwards a session's number may be reused.
   for (const auto& worker : workers_) {
     if (!worker->process->is_reaped()) sessions.push_back(worker->session);
     worker->process->signal(SIGKILL);  // all at once, then each destructor reaps
@@ -96,7 +96,7 @@ void WorkerGroup::start(const std::vector<Placement>& placements,
 
 void WorkerGroup::take_over(Worker& worker, const Placement& placement) {
   worker.is_survivor = false;
-  // Nodes may have come or gone, so it may have another rank: its lines are to say so from now on.
+  // Nodes may have come or gone, so the worker may have a new rank. Its lines show it from now on.
   if (placement != worker.placement) {
     worker.placement = placement;
     set_prefix(worker, *worker.output, WorkerStream::output);
@@ -113,7 +113,7 @@ void WorkerGroup::start_one(const Placement& placement,
   worker->placement = placement;
   const WorkerFiles files = place_files(spec_, facts_, placement, scratch);
   worker->error_file = files.error_file;
-  // Before the fork: a worker finds on its page from the start whether it may outlive a round.
+  // Before the fork, so that the worker's page says from the start whether it may outlive a round.
   survivor_page(*worker->page).is_wanted = spec_.keeps_survivors ? 1 : 0;
   survivor_page(*worker->page).round = facts_.round;
   if (!facts_.log_dir.empty()) place_file(directory, files.error_file);  // the worker makes it
@@ -141,13 +141,13 @@ void WorkerGroup::start_one(const Placement& placement,
   worker->started_at = Clock::now();
   set_prefix(*worker, *worker->output, WorkerStream::output);
   set_prefix(*worker, *worker->errors, WorkerStream::errors);
-  // At once: however this agent ends from here on, the guard must find this session. Until here the
-  // death signal covers the worker.
+  // At once: from here on, however this agent ends, the guard must find this session. Until here
+  // the death signal covers the worker.
   guard_.cover(worker->session);
   const std::string place = worker->process->is_in_cgroup() ? ", in" : ", could not be born in";
   console_.debug(label + ": pid " + std::to_string(worker->pid) +
                  (process.cgroup_fd >= 0 ? place + " the job's cgroup" : ""));
-  // Ours are closed now, so that a pipe ends with the last process that has it open.
+  // Close our own ends, so that a pipe ends with the last worker process that has it open.
   worker->output->close_write_end();
   worker->errors->close_write_end();
   worker->page.close_fd();
@@ -161,8 +161,8 @@ void WorkerGroup::start_one(const Placement& placement,
   asio::co_spawn(io_, read_output(*workers_[index]->errors), rethrow);
 }
 
-/// Makes the directories of `file`, which are below `directory`. A later round has something to
-/// lose: it goes on without files. Errors: SystemError, in the first round.
+/// Makes the directories of `file`, which are below `directory`. A later round has work to lose, so
+/// it goes on without files. Errors: SystemError, in the first round.
 LogFile WorkerGroup::place_file(const std::shared_ptr<const OwnedDir>& directory,
                                 const std::filesystem::path& file) {
   if (!directory || file.empty()) return {};
@@ -226,11 +226,11 @@ void WorkerGroup::note(const AgentEvent& event) {
 void WorkerGroup::note_exit(const WorkerExited& exit) {
   Worker& worker = *workers_[exit.index];
   set_ending(worker, exit.status, exit.at);
-  guard_.forget(worker.pid);  // before the reaping: after it the number may be anybody's
+  guard_.forget(worker.pid);  // before the reaping: afterwards the pid may be reused
   worker.process->reap();
-  worker.is_survivor = false;  // it has died while it waited: the next round starts its rank again
+  worker.is_survivor = false;  // the next round starts its rank again
   --alive_;
-  reap_adopted();  // that may have ended before it
+  reap_adopted();  // orphans that may have ended before it
 }
 
 void WorkerGroup::signal_all(int signal) {
@@ -272,7 +272,7 @@ asio::awaitable<void> WorkerGroup::settle() {
   if (step == SurvivorWait::Step::nobody_survives) give_up_survivors();
 }
 
-/// Returns how many may come to wait.
+/// Returns how many workers may still begin to wait.
 std::size_t WorkerGroup::keep_survivors() {
   std::size_t others = 0;
   for (const auto& worker : workers_) {
@@ -289,7 +289,7 @@ std::size_t WorkerGroup::keep_survivors() {
 
 asio::awaitable<void> WorkerGroup::end(StopReason reason, Escalation escalation) {
   using Step = Escalation::Step;
-  // The page before the signal: a worker reads in its handler why it is to end.
+  // Write the page before the signal: the worker's handler reads there why it is to end.
   set_stop_reason(reason);
   signal_all(escalation.begin(Clock::now()));
   Step step = Step::wait;
@@ -302,17 +302,19 @@ asio::awaitable<void> WorkerGroup::end(StopReason reason, Escalation escalation)
 }
 
 asio::awaitable<std::vector<std::string>> WorkerGroup::sweep() {
-  // One deadline with end(): what did not go by SIGKILL there gets no second kKillWait here.
+  // Share one deadline with end(): a process that SIGKILL did not end there gets no second
+  // kKillWait.
   const Deadline deadline = kill_deadline_.value_or(Clock::now() + kKillWait);
   const LeftoverKill sweep(!earlier_children_.empty());
   reap_adopted();
-  // Every process that a worker ever started is below a child of ours now: a subreaper inherits
-  // orphans before their parent is reported (prctl(2)). So without a child /proc need not be read.
+  // Every process that a worker ever started is now below a child of ours: a subreaper inherits
+  // orphans before their parent's end is reported (prctl(2)). So without a child /proc need not be
+  // read.
   while (!LeftoverKill::is_done(running(), adopted().size())) {
     const std::size_t marked = LeftoverKill::may_kill_marked(survivors()) ? kill_marked() : 0;
     if (sweep.may_kill_orphans()) {
       for (const pid_t pid : adopted())
-        signal_process(pid, SIGKILL);  // our own children: not yet reaped, so still theirs
+        signal_process(pid, SIGKILL);  // our own children, not reaped yet, so the pids are theirs
     }
     if (sweep.is_done_but_for_orphans(running(), marked) || Clock::now() >= deadline) break;
     const std::optional<AgentEvent> event = co_await inbox_.next(Clock::now() + kScanPause);
@@ -332,7 +334,7 @@ asio::awaitable<std::vector<std::string>> WorkerGroup::sweep() {
   co_return unkilled;
 }
 
-/// What the workers have started, in whatever session. Returns how many it found.
+/// Kills what the workers have started, in any session. Returns how many processes it found.
 std::size_t WorkerGroup::kill_marked() {
   std::vector<Session> sessions;
   for (const auto& worker : workers_) {
@@ -372,7 +374,7 @@ asio::awaitable<void> WorkerGroup::drain() {
     const std::optional<AgentEvent> event = co_await inbox_.next(kNoDeadline);
     if (event) note(*event);
   }
-  // Lines that wait to be folded may still be joined by a survivor's.
+  // A survivor's lines may still be folded with lines that wait.
   if (survivors() == 0) mux_.finish();
   kill_deadline_.reset();
 }
@@ -457,7 +459,7 @@ std::vector<pid_t> WorkerGroup::adopted() const {
 void WorkerGroup::reap_adopted() {
   for (pid_t pid = ended_child(); pid != 0 && !is_worker(pid); pid = ended_child()) {
     if (is_adopted(pid) && reap_within(pid, std::chrono::milliseconds(0))) continue;
-    // Somebody else reaps that one, later or never.
+    // That child is not ours to reap. Try all adopted orphans.
     for (const pid_t other : adopted())
       reap_within(other, std::chrono::milliseconds(0));
     break;

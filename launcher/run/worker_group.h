@@ -33,7 +33,7 @@
 
 namespace ddp::launcher {
 
-/// One worker, and what is left of it for the report when it has ended.
+/// One worker. When it has ended, this has what the report needs.
 struct Worker {
   Placement placement;
   std::filesystem::path error_file;  // empty: none
@@ -41,13 +41,13 @@ struct Worker {
   std::unique_ptr<LogStream> output;
   std::unique_ptr<LogStream> errors;
   std::unique_ptr<Process> process;  // declared last: gone before the pipes it writes to
-  pid_t pid = 0;                     // for the report: also after the reaping
-  Session session;                   // that it leads
+  pid_t pid = 0;                     // for the report; kept after the reaping
+  Session session;                   // the session that it leads
   bool stop_sent = false;
   bool kill_sent = false;
   bool abort_sent = false;
-  bool is_survivor = false;             // it lives, and waits for the next round
-  std::optional<Stacks> py_spy_stacks;  // its stacks, as another program saw them
+  bool is_survivor = false;             // alive, and waits for the next round
+  std::optional<Stacks> py_spy_stacks;  // its stacks, as py-spy read them
   std::optional<Ending> ending;
   Clock::time_point started_at;
   std::chrono::system_clock::time_point ended_at;  // shown, never compared
@@ -58,8 +58,8 @@ std::string name_worker(const Worker& worker);
 
 class WorkerGroup {
  public:
-  /// All arguments outlive the group. `earlier_children` are children from before we were
-  /// ddp-launch (a shell's exec): not ours to kill.
+  /// All arguments outlive the group. `earlier_children`: children from before this process became
+  /// ddp-launch (a shell's exec), which are not ours to kill.
   WorkerGroup(asio::io_context& io,
               Inbox<AgentEvent>& inbox,
               Guard& guard,
@@ -70,71 +70,70 @@ class WorkerGroup {
               const std::vector<pid_t>& earlier_children);
   WorkerGroup(const WorkerGroup&) = delete;
   WorkerGroup& operator=(const WorkerGroup&) = delete;
-  /// As end_now().
+  /// Calls end_now().
   ~WorkerGroup();
 
-  /// Starts one worker per placement, but for survivors: they are told who they are now.
-  /// Files lie in `directory`, which may be null where there are none, and in `scratch`; those of a
-  /// survivor stay what they are. Errors: SystemError, with those started before still
-  /// alive (end_now() or the destructor ends them).
+  /// Starts one worker per placement. A survivor is not started; it gets its new placement. Files
+  /// are in `directory`, which may be null, and in `scratch`; a survivor keeps its files. Errors:
+  /// SystemError; workers started before it are still alive (end_now() or the destructor ends
+  /// them).
   void start(const std::vector<Placement>& placements,
              const std::shared_ptr<const OwnedDir>& directory,
              const std::filesystem::path& scratch);
 
   /// Every worker started from now on inherits this descriptor.
   void share_lock(int fd) { lock_fd_ = fd; }
-  /// Every worker started from now on is born in it. `cgroup` outlives the group.
+  /// Every worker started from now on is created in `cgroup`, which outlives the group.
   void use_cgroup(const JobCgroup& cgroup) { cgroup_ = &cgroup; }
 
-  /// Takes an event in: an ending is kept and its worker reaped, an adopted orphan is reaped.
+  /// Takes an event: keeps the ending of a worker and reaps it; reaps an adopted orphan.
   void note(const AgentEvent& event);
 
-  /// Keeps those as survivors that wait for the next round. Suspends: until all do that can, or
-  /// somebody wants them ended; at most SurvivorWait::kLongest.
+  /// Keeps workers that wait for the next round as survivors. Suspends: until all that can wait do
+  /// so, at most SurvivorWait::kLongest; less if a stop request or a SIGKILL comes.
   asio::awaitable<void> settle();
 
-  /// Nobody survives the round any more.
+  /// From now on no worker is a survivor.
   void give_up_survivors();
 
-  /// Ends the group but for survivors, as `escalation` says: every worker is told the reason and
-  /// gets the first signal and SIGCONT; the last one is SIGKILL to every process group. Suspends:
-  /// until all are reaped, at most the grace + kKillWait. Errors: none; who is still alive shows in
-  /// alive().
+  /// Ends the group except survivors, as `escalation` says: every worker gets the reason on its
+  /// page, the first signal and SIGCONT; at last every process group gets SIGKILL. Suspends: until
+  /// all are reaped, at most the grace + kKillWait. Errors: none; alive() counts those that could
+  /// not be killed.
   asio::awaitable<void> end(StopReason reason, Escalation escalation);
 
-  /// Ends what the workers left behind, in whatever session, and reaps what this process adopted.
-  /// Suspends: at most kKillWait. Errors: none; what could not be killed is named in the result.
+  /// Kills what the workers left behind, in any session, and reaps adopted orphans. Suspends: at
+  /// most kKillWait. Errors: none; the result names processes that could not be killed.
   [[nodiscard]] asio::awaitable<std::vector<std::string>> sweep();
 
-  /// What could not be killed counts as ended by our SIGKILL.
+  /// Counts workers that could not be killed as ended by our SIGKILL.
   void note_unkilled();
 
-  /// Waits for the last lines, and says which stream is cut if one is. Suspends: as long as the
-  /// writer is behind and moves, at most FileWriter::kStallWait for one that does not; besides that
-  /// at most OutputDrain::kLongest, as a process that is not ours to kill may hold a pipe.
+  /// Waits for the last lines, and prints which streams are cut. Suspends: while the writer is
+  /// behind; a file that does not move holds it for at most FileWriter::kStallWait. Else at most
+  /// OutputDrain::kLongest, as a process that is not ours to kill may have a pipe open.
   asio::awaitable<void> drain();
 
   /// The last resort: kills and reaps all that was started, without suspending. Blocks: a second
-  /// for each worker that the kernel does not let go of.
+  /// for each worker that does not go away.
   void end_now();
 
-  /// Writes on every worker's page why it is to end. Programs that do not read their page do not
-  /// notice.
+  /// Writes on every worker's page why it is to end. External programs do not read it.
   void set_stop_reason(StopReason reason);
 
   /// SIGCONT to every worker.
   void wake();
 
-  /// Sends `signal` to the workers that have a handler for it. Returns to how many.
+  /// Sends `signal` to the workers that have a handler for it. Returns their number.
   std::size_t forward(int signal);
 
-  /// Children of ours that are no workers, and not to be reaped as orphans.
+  /// Sets our children that are not workers and must not be reaped as orphans.
   void exempt(std::vector<pid_t> helpers) { helpers_ = std::move(helpers); }
 
   [[nodiscard]] std::size_t alive() const { return alive_; }
-  [[nodiscard]] std::size_t survivors() const;  // of them
+  [[nodiscard]] std::size_t survivors() const;  // counted in alive()
   [[nodiscard]] Clock::time_point began_at() const { return begin_; }
-  /// Whether one says on its page that it writes a checkpoint when it is asked to stop.
+  /// Whether a worker's page says that it writes a checkpoint when asked to stop.
   [[nodiscard]] bool saves_on_stop() const;
   [[nodiscard]] const std::vector<std::unique_ptr<Worker>>& workers() const { return workers_; }
 
@@ -176,16 +175,16 @@ class WorkerGroup {
   const RoundFacts& facts_;
   LogMux mux_;  // before the workers, whose streams use it
   const std::string host_ = host_name();
-  bool has_printed_problem_ = false;  // with directories: once, not for each worker
+  bool has_printed_problem_ = false;  // with directories; printed once
   // While workers are started. Owners: this, and the writer until it has opened the files.
   std::map<std::filesystem::path, std::shared_ptr<const OwnedDir>> directories_;
-  const std::string variable_;  // DDP_AGENT_ID=..., the proof of belonging
+  const std::string variable_;  // DDP_AGENT_ID=..., marks our processes
   const std::vector<pid_t>& earlier_children_;
   std::vector<pid_t> helpers_;
   Clock::time_point begin_ = Clock::now();  // of the round
   std::vector<std::unique_ptr<Worker>> workers_;
   std::size_t alive_ = 0;
-  std::optional<Clock::time_point> kill_deadline_;  // of what got SIGKILL, once some did
+  std::optional<Clock::time_point> kill_deadline_;  // since the first SIGKILL
   int lock_fd_ = -1;
   const JobCgroup* cgroup_ = nullptr;
 };

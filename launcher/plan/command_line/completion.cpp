@@ -21,7 +21,7 @@ CompletedFlag completed(const Flag& flag) {
   return result;
 }
 
-/// Doctor takes the flags of a job; the other verbs have their own, and --help.
+/// doctor takes the flags of a job; other verbs have their own flags and --help.
 CompletedVerb completed(const Verb& verb) {
   CompletedVerb result{.names = {std::string(verb.name)}};
   if (!verb.asks_agents && verb.flags.empty()) return result;

@@ -1,4 +1,5 @@
-// What makes a shell complete the words of ddp-launch, from its tables of flags and of verbs.
+// The scripts by which a shell completes ddp-launch's words, made from its tables of flags and
+// verbs.
 #pragma once
 
 #include <string>

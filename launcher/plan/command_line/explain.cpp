@@ -17,7 +17,7 @@
 namespace ddp::launcher {
 namespace {
 
-/// A limit without a useless fraction.
+/// A limit as text, without a useless fraction.
 std::string show(double limit) {
   std::ostringstream text;
   text.precision(12);

@@ -10,7 +10,7 @@ namespace ddp::launcher {
 enum class FlagValue {
   none,      // a switch
   text,      // passed on as a quoted text
-  plain,     // passed on as it is: numbers, words, durations
+  plain,     // passed on unquoted: numbers, words, durations
   seconds,   // a bare number means seconds, as in torch
   optional,  // with '=': a word; alone: `default_text`
 };
@@ -25,20 +25,20 @@ struct Flag {
   char letter = '\0';
   FlagValue value = FlagValue::text;
   FlagSupport support = FlagSupport::full;
-  std::string_view variable = {};  // PET_*, or empty
-  std::string_view key = {};       // the job key that it sets, or empty: it is about this call only
+  std::string_view variable = {};      // PET_*, or empty
+  std::string_view key = {};           // job key that it sets; empty: none
   std::string_view default_text = {};  // a value that asks for nothing; optional: what the
                                        // flag means alone
-  bool may_be_empty = false;           // an empty value is torchrun's own default, and ours
-  std::string_view switched = "true";  // none: what it gives its key
+  bool may_be_empty = false;           // empty is torchrun's default, and ours
+  std::string_view switched = "true";  // of a switch: its key's value
   std::string_view placeholder = {};   // in --help, before the choices of the key
-  std::string_view help = {};          // without the key's default; ignored: why it has no effect
-  std::string_view group = {};         // heading in --help that begins here
+  std::string_view help = {};          // without default; ignored: why without effect
+  std::string_view group = {};         // heading in --help before this flag
 };
 
 std::span<const Flag> flags();
 
-/// The flag of that name, dashes or underscores; null when there is none.
+/// The flag of that name, with dashes or underscores; null: none.
 const Flag* find_flag(std::string_view name);
 
 }  // namespace ddp::launcher

@@ -72,7 +72,7 @@ std::string wrap(std::string_view text, std::size_t column) {
   return result;
 }
 
-/// `left`, and `right` beside it from `column` on, or below it where there is no room.
+/// `left`, and `right` beside it from `column` on, or below it if there is no room.
 std::string in_columns(const std::string& left, std::string_view right, std::size_t column) {
   const std::string gap = left.size() + 2 > column ? "\n" + std::string(column, ' ')
                                                    : std::string(column - left.size(), ' ');
@@ -104,7 +104,7 @@ std::string placeholder_of(const Flag& flag) {
   const JobKey* const key = key_of(flag);
   std::string text(flag.placeholder);
   for (const std::string_view word : key ? key->choices : std::vector<std::string_view>()) {
-    if (word == "none") continue;  // what it is without the flag
+    if (word == "none") continue;  // the value without the flag
     add_word(text, word, "|");
   }
   return flag.value == FlagValue::optional ? "[=" + text + "]" : text;

@@ -1,5 +1,5 @@
-// The page of --help, and the parts of it that the manual and the completions have in common with
-// it. Choices and defaults are those of the job keys that flags set: they are written there once.
+// The page of --help, and the parts that manual and completions share with it. Choices and defaults
+// come from the job keys that the flags set.
 #pragma once
 
 #include <span>
@@ -12,7 +12,7 @@ namespace ddp::launcher {
 
 /// A command line and what it does.
 struct Usage {
-  std::string_view words;  // behind "ddp-launch "
+  std::string_view words;  // after "ddp-launch "
   std::string_view help;
 };
 
@@ -26,13 +26,13 @@ inline constexpr std::string_view kWhereFlagsGo =
 std::span<const Usage> usages();
 std::span<const Usage> examples();
 
-/// The exit codes of our own that the page tells.
+/// Our own exit codes, as the page lists them.
 std::span<const int> own_exit_codes();
 
-/// What stands behind the flag: "N|auto|cpu|gpu"; nothing for a switch.
+/// The placeholder after the flag: "N|auto|cpu|gpu"; empty for a switch.
 std::string placeholder_of(const Flag& flag);
 
-/// What it does, its default, and the variable that stands for it.
+/// The flag's effect, its default, and the variable that sets it.
 std::string describe(const Flag& flag);
 
 /// The page of --help, in 100 columns.

@@ -12,7 +12,7 @@ namespace {
 
 namespace json = boost::json;
 
-/// Whatever YAML makes of an unquoted word, a job file takes as a text.
+/// The types of a text: a job file takes any unquoted YAML scalar as one.
 json::value any_scalar() {
   return json::array{"string", "number", "boolean"};
 }
@@ -25,7 +25,7 @@ json::value as_yaml(std::string_view text) {
   return error || value.is_string() ? json::value(word) : value;
 }
 
-/// The words of a choice; one that YAML does not read as a text, as both.
+/// The words of a choice; a word that YAML does not read as a text is listed in both forms.
 json::array words_of(const JobKey& key) {
   json::array words;
   for (const std::string_view word : key.choices) {
@@ -53,7 +53,7 @@ json::object texts_by_name() {
   return {{"type", "object"}, {"additionalProperties", {{"type", std::move(types)}}}};
 }
 
-/// What the value may be; each of them is enough.
+/// The allowed forms of the value.
 json::array forms_of(const JobKey& key) {
   json::array forms;
   switch (key.type) {
@@ -65,7 +65,7 @@ json::array forms_of(const JobKey& key) {
       break;
     case JobType::real:
       forms.push_back(number(key, "number"));
-      // YAML 1.1, which some editors read, takes 1e-4 for a text.
+      // Editors that read YAML 1.1 take 1e-4 for a text.
       forms.push_back(
           {{"type", "string"}, {"pattern", "^[-+]?[0-9]+(\\.[0-9]*)?[eE][-+]?[0-9]+$"}});
       break;
@@ -127,7 +127,7 @@ json::object schema_of(const JobKey& key) {
   return schema;
 }
 
-/// An object that has no other keys than those put into its "properties".
+/// An object that allows only the keys in its "properties".
 json::object section() {
   return {{"type", json::array{"object", "null"}},
           {"properties", json::object()},

@@ -1,13 +1,13 @@
-// The JSON Schema of job files: editors with a YAML language server complete keys by it, tell what
-// they are, and underline what is wrong. Derived from the table of keys. What keys need or exclude
-// each other is not in it: --dry-run and --check tell that.
+// The JSON Schema of job files, derived from the table of keys. Editors with a YAML language server
+// use it to complete keys, explain them, and mark errors. Rules between keys are not in it:
+// --dry-run and --check show those.
 #pragma once
 
 #include <string>
 
 namespace ddp::launcher {
 
-/// One line of JSON, draft 7: the one that language servers know.
+/// One line of JSON Schema draft 7, which language servers know.
 std::string job_file_schema();
 
 }  // namespace ddp::launcher

@@ -1,5 +1,5 @@
-// The manual page of ddp-launch, as man(7) reads it: flags, the keys of job files, exit codes. All
-// of it from the tables that the program itself reads.
+// The manual page of ddp-launch in man(7) format: flags, the keys of job files, exit codes, all
+// from the tables that the program itself reads.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
-// The wrapper of Program_options, which types the split list and knows which names exist. Prefixes,
-// spellings and `--` were dealt with before; numbers are left to the job table's own parser
-// (Program_options reads "-1" into an unsigned as 2^32-1).
+// Wraps Program_options, which types the split list and knows which names exist. Prefixes,
+// spellings and `--` are resolved before. Numbers are left to the job table's own parser, as
+// Program_options reads "-1" into an unsigned as 2^32-1.
 #include "launcher/plan/command_line/options.h"
 
 #include <algorithm>
@@ -50,9 +50,9 @@ std::vector<std::string> without_empty(std::vector<std::string> options) {
   return options;
 }
 
-/// An empty text is a request for the default where torchrun's own default is written so. Elsewhere
-/// it is a slip, as a rule a shell's variable that is not set: the default would hide it.
-/// Errors: a problem for each such flag.
+/// An empty value asks for the default of flags whose default under torchrun is empty. For other
+/// flags it is a mistake, usually an unset shell variable, which a default would hide. Returns a
+/// problem for each such flag.
 std::vector<std::string> find_empty(const std::vector<std::string>& options) {
   std::vector<std::string> problems;
   for (const std::string& option : options) {
@@ -161,11 +161,11 @@ class Parser {
 
   void take_program() {
     std::vector<std::string> rest = split_.rest;
-    if (is_doctor_ && rest.empty()) options_.program = "true";  // any program will do
+    if (is_doctor_ && rest.empty()) options_.program = "true";  // any program that exists
     if (is_doctor_ && rest.empty()) return;
     if (rest.empty()) {
       if (options_.explain) return;
-      if (!split_.problems.empty()) return;  // what was meant as the program may be hidden by them
+      if (!split_.problems.empty()) return;  // they may have hidden the program
       problems_.push_back(
           "no program and no job file. Type ddp-launch job.yaml, or ddp-launch [FLAGS] PROGRAM "
           "[ARGUMENTS]; ddp-launch --help says more.");
@@ -194,13 +194,13 @@ class Parser {
   }
 
   const Environment& environment_;
-  const bool is_doctor_;  // its flags follow it
+  const bool is_doctor_;  // flags follow the verb
   SplitArguments split_;
   Options options_;
   std::vector<std::string> problems_;
 };
 
-/// compare RUN RUN... [--html FILE]. It has a flag of its own, and none of a job's.
+/// Parses compare RUN RUN... [--html FILE], which has none of a job's flags.
 Options parse_comparison(std::span<const std::string> words) {
   constexpr std::string_view kHtml = "--html";
   Options options;

@@ -47,10 +47,11 @@ class Splitter {
   }
 
  private:
-  /// Whether what follows is somebody else's: a job file and its overrides have no flags.
+  /// Whether `word` begins a program, whose flags are its own. A job file and its overrides have no
+  /// flags of their own.
   [[nodiscard]] bool begins_program(const std::string& word) const {
     if (is_job_file(word)) return false;
-    if (!result_.rest.empty()) return false;  // there is a job file already
+    if (!result_.rest.empty()) return false;  // a job file came before
     const bool is_followed_by_job =
         next_ + 1 < arguments_.size() && is_job_file(arguments_[next_ + 1]);
     return !is_ddp_worker(word) || !is_followed_by_job;
@@ -75,8 +76,8 @@ class Splitter {
     finish(*flag, value);
   }
 
-  /// -r3, -r=3, -r 3, -mr3: switches may come together, the first letter with a value takes what is
-  /// left.
+  /// Takes -r3, -r=3, -r 3, -mr3: switches may come together; the first letter with a value takes
+  /// the rest.
   void take_cluster(const std::string& word) {
     for (std::size_t i = 1; i < word.size(); ++i) {
       const auto flag = std::find_if(flags_.begin(), flags_.end(), [&](const Flag& candidate) {
@@ -106,7 +107,7 @@ class Splitter {
     for (const Flag& flag : flags_)
       names.push_back(flag.name);
     std::optional<std::string> near = did_you_mean(name, names);
-    // One letter too many behind the beginning of a name.
+    // The name has one letter too many at the end of a prefix.
     const std::string head = name.substr(0, name.size() - 1);
     const auto begins = [&](std::string_view one) { return one.starts_with(head); };
     if (!near && head.size() >= kShortest && std::ranges::count_if(names, begins) == 1)
@@ -138,8 +139,7 @@ class Splitter {
     }
     result_.problems.push_back(shown + ": ambiguous, it could be " + list +
                                ". Type one of them in full.");
-    // What follows is its value, not the program: otherwise the flags after it would not be looked
-    // at.
+    // The next word is its value, not the program; else the flags after it would not be checked.
     const bool all_want = std::all_of(matches.begin(), matches.end(), [](const Flag* match) {
       return match->value != FlagValue::none && match->value != FlagValue::optional;
     });
@@ -175,7 +175,7 @@ class Splitter {
     put(shown, shown + "=" + *value);
   }
 
-  /// A repeated flag: the last one wins.
+  /// Adds an option; it replaces an earlier one of the same flag.
   void put(const std::string& shown, std::string option) {
     std::erase_if(result_.options, [&](const std::string& earlier) {
       return earlier == shown || earlier.starts_with(shown + "=");

@@ -19,7 +19,7 @@ constexpr std::int64_t kDefaultShared = std::int64_t{64} << 20;  // of a contain
 constexpr std::int64_t kFewLocked = std::int64_t{64} << 20;
 constexpr nanoseconds kClockNote = std::chrono::seconds(1);
 constexpr std::size_t kMaxListed = 50;  // problems, and notes: a firewall stops many pairs
-constexpr double kSlowLink = 120e6;     // a gigabit per second, nearly
+constexpr double kSlowLink = 120e6;     // bytes per second, nearly one gigabit
 
 class Doctor {
  public:
@@ -101,7 +101,7 @@ class Doctor {
     }
   }
 
-  /// What is to be the same on all nodes.
+  /// Compares what must be the same on all nodes.
   void compare() {
     compare(
         "versions of ddp-launch", true, "Install the same version.", [](const NodeHealth& node) {
@@ -144,7 +144,7 @@ class Doctor {
                             "the kernel picks: let all TCP between the nodes pass, both ways.");
         continue;
       }
-      // Each pair is told of once, by its lower node.
+      // Report each pair once, at its lower node.
       if (check.node_rank < peer.node_rank && std::chrono::abs(peer.clock_ahead) > kClockNote) {
         notes_.push_back("the clock of " + name_of(*to) + " is " +
                          time_text(std::chrono::abs(peer.clock_ahead)) +

@@ -1,5 +1,5 @@
-// What `ddp-launch doctor` makes of what the nodes of a job told about themselves and each other:
-// one table, and each problem with what to do about it. Pure.
+// The diagnosis of `ddp-launch doctor` from what the nodes reported about themselves and each
+// other: tables, and each problem with what to do about it. Pure.
 #pragma once
 
 #include <span>
@@ -11,12 +11,12 @@ namespace ddp::launcher {
 
 struct Diagnosis {
   std::string text;  // table, problems, notes; whole lines
-  int problems = 0;  // what a job would fail by
+  int problems = 0;  // those that would make a job fail
   bool operator==(const Diagnosis&) const = default;
 };
 
-/// `nodes` are those that came, by node rank, of `expected`; `checks` of the same nodes, empty for
-/// a single one.
+/// `nodes`: those that joined, of `expected`, by node rank. `checks`: of the same nodes; empty for
+/// one node.
 Diagnosis diagnose(int expected,
                    std::span<const NodeHealth> nodes,
                    std::span<const NodeChecks> checks);

@@ -1,5 +1,5 @@
-// What the agents of `ddp-launch doctor` tell each other once they have joined, one frame each. The
-// promises are those of message_codec.h.
+// The messages between agents of `ddp-launch doctor` after joining, one frame each. The promises
+// are those of message_codec.h.
 #pragma once
 
 #include <optional>
@@ -12,8 +12,8 @@
 
 namespace ddp::launcher {
 
-/// Node 0's command: look whether these can be reached, the receiver itself left out; with `bytes`
-/// only the next one, and how fast.
+/// Node 0's command: check whether these nodes can be reached, except the receiver itself. With
+/// `bytes` check only the next node, and measure how fast.
 struct CheckPeers {
   int own_node_rank = 0;
   std::vector<PeerPlace> nodes;
@@ -21,14 +21,14 @@ struct CheckPeers {
   bool operator==(const CheckPeers&) const = default;
 };
 
-/// Node 0 has all it wants: print it and leave. Its text is whole lines.
+/// Node 0's diagnosis: print it and leave. `text` is whole lines.
 struct DoctorEnd {
   int exit_code = 0;
   std::string text;
   bool operator==(const DoctorEnd&) const = default;
 };
 
-/// A node tells NodeHealth, then answers each CheckPeers by NodeChecks, until DoctorEnd comes.
+/// A node sends NodeHealth, then answers each CheckPeers with NodeChecks, until DoctorEnd comes.
 using DoctorMessage = std::variant<NodeHealth, CheckPeers, NodeChecks, DoctorEnd>;
 
 std::string encode(const DoctorMessage& message);

@@ -11,7 +11,7 @@
 namespace ddp::launcher {
 namespace {
 
-/// Of that node against node 0's, by node 0's look at it.
+/// That node's clock compared with node 0's, from node 0's check of it.
 std::string clock_of(int node_rank, std::span<const NodeChecks> checks) {
   if (node_rank == 0) return "0";
   for (const NodeChecks& check : checks) {

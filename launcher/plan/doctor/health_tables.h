@@ -12,7 +12,7 @@ namespace ddp::launcher {
 /// One line for each node, below a head.
 std::string health_table(std::span<const NodeHealth> nodes);
 
-/// The same of what they found of each other, and a line that says what the columns mean.
+/// The same for the checks of each other, and a line that explains the columns.
 std::string network_table(std::span<const NodeHealth> nodes, std::span<const NodeChecks> checks);
 
 }  // namespace ddp::launcher

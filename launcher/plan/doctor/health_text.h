@@ -1,5 +1,5 @@
-// How a number of a node's health is written: for the tables, the problems and the notes of
-// `ddp-launch doctor` alike. Pure.
+// Formats the numbers of a node's health, for the tables, problems and notes of `ddp-launch
+// doctor`. Pure.
 #pragma once
 
 #include <chrono>

@@ -11,7 +11,7 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr double kTicksPerSecond = 100;  // of /proc, on every Linux (USER_HZ)
 
-/// One that shrinks belonged to a process that is gone: that is a change, too.
+/// How far a counter moved. A sum shrinks when a process is gone, which is a change, too.
 double grown(std::uint64_t from, std::uint64_t to) {
   return static_cast<double>(to >= from ? to - from : from - to);
 }
@@ -34,7 +34,7 @@ bool has_changed(const Activity& from, const Activity& to) {
 }
 
 bool has_spun(const Activity& from, const Activity& to, Seconds time) {
-  // A tick more or less: what a look sees is rounded.
+  // One tick less, as samples are rounded to ticks.
   const double least = ActivityWindow::kSpinShare * kTicksPerSecond * time.count() - 1;
   return to.state == 'R' && grown(from.main_ticks, to.main_ticks) >= least &&
          grown(from.minor_faults, to.minor_faults) <= ActivityWindow::kSpinFaults * time.count() &&
@@ -63,7 +63,8 @@ nanoseconds ActivityWindow::note(nanoseconds now, const Activity& activity, nano
   const bool is_near = !is_first && now - points_.back().at < limit / kPointsPerLimit;
   if (is_first || (!is_near && has_changed(points_.back().activity, activity))) {
     points_.push_back({now, activity});
-    // Then it has used little for long; a verdict comes later rather than too early.
+    // The process has used little for long. Without this point a verdict comes later, never too
+    // early.
     if (points_.size() > kMaxPoints) points_.erase(points_.begin() + 1);
   }
   while (points_.size() > 1 && is_more(points_[1].activity, activity, limit))

@@ -33,7 +33,7 @@ std::string bounded(std::string_view text) {
   return std::string(text.substr(0, StackReader::kMaxText));
 }
 
-/// What stands between the last `open` and the last `close`.
+/// The text between the first `open` and the last `close`.
 std::string_view between(std::string_view text, char open, char close) {
   const std::size_t begin = text.find(open);
   const std::size_t end = text.rfind(close);
@@ -89,26 +89,26 @@ std::optional<Frame> read_cpp_frame(std::string_view line) {
   return frame;
 }
 
-/// The first thread of a script has its module at the bottom; that is told even where the signal
-/// was given to another thread, as it may be when the process had been stopped.
+/// Whether the outermost frame is a module: then it is the script's first thread. faulthandler's
+/// "Current thread" may be another one, as a process that was stopped may get the signal there.
 bool has_module_at_bottom(const ThreadStack& thread) {
   if (thread.frames.empty()) return false;
   const std::string& function = thread.frames.back().function;
   return function == "<module>" || function == "_run_module_as_main";
 }
 
-/// A script that has started another one and waits for it.
+/// Whether the script only waits for a process that it has started.
 bool is_wrapper(const ThreadStack& thread) {
   return !thread.frames.empty() && thread.frames.front().file.ends_with("/subprocess.py");
 }
 
-/// The end of what `text[at]` opens.
+/// The position after the bracket that closes the one at `text[at]`.
 std::size_t end_of_brackets(std::string_view text, std::size_t at) {
   int depth = 0;
   for (; at < text.size(); ++at) {
     const char c = text[at];
     if (c == '(' || c == '<' || c == '{' || c == '[') ++depth;
-    // The arrow of an operator closes nothing.
+    // The ">" of an arrow closes no bracket.
     const bool closes = c == ')' || c == '}' || c == ']' || (c == '>' && text[at - 1] != '-');
     if (closes && --depth == 0) return at + 1;
   }
@@ -202,7 +202,7 @@ void StackReader::begin_thread(Format format, std::string_view name, bool is_mai
   format_ = format;
   skips_ = false;
   if (threads_.size() == kMaxThreads) {
-    // The newest makes room: Python prints its main thread last.
+    // Drop the newest, not the new one: Python prints its main thread last.
     threads_.pop_back();
     process_of_.pop_back();
   }
@@ -225,7 +225,7 @@ Stacks StackReader::result() const {
   return stacks;
 }
 
-/// Among the threads of one process; `end` where none is known for it.
+/// The index of the main thread in [begin, end), the threads of one process. `end`: not known.
 std::size_t StackReader::find_main(std::size_t begin, std::size_t end) const {
   const auto find = [&](auto is_main) {
     std::size_t at = begin;
@@ -239,7 +239,7 @@ std::size_t StackReader::find_main(std::size_t begin, std::size_t end) const {
 }
 
 std::string readable_function(std::string_view symbol) {
-  constexpr std::size_t kLongest = 2048;  // a mangled name may repeat itself: its text is longer
+  constexpr std::size_t kLongest = 2048;  // demangled text may be far longer, as names repeat
   if (!symbol.starts_with("_Z") || symbol.size() > kLongest) return std::string(symbol);
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> demangled(
@@ -249,7 +249,7 @@ std::string readable_function(std::string_view symbol) {
   constexpr std::string_view kOperator = "operator";
   const std::string_view text = demangled.get();
   std::string name;
-  std::size_t word = 0;  // where the name begins: a return type may come before
+  std::size_t word = 0;  // where the name begins, after a return type
   for (std::size_t at = 0; at < text.size();) {
     const std::string_view rest = text.substr(at);
     if (rest.starts_with(kAnonymous)) {
@@ -268,7 +268,8 @@ std::string readable_function(std::string_view symbol) {
       at = end_of_brackets(text, at);
     } else if (text[at] == '(') {
       at = end_of_brackets(text, at);
-      // " const", "[clone .cold]": nothing of a name, unless something local to it follows.
+      // " const" and "[clone .cold]" are not part of the name, but a local name may follow after
+      // "::".
       const std::size_t next = text.find("::", at);
       if (next == std::string_view::npos) break;
       at = next;

@@ -1,6 +1,6 @@
-// What a process that is asked where it stands prints, read line by line: Python's faulthandler
-// (SIGABRT, or SIGUSR2 where a program registers it), py-spy, and ddp-worker on SIGUSR2. It
-// believes nothing: lines of anything else are not taken, and memory is bounded. Pure.
+// Parses the stacks that a process prints on request, line by line. Formats: Python's faulthandler
+// (SIGABRT, or SIGUSR2 where a program registers it), py-spy, and ddp-worker on SIGUSR2. The input
+// is not trusted: other lines are rejected, and memory is bounded. Pure.
 #pragma once
 
 #include <cstddef>
@@ -17,15 +17,15 @@ class StackReader {
   static constexpr std::size_t kMaxFrames = 64;  // of one thread
   static constexpr std::size_t kMaxText = 256;   // bytes of one name
 
-  /// Takes a line in. False: it belongs to no stack.
+  /// Parses one line. False: the line belongs to no stack.
   bool take(std::string_view line);
 
   [[nodiscard]] bool is_empty() const { return threads_.empty(); }
-  /// A process has said that these were all of its threads; Python does not.
+  /// Whether a process has said that it printed all of its threads. Python never says so.
   [[nodiscard]] bool is_whole() const { return is_whole_; }
 
-  /// All threads of all processes that printed, in the order in which they came. The main thread is
-  /// that of the first process that does not only wait for another.
+  /// All threads of all processes that printed, in order of arrival. The main thread is that of the
+  /// first process that does not only wait for another one.
   [[nodiscard]] Stacks result() const;
 
  private:
@@ -37,15 +37,15 @@ class StackReader {
   void begin_thread(Format format, std::string_view name, bool is_main);
 
   Format format_ = Format::none;
-  bool skips_ = false;  // the rest of a text that is not of use
+  bool skips_ = false;  // the rest of a section is not parsed
   bool is_whole_ = false;
   std::vector<ThreadStack> threads_;
   std::size_t processes_ = 0;
-  long pid_ = 0;                         // of the newest one, where it is told
+  long pid_ = 0;                         // of the newest process, if printed
   std::vector<std::size_t> process_of_;  // by thread
 };
 
-/// "ddp::worker::TrainingLoop::run" of a mangled name: without arguments, templates, return type.
+/// Demangles a name to "ddp::worker::TrainingLoop::run": without arguments, templates, return type.
 std::string readable_function(std::string_view symbol);
 
 }  // namespace ddp::launcher

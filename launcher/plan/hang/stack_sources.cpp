@@ -16,7 +16,8 @@ bool is_python(const SessionProcess& process) {
   return path.substr(path.rfind('/') + 1).starts_with("python");
 }
 
-/// Forked children have their parent's command line; spawned ones name their maker.
+/// Whether `parent` started it as a helper. A forked one has its parent's command line; the command
+/// of a spawned one names the module that started it.
 bool is_helper(const SessionProcess& process, const SessionProcess& parent) {
   if (!is_python(process) || !is_python(parent)) return false;
   if (process.command == parent.command) return true;
@@ -37,8 +38,8 @@ std::vector<StackSource> choose_stack_sources(std::span<const SessionProcess> pr
         });
     if (parent != processes.end() && is_helper(process, *parent)) continue;
     StackSource source{process.pid, process.session, 0, is_python(process)};
-    // Python's own handlers run between two lines of Python: where it is stuck, faulthandler's
-    // alone.
+    // A handler written in Python runs between two lines of Python, so a stuck process never runs
+    // it. faulthandler's handler runs at once.
     const bool has_faulthandler = source.is_python && catches(process, SIGABRT);
     if (catches(process, SIGUSR2) && !has_faulthandler) {
       source.signal = SIGUSR2;

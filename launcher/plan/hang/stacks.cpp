@@ -11,7 +11,7 @@ namespace ddp::launcher {
 namespace {
 
 constexpr std::size_t kMaxFrames = 24;   // of one thread that a report shows
-constexpr std::size_t kFrameBytes = 16;  // numbers and punctuation of one
+constexpr std::size_t kFrameBytes = 16;  // numbers and punctuation of one frame
 constexpr std::size_t kMaxGroups = 8;    // of equal stacks that a report shows
 constexpr std::size_t kMaxLibrary = 2;   // frames of libraries in a row that a report shows
 
@@ -33,25 +33,25 @@ std::string_view base_name(std::string_view path) {
 }
 
 bool is_python(const Frame& frame) {
-  // C++ stacks come from symbols, which have no lines; Python always tells one, and "<frozen
+  // C++ stacks come from symbols, which have no lines. Python always prints a line, and "<frozen
   // ...>" where there is no file.
   return frame.line > 0 || frame.file.starts_with('<');
 }
 
-/// "lib/python3.11/": what follows is the standard library, or site-packages below it.
+/// The position after "lib/python3.11/", where the standard library or site-packages begin.
 std::size_t after_standard_library(std::string_view file) {
   constexpr std::string_view kLibrary = "/python3";
   const std::size_t at = file.find(kLibrary);
   if (at == std::string_view::npos) return std::string_view::npos;
   const std::size_t end = file.find('/', at + kLibrary.size());
-  // "3.13t" is a build without the global lock.
+  // "3.13t" is a build without the global interpreter lock.
   const bool is_version = end != std::string_view::npos &&
                           file.substr(at + kLibrary.size(), end - at - kLibrary.size())
                                   .find_first_not_of(".0123456789t") == std::string_view::npos;
   return is_version ? end + 1 : std::string_view::npos;
 }
 
-/// As a person names it: "torch/autograd/graph.py", "threading.py"; a user's own file as it is.
+/// "torch/autograd/graph.py", "threading.py"; a user's own file keeps its path.
 std::string_view short_file(std::string_view file) {
   for (const std::string_view folder : {"site-packages/", "dist-packages/"}) {
     const std::size_t at = file.rfind(folder);
@@ -71,7 +71,7 @@ bool is_library_python(const Frame& frame) {
          short_file(frame.file).size() != frame.file.size();
 }
 
-/// Code of libc, libstdc++, the importer and the like, in which nobody asks what a thread does.
+/// Frames of libc, libstdc++, the importer and the like, which do not say what a thread does.
 bool is_plumbing(const Frame& frame) {
   constexpr std::array<std::string_view, 9> kFiles{"libc.so",
                                                    "libc-",
@@ -120,7 +120,7 @@ const ThreadStack* main_of(const Stacks& stacks) {
   return found == stacks.threads.end() || found->frames.empty() ? nullptr : &*found;
 }
 
-/// `file` is as it is to be shown.
+/// `file`: as it is to be shown.
 std::string to_text(const Frame& frame, std::string_view file) {
   if (frame.line > 0) {
     return std::string(file) + ":" + std::to_string(frame.line) + " in " + frame.function;
@@ -140,7 +140,7 @@ std::size_t bytes_of(const ThreadStack& thread) {
   return bytes;
 }
 
-// --- Who waits in a collective.
+// --- Which ranks wait in a collective.
 
 enum class Place {
   elsewhere,
@@ -153,7 +153,7 @@ Place place_of(const ThreadStack& thread) {
   constexpr std::array<std::string_view, 2> kImpliedCpp{"torch::autograd::", "c10d::Reducer"};
   constexpr std::array<std::string_view, 4> kCalledCpp{
       "c10d::", "gloo::", "nccl", "ddp::worker::Group"};
-  // Locks, queues and sockets belong to anyone who waits by them.
+  // Skip locks, queues and sockets of the standard library: any code may wait in them.
   const auto frame =
       std::find_if_not(thread.frames.begin(), thread.frames.end(), [](const Frame& one) {
         return is_plumbing(one) || is_standard_python(one);
@@ -167,7 +167,7 @@ Place place_of(const ThreadStack& thread) {
   return begins_with_any(frame->function, kCalledCpp) ? Place::called : Place::elsewhere;
 }
 
-/// What two ranks that stand in the same place have alike.
+/// A key that is equal for two ranks in the same place.
 std::pair<std::string, std::string> name_of(const ThreadStack& thread) {
   const Frame* const inner = innermost(thread);
   const Frame* const user = innermost_of_user(thread);
@@ -175,7 +175,7 @@ std::pair<std::string, std::string> name_of(const ThreadStack& thread) {
           user == nullptr ? "" : to_text(*user)};
 }
 
-/// The place in which more than half of the ranks stand.
+/// The key that more than half of the ranks have.
 template <typename Key>
 std::optional<Key> majority(const std::map<int, Key>& keys) {
   std::map<Key, std::size_t> counts;
@@ -190,7 +190,7 @@ std::optional<Key> majority(const std::map<int, Key>& keys) {
 }  // namespace
 
 bool is_idle(const ThreadStack& thread) {
-  // Python: where a thread of the standard library or of a package waits for the next thing to do.
+  // Python: files in which a thread of the standard library or of a package waits for work.
   constexpr std::array<std::string_view, 9> kFiles{
       "threading.py",
       "queue.py",
@@ -236,7 +236,8 @@ Stacks shortened(Stacks stacks, std::size_t most) {
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < stacks.threads.size(); ++i) {
     ThreadStack& thread = stacks.threads[i];
-    // From the outermost: every thread begins alike, and where it stands is at the other end.
+    // Drop outermost frames: they are alike in all threads. The innermost say where a thread
+    // stands.
     while (bytes + bytes_of(thread) > most && !thread.frames.empty())
       thread.frames.pop_back();
     bytes += bytes_of(thread);
@@ -267,11 +268,11 @@ std::vector<std::string> to_lines(const Stacks& stacks) {
       left_out = 0;
     };
     for (const Frame& frame : thread.frames) {
-      // A call of libc by its name tells in what it waits.
+      // A named libc function at the top says in what the thread waits.
       const bool is_first =
           &frame == &thread.frames.front() && !is_python(frame) && !frame.function.empty();
       if (is_plumbing(frame) && !is_first) continue;
-      // LibTorch's own calls are many, and the innermost tell which operation it is.
+      // LibTorch has many frames in a row; the innermost ones say which operation it is.
       in_a_row = !is_python(frame) && is_library(frame) ? in_a_row + 1 : 0;
       if (in_a_row > kMaxLibrary) {
         ++left_out;
@@ -285,7 +286,7 @@ std::vector<std::string> to_lines(const Stacks& stacks) {
       lines.push_back("  " + to_text(frame));
     }
     say_left_out();
-    // Code that is generated at run time, as kernels are, tells neither its name nor its caller.
+    // Code generated at run time, such as kernels, has neither a name nor a known caller.
     if (shown == 0) lines.emplace_back("  in calls without names");
   }
   if (stacks.idle > 0) {

@@ -1,6 +1,6 @@
-// Where the threads of a rank stand when a job hangs: which of them only wait for work, which ranks
-// stand in the same place, and which rank does not stand where the others wait. Pure; how the text
-// of a process becomes this is plan/hang/stack_reader's.
+// Compares the stacks of ranks when a job hangs: which threads only wait for work, which ranks
+// stand in the same place, and which rank stands elsewhere than the others. Pure;
+// plan/hang/stack_reader parses the text that processes print.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@
 namespace ddp::launcher {
 
 struct Frame {
-  std::string function;  // without arguments; empty: not known
-  std::string file;      // of Python the source file, of C++ the program or library
+  std::string function;  // without arguments; empty: unknown
+  std::string file;      // Python: the source file; C++: the program or library
   int line = 0;          // 0: not known
   bool operator==(const Frame&) const = default;
 };
@@ -27,22 +27,22 @@ struct ThreadStack {
   bool operator==(const ThreadStack&) const = default;
 };
 
-/// Of one rank.
+/// The stacks of one rank.
 struct Stacks {
   std::vector<ThreadStack> threads;  // the main thread first
-  int idle = 0;                      // threads that only wait for work, left out
+  int idle = 0;                      // threads left out, as they only wait for work
   bool operator==(const Stacks&) const = default;
 };
 
-/// A thread that waits until somebody gives it something to do: of a pool, a queue's feeder, a
-/// monitor. Never the main thread, and none in which a user's code calls what waits.
+/// Whether a thread only waits for work: of a pool, a queue's feeder, a monitor. Never true of the
+/// main thread, nor of a Python thread with a frame of the user's code.
 bool is_idle(const ThreadStack& thread);
 
-/// Without idle threads, the main thread first, and no more than about `most` bytes.
+/// Drops idle threads, puts the main thread first, and cuts to about `most` bytes.
 Stacks shortened(Stacks stacks, std::size_t most);
 
-/// "train.py:21 in step": the innermost call of the user's code by the main thread, else of any
-/// code. Empty: no stack of the main thread is known.
+/// "train.py:21 in step": the innermost call of user code in the main thread; without user code, of
+/// any code. Empty: the main thread's stack is not known.
 std::string where_it_stands(const Stacks& stacks);
 
 /// A line per thread and frame, for people.
@@ -55,11 +55,11 @@ struct StackGroup {
   std::vector<int> ranks;  // ascending
   Stacks stacks;
 };
-/// By the lowest rank of each.
+/// Sorted by the lowest rank of each group.
 std::vector<StackGroup> group_equal(const StacksByRank& ranks);
 
-/// Where the ranks but `root` stand, for people: each place once, the first of them if they are
-/// many. A rank that stands where `root` does is named alone. Empty: no stack is known.
+/// Where all ranks but `root` stand, for people: each place once, at most the first eight. Ranks in
+/// `root`'s place get one line that says so. Empty: no stack is known.
 std::vector<std::string> describe_others(const StacksByRank& ranks, int root);
 
 struct Culprit {
@@ -67,15 +67,14 @@ struct Culprit {
   std::string why;
   bool operator==(const Culprit&) const = default;
 };
-/// Who keeps the others waiting, by where the main threads stand: a rank outside of torch's
-/// collectives, backward and DDP while the others are inside; else one that stands in another place
-/// than most; else, of two in different collectives, the one that nobody called by name (a
-/// backward), as it has skipped the call that the other waits in. Nothing where the stacks do not
-/// tell.
+/// Finds the rank that keeps the others waiting, by where the main threads stand. It is the rank
+/// outside of torch's collectives, backward and DDP while others are inside. Else it is a rank in
+/// another place than most. Else, of two ranks in different collectives, it is the one whose
+/// collective nobody called by name (a backward): it has skipped the call in which the other waits.
+/// Nothing: the stacks do not tell.
 std::optional<Culprit> find_culprit(const StacksByRank& ranks);
 
-/// Where all ranks wait in the same way, the watchdog can but guess who hangs; then the odd one is
-/// blamed, if there is one.
+/// If `hang` is a guess, blames the rank that find_culprit() finds, if any.
 Finding blame_odd_one(Finding hang, const StacksByRank& ranks);
 
 }  // namespace ddp::launcher

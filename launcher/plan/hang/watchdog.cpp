@@ -10,7 +10,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-constexpr std::size_t kStepTimes = 512;  // of which the p99 is taken
+constexpr std::size_t kStepTimes = 512;  // from which the p99 is taken
 
 bool is_frozen(const WorkerSample& sample) {
   return sample.activity.state == 'T' || sample.activity.state == 't';
@@ -20,7 +20,7 @@ bool lives(const WorkerSample& sample) {
   return sample.alive && sample.activity.state != 'Z';
 }
 
-/// The parts of a step are one phase, as far as steps are timed.
+/// Counts all parts of a step as one phase, for the timing of steps.
 Phase whole_of(Phase phase) {
   return is_step(phase) ? Phase::training : phase;
 }
@@ -47,18 +47,19 @@ WaitKind kind_of(const WorkerSample& sample) {
   return sample.waits_since ? WaitKind::peers : wait_kind(sample.activity);
 }
 
-/// Ranks with the same text wait alike.
+/// Ranks with equal text wait in the same place.
 std::string place_of(const WorkerSample& sample) {
   return sample.waits_since ? "the store" : sample.activity.state + sample.activity.waits_in;
 }
 
-/// Who is waited for, among ranks of which none makes progress. What comes first decides.
+/// How likely others wait for this rank, among ranks that make no progress. Smaller is likelier;
+/// the first member that differs decides.
 struct Suspicion {
   bool is_free = true;     // not frozen
   bool is_quick = true;    // not in an uninterruptible sleep
   bool is_inside = true;   // not outside of a collective that others are in
-  std::int64_t steps = 0;  // behind; of ranks that are all in collectives, ahead: it left one out
-  std::size_t companions = 0;  // how many wait where it waits
+  std::int64_t steps = 0;  // fewest first; if all are in collectives, most first: it left one out
+  std::size_t companions = 0;  // ranks that wait in the same place
   WaitKind kind = WaitKind::peers;
   nanoseconds moved_at{0};
   int rank = 0;
@@ -88,23 +89,21 @@ void Watchdog::follow(nanoseconds now, const WorkerSample& sample, Track& track)
             sample.store_writes != last.store_writes;
   }
   if (stepped) {
-    // Several steps may lie between two looks: their mean stands for all of them.
+    // Several steps may lie between two samples; count them as one, with their mean time.
     const nanoseconds each = (now - track.step_at) / (sample.step - last.step);
     if (track.step_times.size() < kStepTimes) track.step_times.resize(track.step_times.size() + 1);
     track.step_times[track.next_step_time++ % kStepTimes] = each;
   }
   if (stepped || !track.seen || changed_phase) track.step_at = now;
   if (moved) track.moved_at = track.told_at = now;
-  // As long as a disk keeps it, nothing else can be seen of it.
+  // A worker in state D could not show progress, so its time starts again when it leaves it.
   if (last.activity.state == 'D' && sample.activity.state != 'D') track.moved_at = now;
   const nanoseconds limit = limits_.hang_timeout.value_or(nanoseconds(0));
   if (!is_judged_by_page(sample) && limit.count() > 0) {
     track.moved_at = std::max(track.moved_at, track.activity.note(now, sample.activity, limit));
-    if (sample.activity.state == 'R')
-      track.moved_at = now;  // perhaps the CPUs are others' just now
+    if (sample.activity.state == 'R') track.moved_at = now;  // other programs may have the CPUs
   }
-  // State D for a moment is what reading a file looks like: it has to be the same wait in two
-  // looks.
+  // A read of a file shows as state D for a moment, so two samples must show the same wait.
   const bool is_on_disk = sample.activity.state == 'D' && sample.activity == last.activity;
   const bool is_stuck = sample.alive && (is_frozen(sample) || (is_on_disk && !moved));
   if (!is_stuck) {
@@ -124,7 +123,7 @@ std::optional<nanoseconds> Watchdog::limit_of(const Track& track) const {
     return *limits_.hang_timeout * (is_on_disk ? kDiskFactor : 1);
   }
   if (!is_judged_by_page(worker) || track.step_times.empty()) return std::nullopt;
-  if (worker.phase == Phase::saving) return std::nullopt;  // as slow as its disk
+  if (worker.phase == Phase::saving) return std::nullopt;  // takes as long as its disk needs
   // A program need not write its page while it evaluates.
   if (worker.phase == Phase::evaluating && !track.wrote_in_phase) return std::nullopt;
   std::vector<nanoseconds> times = track.step_times;
@@ -139,7 +138,7 @@ bool Watchdog::hangs(nanoseconds now, const Track& track) const {
   return limit && now - track.moved_at >= *limit;
 }
 
-/// It has only waited in a loop, for as long as the limit.
+/// Whether the worker has only polled in a loop for as long as the limit.
 bool Watchdog::spins(nanoseconds now, const Track& track) const {
   if (!lives(track.last) || is_judged_by_page(track.last) || !limits_.hang_timeout) return false;
   return now - std::max(track.told_at, track.activity.spins_since()) >= *limits_.hang_timeout;
@@ -157,8 +156,8 @@ bool Watchdog::waits_for_others(nanoseconds now, const Track& track) const {
   });
 }
 
-/// We have not looked for long: this agent, or the whole machine, has slept. What workers did not
-/// do meanwhile says nothing.
+/// After a long time without samples this agent, or the whole machine, has slept. Then the workers'
+/// silence means nothing, so all their times start again.
 void Watchdog::forget_a_gap(nanoseconds now) {
   if (now - std::exchange(looked_at_, now) < usual_limit() / 2) return;
   for (Track& track : tracks_) {
@@ -177,7 +176,7 @@ bool Watchdog::is_job_hung(nanoseconds now) const {
   std::size_t spinning = 0;
   bool is_one_elsewhere = false;
   for (const Track& track : tracks_) {
-    // Others may have waited for one that has just ended, and go on now.
+    // Others may have waited for this worker, and go on now that it has ended.
     if (!track.last.alive && now - track.last.ended_at < usual_limit()) return false;
     if (!lives(track.last)) continue;
     ++living;
@@ -192,7 +191,7 @@ bool Watchdog::is_job_hung(nanoseconds now) const {
       ++spinning;
     }
   }
-  // As long as one goes on by itself, the others may wait for it.
+  // While one worker makes progress, the others may wait for it.
   if (hung == 0 || hung + spinning < living) return false;
   return spinning == 0 || is_one_elsewhere;
 }
@@ -214,7 +213,7 @@ std::optional<Finding> Watchdog::find_hang(nanoseconds now) const {
     is_one_inside = is_one_inside || track.last.in_collective;
     are_all_inside = are_all_inside && track.last.in_collective;
   }
-  // Not those that wait in a loop, when others do nothing at all, nor those that go on.
+  // A worker that polls in a loop or makes progress is not suspected, unless it is frozen.
   std::erase_if(living, [&](const Track* track) {
     const bool goes_on = now - track->moved_at < usual_limit() / 2;
     return !is_frozen(track->last) && (spins(now, *track) || goes_on);
@@ -238,7 +237,7 @@ std::optional<Finding> Watchdog::find_hang(nanoseconds now) const {
   });
   const auto& [first, culprit] = suspects.front();
   const bool is_tie = suspects.size() > 1 && suspects[1].first.evidence() == first.evidence();
-  // A rank in a futex may wait for others, whatever else speaks against it.
+  // A rank in a futex may be waiting for others, whatever the other evidence.
   const bool may_wait = first.is_free && first.is_quick && first.is_inside &&
                         first.kind == WaitKind::peers && suspects.size() > 1;
   Finding finding;
@@ -266,9 +265,9 @@ std::string Watchdog::describe_hang(nanoseconds now, const Track& track) const {
   return text + "; it " + state_text(worker);
 }
 
-/// An external rank has left with 0, and another waits for a key that nobody sets. A leaver that
-/// had joined the store could be counted on. A leaver that never joined is blamed only if all
-/// remaining ranks wait, so that nobody is left to set the key.
+/// Finds an external rank that exited with 0 while another waits for a key that nobody sets. A
+/// leaver that had joined the store is blamed first, as others counted on it. A leaver that never
+/// joined is blamed only if all remaining ranks wait, so that nobody is left to set the key.
 std::optional<Finding> Watchdog::find_early_exit(nanoseconds now) const {
   const Track* joined = nullptr;
   const Track* absent = nullptr;
@@ -289,7 +288,7 @@ std::optional<Finding> Watchdog::find_early_exit(nanoseconds now) const {
   const Track* const leaver = joined != nullptr ? joined : do_all_wait ? absent : nullptr;
   if (leaver == nullptr || waiter == nullptr) return std::nullopt;
   const nanoseconds since = std::max(*waiter->last.waits_since, leaver->last.ended_at);
-  // Where all wait, they hang, and the user may have said how long that may last.
+  // If all remaining ranks wait, that is a hang, and the user may have set a shorter limit.
   nanoseconds patience = kStoreWait;
   if (do_all_wait && limits_.hang_timeout) patience = std::min(patience, *limits_.hang_timeout);
   if (now - since < patience) return std::nullopt;
@@ -314,7 +313,7 @@ std::vector<Finding> Watchdog::note_samples(nanoseconds now,
     findings.push_back(Finding{false, samples[i].rank, state_text(samples[i]) + where(samples[i])});
   }
   std::optional<Finding> end = find_early_exit(now);
-  // The first says more: who has left, and which key is missing.
+  // An early exit says more than a hang: which rank left, and which rank waits for a key.
   if (!end) end = find_hang(now);
   if (end) findings.push_back(std::move(*end));
   return findings;

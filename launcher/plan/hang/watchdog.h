@@ -1,11 +1,11 @@
-// Who hangs: a pure judgement over samples of the workers that the agent takes about once a second.
-// A worker with a progress page is judged by its page alone. A worker without a page is judged by
-// what the kernel shows (where its main thread waits, how much it computes, reads and writes) and
-// by what it sets in our store. CPU time alone is not progress: the threads of Gloo and NCCL use
-// some in a rank that is stuck, too. Promises: it names the worker that others wait for (a frozen
-// one, one in an uninterruptible sleep, one outside a collective that others are in, the one that
-// is behind, the one that waits elsewhere), not those that wait; nobody is judged by liveness
-// alone.
+// Decides which worker hangs, from samples that the agents take about once a second. Pure. A worker
+// with a progress page is judged by its page alone. A worker without a page is judged by what the
+// kernel shows (where its main thread waits, how much it computes, reads and writes), by its
+// output, and by its writes to our store. CPU time alone is not progress: the threads of Gloo and
+// NCCL use some in a stuck rank, too.
+// Promises: it names the worker that others wait for (a frozen one, one in an uninterruptible
+// sleep, one outside a collective that others are in, the one that is behind, the one that waits
+// elsewhere), not those that wait. No worker is judged by being alive alone.
 #pragma once
 
 #include <chrono>
@@ -21,70 +21,70 @@
 
 namespace ddp::launcher {
 
-/// One look at one worker. Times are steady and count from any fixed point.
+/// One sample of one worker. Times are steady and count from any fixed point.
 struct WorkerSample : RankProgress {
   std::int64_t checkpoint_step = -1;  // -1: none yet
-  std::int64_t written_ns = 0;        // when it last wrote its page, by the page
+  std::int64_t written_ns = 0;        // time of its last page write, from the page
   double accuracy = std::numeric_limits<double>::quiet_NaN();  // NaN: not evaluated yet
   Activity activity;
-  std::uint64_t store_writes = 0;                       // requests that changed our store
-  bool ended_well = false;                              // an external program that left with 0
-  std::chrono::nanoseconds ended_at{0};                 // when `alive` is false
-  bool joined_store = false;                            // it has been a client of our store
-  std::optional<std::chrono::nanoseconds> waits_since;  // in our store for a key nobody has set
+  std::uint64_t store_writes = 0;                       // its requests that changed our store
+  bool ended_well = false;                              // an external program that exited with 0
+  std::chrono::nanoseconds ended_at{0};                 // valid when `alive` is false
+  bool joined_store = false;                            // has been a client of our store
+  std::optional<std::chrono::nanoseconds> waits_since;  // in our store, for a key not set
 };
 
-/// Whether its page is what it is judged by: only from loading to finished. Before and after, it is
+/// Whether the worker is judged by its page: only from loading to finished. Before and after, it is
 /// judged like a program without a page.
 inline bool is_judged_by_page(const WorkerSample& sample) {
   return sample.has_page && is_under_way(sample.phase);
 }
 
 struct WatchLimits {
-  /// The user's. Nothing: an automatic one for each worker with a page.
+  /// Set by the user. Nothing: each worker with a page has an automatic limit.
   std::optional<std::chrono::nanoseconds> hang_timeout;
 };
 
-/// A line to say, or the reason to end the round.
+/// A warning to print, or the reason to end the round.
 struct Finding {
   bool ends_round = false;
-  int rank = 0;      // whom it is about; of a hang: the root cause
-  std::string text;  // of a hang: what is wrong with that rank
-  /// Of a hang: nothing but that rank's place in a list says that it is the root cause. Its stack
-  /// may say more.
+  int rank = 0;      // the rank concerned; of a hang: the root cause
+  std::string text;  // what is wrong with that rank
+  /// Whether another rank may be the root cause of the hang, as others wait alike; stacks may say
+  /// more.
   bool is_guess = false;
   bool operator==(const Finding&) const = default;
 };
 
 class Watchdog {
  public:
-  static constexpr std::chrono::seconds kShortestLimit{60};  // of the automatic ones
+  static constexpr std::chrono::seconds kShortestLimit{60};  // of automatic limits
   static constexpr int kStepFactor = 10;                     // times the p99 of the step time
-  static constexpr int kDiskFactor = 10;                     // times the limit, for a slow disk
-  static constexpr std::chrono::seconds kFrozenFor{3};       // before a frozen worker is named
-  static constexpr std::chrono::seconds kStoreWait{10};      // for a key, once a rank has left
+  static constexpr int kDiskFactor = 10;                     // times the limit, in state D
+  static constexpr std::chrono::seconds kFrozenFor{3};       // before a frozen worker is reported
+  static constexpr std::chrono::seconds kStoreWait{10};      // for a key, after a rank has left
 
   explicit Watchdog(WatchLimits limits) : limits_(limits) {}
 
-  /// Takes one look at all workers of the round. Warnings come once for each time that a worker
-  /// freezes; at most one finding ends the round.
+  /// Adds one sample of each worker of the round. A worker that freezes or stays in state D gives
+  /// one warning each time. At most one finding ends the round.
   [[nodiscard]] std::vector<Finding> note_samples(std::chrono::nanoseconds now,
                                                   std::span<const WorkerSample> samples);
 
-  /// Ranks that have been frozen for that long: the root cause when their peers give up.
+  /// Ranks that have been frozen for that long. They are the root cause when their peers give up.
   [[nodiscard]] std::vector<int> frozen(std::chrono::nanoseconds at_least = kFrozenFor) const;
 
  private:
   struct Track {
     WorkerSample last;
     bool seen = false;
-    std::chrono::nanoseconds moved_at{0};              // last sign of progress
-    std::chrono::nanoseconds told_at{0};               // the same, CPU and disk apart
+    std::chrono::nanoseconds moved_at{0};              // last progress
+    std::chrono::nanoseconds told_at{0};               // the same, without CPU and disk
     std::chrono::nanoseconds step_at{0};               // last change of `step`
-    std::vector<std::chrono::nanoseconds> step_times;  // the newest, a ring
+    std::vector<std::chrono::nanoseconds> step_times;  // ring of the newest
     std::size_t next_step_time = 0;
     ActivityWindow activity;
-    bool wrote_in_phase = false;  // its page, since the phase began
+    bool wrote_in_phase = false;  // wrote its page since the phase began
     std::optional<std::chrono::nanoseconds> stuck_since;
     bool is_named = false;
   };
@@ -94,7 +94,7 @@ class Watchdog {
   [[nodiscard]] bool spins(std::chrono::nanoseconds now, const Track& track) const;
   [[nodiscard]] bool waits_for_others(std::chrono::nanoseconds now, const Track& track) const;
   void forget_a_gap(std::chrono::nanoseconds now);
-  /// Of a worker of which nothing else is known.
+  /// The limit for a worker without one of its own.
   [[nodiscard]] std::chrono::nanoseconds usual_limit() const {
     return limits_.hang_timeout.value_or(kShortestLimit);
   }

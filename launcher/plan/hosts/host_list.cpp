@@ -14,10 +14,10 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr std::size_t kLongestName = 253;  // of a host, in the domain name system
+constexpr std::size_t kLongestName = 253;  // of a host in DNS
 constexpr std::size_t kLongestUser = 64;
 constexpr std::size_t kLongestZone = 32;
-constexpr std::size_t kLongestShown = 100;  // of what somebody typed
+constexpr std::size_t kLongestShown = 100;  // bytes of the user's text in a message
 constexpr int kMaxWorkersOfHost = 100000;
 
 bool is_word(std::string_view text, std::size_t longest) {
@@ -35,7 +35,7 @@ bool is_ipv6(std::string_view text) {
   return is_address(AF_INET6, text.substr(0, percent));
 }
 
-/// Printable, and short.
+/// Makes a text printable and short.
 std::string shown(std::string_view text) {
   std::string result(text.substr(0, kLongestShown));
   for (char& c : result) {
@@ -53,7 +53,7 @@ std::string lower(std::string text) {
 
 class HostReader {
  public:
-  /// One host; `slots` is its own word for the number of workers, or empty.
+  /// Reads one host; `slots` is the text of its number of workers, or empty.
   void take(std::string_view word, std::string_view slots, const std::string& place) {
     const std::string head = place + shown(word) + ": ";
     const std::size_t at = word.find('@');
@@ -98,11 +98,11 @@ class HostReader {
   }
 
   void complain(std::string problem) {
-    if (problems_.size() >= kShownProblems) problem.clear();  // counted
+    if (problems_.size() >= kShownProblems) problem.clear();  // only counted
     problems_.push_back(std::move(problem));
   }
 
-  /// `source` is what had no host in it.
+  /// `source`: the list or file, for messages.
   std::vector<Host> finish(const std::string& source) {
     if (hosts_.empty() && problems_.empty()) complain(source + ": names no host.");
     if (!problems_.empty()) throw UsageError(problems_);
@@ -127,7 +127,7 @@ class HostReader {
   }
 
   std::vector<Host> hosts_;
-  std::map<std::string, std::string> places_;  // of each address
+  std::map<std::string, std::string> places_;  // where each address stands
   std::vector<std::string> problems_;
 };
 

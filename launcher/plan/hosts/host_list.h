@@ -1,6 +1,6 @@
-// The hosts of --hosts and --hostfile, in the order of their node ranks. Pure text: nobody is asked
-// whether a host is there. Promises: a name never reads as an option of ssh, and holds no character
-// that means something to a shell.
+// The hosts of --hosts and --hostfile, in the order of their node ranks. Pure: no host is
+// contacted. Promises: a name is never an option of ssh, and has no character with a meaning in a
+// shell.
 #pragma once
 
 #include <optional>
@@ -11,9 +11,9 @@
 namespace ddp::launcher {
 
 struct Host {
-  std::string login;           // as ssh takes it: "user@b", "b", "fe80::1%eth0"
+  std::string login;           // for ssh: "user@b", "b", "fe80::1%eth0"
   std::string address;         // the same without the user
-  std::optional<int> workers;  // nothing: as --nproc-per-node says
+  std::optional<int> workers;  // nothing: --nproc-per-node
   bool operator==(const Host&) const = default;
 };
 

@@ -58,7 +58,7 @@ std::vector<std::size_t> HostsEnd::cut_off() const {
   return hosts;
 }
 
-/// Null: no agent has ended by itself.
+/// The first host whose agent ended by itself; null: none.
 const HostsEnd::Host* HostsEnd::find_told() const {
   const auto found = std::find_if(
       hosts_.begin(), hosts_.end(), [](const Host& host) { return !is_cut_off(*host.status); });

@@ -1,21 +1,21 @@
-// How a job of --hosts ends, as its starter sees it: by one connection (ssh) to each host, behind
-// which an agent says that it is there. Pure: run/hosts starts the connections, passes on what they
-// print, and carries out what is decided here.
+// How a job of --hosts ends, as its starter sees it: one connection (ssh) to each host, over which
+// an agent announces itself. Pure: run/hosts starts the connections, passes on what they print, and
+// carries out the decisions.
 //
-//   what comes                                       then
+//   event                                            then
 //   the user's first stop request                    stop the agents
 //   the second                                       kill: the agents kill their workers
 //   the third                                        cut the connections; more change nothing
 //   a connection ends without an agent               stop the agents; after a stop request nothing
-//   the first connection ends                        the others have `others_wait`
-//   that is over                                     stop the agents, and wait for the next end
+//   the first connection ends                        the others get `others_wait`
+//   `others_wait` is over                            stop the agents, and wait for the next end
 //
-// The exit code is of the first row that applies:
+// The exit code is that of the first row that applies:
 //
-//   what has become of the hosts                     exit code
-//   one had no agent, and nobody asked for that      202 where ssh has failed, or the shell's own
+//   the hosts' connections                           exit code
+//   one had no agent, without a stop request         202 if ssh has failed, else the shell's own
 //                                                    code there; the first of such hosts counts
-//   an agent has ended by itself                     its own: all agents of a job have the same
+//   an agent has ended by itself                     its own; all agents of a job have the same
 //   all were cut off: ssh failed, or was killed      143 after a stop request, else 255
 #pragma once
 
@@ -35,7 +35,7 @@ class HostsEnd {
   using Time = StopRequests::Time;
   enum class Step : std::uint8_t { wait, stop_agents, kill_agents, cut_connections };
 
-  static constexpr int kSshFailed = 255;  // ssh's own code (ssh(1)); also: what it ran was killed
+  static constexpr int kSshFailed = 255;  // ssh(1)'s own code; also: its command was killed
 
   HostsEnd(std::size_t hosts, std::chrono::nanoseconds others_wait)
       : others_wait_(others_wait), hosts_(hosts), open_(hosts) {}
@@ -43,17 +43,18 @@ class HostsEnd {
   // --- Events.
 
   void note_agent(std::size_t host) { hosts_[host].has_agent = true; }
-  /// stop_agents: it had no agent, and the job is not to be.
+  /// stop_agents: the host had no agent, so the job cannot run.
   Step note_connection_ended(std::size_t host, ExitStatus status, Time now);
   Step note_stop_request(Time at);
   Step note_deadline();
 
-  /// For connections that do not end with the others; nothing: they may take their time.
+  /// When to call note_deadline(), for connections that do not end with the others; nothing: no
+  /// limit.
   [[nodiscard]] std::optional<Time> deadline() const { return deadline_; }
-  /// No connection is left.
+  /// Whether no connection is left.
   [[nodiscard]] bool is_over() const { return open_ == 0; }
   [[nodiscard]] bool has_agent(std::size_t host) const { return hosts_[host].has_agent; }
-  /// Precondition: its connection has ended.
+  /// Precondition: the host's connection has ended.
   [[nodiscard]] ExitStatus status(std::size_t host) const { return *hosts_[host].status; }
   [[nodiscard]] bool has_ended(std::size_t host) const { return hosts_[host].status.has_value(); }
 
@@ -63,7 +64,7 @@ class HostsEnd {
   // --- The end. Precondition: is_over().
 
   [[nodiscard]] int exit_code() const;
-  /// Those whose end is not the job's, where another agent has told that.
+  /// The hosts that were cut off, if another host's agent has reported how the job ended.
   [[nodiscard]] std::vector<std::size_t> cut_off() const;
 
  private:
@@ -78,7 +79,7 @@ class HostsEnd {
   std::size_t open_;
   std::optional<Time> deadline_;
   StopRequests requests_;
-  std::optional<int> start_failure_;  // the exit code
+  std::optional<int> start_failure_;  // the exit code when a host had no agent
 };
 
 }  // namespace ddp::launcher

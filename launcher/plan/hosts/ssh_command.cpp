@@ -12,18 +12,18 @@
 namespace ddp::launcher {
 namespace {
 
-// They are for this process, or are said again for each host.
+// Flags for this process alone, or set for each host.
 constexpr std::array<std::string_view, 5> kOwnFlags{
     "hosts", "hostfile", "ssh", "dry-run", "nnodes"};
 
-// The list of hosts and the connection to them say it.
+// Flags that the list of hosts and the connections replace.
 constexpr std::array<std::string_view, 5> kOtherWays{
     "standalone", "rdzv-endpoint", "node-rank", "token-file", "token-stdin"};
 
 constexpr std::array<std::string_view, 4> kPassedOn{"PET_", "DDP_", "NCCL_", "GLOO_"};
 constexpr std::array<std::string_view, 4> kPassedOnAlone{
     "LOGLEVEL", "OMP_NUM_THREADS", "PYTHON_EXEC", "PYTHONPATH"};
-// A secret, what is about this process, and what the list of hosts says otherwise.
+// A secret, variables about this process, and those that the list of hosts replaces.
 constexpr std::array<std::string_view, 11> kKeptBack{"DDP_TOKEN",
                                                      "DDP_RUN_ID",
                                                      "DDP_ROUND",
@@ -66,7 +66,7 @@ bool is_passed_on(std::string_view name) {
          });
 }
 
-/// The other hosts would look for it on themselves.
+/// Whether the address is loopback, at which other hosts would reach only themselves.
 bool is_own_loopback(const std::string& address) {
   return address == "localhost" || address.starts_with("127.") || address == "::1";
 }
@@ -105,7 +105,7 @@ std::string quote_for_shell(const std::string& word) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
            std::string_view("_-./,:=@%+").find(c) != std::string_view::npos;
   });
-  if (is_plain && word.front() != '=') return word;  // zsh looks for a program behind a first '='
+  if (is_plain && word.front() != '=') return word;  // zsh expands a leading '='
   return in_quotes(word);
 }
 
@@ -148,14 +148,14 @@ std::vector<std::string> ssh_command(const SshPlan& plan, int node_rank) {
   }
   for (const std::string& option : agent_options(plan, node_rank))
     remote += " " + quote_for_shell(option);
-  // A word that looks like a flag is the program's, and so is a `--` behind it.
+  // With `--` a following word that looks like a flag, or a `--`, is the program's.
   if (!rest.empty()) remote += " --";
   for (std::size_t i = 0; i < rest.size(); ++i) {
     if (i == 1) remote += " --";
     remote += " " + quote_for_shell(rest[i]);
   }
   std::vector<std::string> words = words_of(plan.ssh);
-  // No terminal there; no question that nobody could answer; a host that is gone is noticed.
+  // No terminal there, no interactive question, and a host that is gone is noticed.
   words.insert(words.end(),
                {"-T",
                 "-oBatchMode=yes",

@@ -7,8 +7,8 @@ namespace {
 
 constexpr std::string_view kCursorUp = "\x1b[A";
 
-/// Where the newest state begins, behind its carriage return; npos: there is none. Some programs
-/// write that at the end of a state, and `line` loses it.
+/// Where the newest state begins, after its carriage return; npos: there is none. Removes carriage
+/// returns at the end of `line`, where some programs write them.
 std::size_t begin_of_state(std::string_view& line) {
   while (line.ends_with('\r'))
     line.remove_suffix(1);
@@ -16,7 +16,8 @@ std::size_t begin_of_state(std::string_view& line) {
   return back == std::string_view::npos ? back : back + 1;
 }
 
-/// The last character that is no number: the states of one bar end alike, "it/s]" or "MB/s".
+/// The last character that is not part of a number: all states of a bar end alike, "it/s]" or
+/// "MB/s".
 char sign_of(std::string_view state) {
   const std::size_t last = state.find_last_not_of(" 0123456789.");
   return last == std::string_view::npos ? '\0' : state[last];

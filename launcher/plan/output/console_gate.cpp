@@ -15,7 +15,7 @@ bool is_stuck(const ConsoleGate::Queues& queues) {
   return queues.console_stalled >= ConsoleGate::kConsoleWait;
 }
 
-/// Whatever the limit.
+/// Whether lines are hidden, whatever the limit.
 bool hides(const ConsoleGate::Queues& queues) {
   return is_behind(queues) && (queues.file_bytes || is_stuck(queues));
 }

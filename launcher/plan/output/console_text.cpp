@@ -27,8 +27,8 @@ std::size_t control_sequence(std::string_view text) {
   return end + (has_final ? 1 : 0);
 }
 
-/// Length of the string (a title, a link) that ESC and one of "]PX^_" open: to BEL or ESC \, or to
-/// the end of the line.
+/// Length of the string (a title, a link) that begins with ESC and one of "]PX^_": up to BEL or ESC
+/// \, or to the end of the line.
 std::size_t control_string(std::string_view text) {
   for (std::size_t i = 2; i < text.size(); ++i) {
     if (text[i] == '\a') return i + 1;

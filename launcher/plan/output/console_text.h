@@ -1,6 +1,5 @@
-// What of a worker's line a console is given. A training program prints progress bars, colours and,
-// when it is broken, anything: a console must not be moved, retitled or garbled by one rank's
-// bytes. Pure.
+// Cleans a worker's lines for the console. A training program prints progress bars, colours and,
+// when it is broken, anything; one rank's bytes must not move, retitle or garble the console. Pure.
 #pragma once
 
 #include <string>
@@ -8,21 +7,22 @@
 
 namespace ddp::launcher {
 
-/// Appends `line` as a terminal would leave it: of a line with carriage returns what follows the
-/// last one; tabs and colours (SGR sequences) stay, and colours end with the line; other escape
-/// sequences go, other control characters and direction marks (common/text/utf8: is_control) become
-/// '?', bytes that are not UTF-8 become U+FFFD.
+/// Appends `line` as a terminal would show it: of a line with carriage returns, the text after the
+/// last one. Tabs and colours (SGR sequences) stay, and colours end with the line. Other escape
+/// sequences are removed. Other control characters and direction marks (common/text/utf8:
+/// is_control) become '?'. Bytes that are not UTF-8 become U+FFFD.
 void append_clean(std::string& text, std::string_view line);
 
-/// Each line of a text of somebody else's (error files, arguments and names hold whatever bytes
-/// they like, and so does what comes over the wire), as append_clean() leaves it.
+/// Cleans each line of a text that is not ours by append_clean(): error files, arguments, names and
+/// messages may hold any bytes.
 std::string clean_lines(std::string_view text);
 
-/// What of a line that append_clean() has left stands in so many columns; its colours end with it.
+/// The first `columns` columns of a cleaned line; its colours end with it.
 std::string first_columns(std::string_view line, std::size_t columns);
 
-/// A text of somebody else's that stands within a line of ours: the same, and no colours either;
-/// line ends and tabs become blanks; of a longer one the first `most` bytes and "...".
+/// Cleans a text that is not ours for use within a line of ours: as clean_lines(), and without
+/// colours. Line ends and tabs become blanks. A longer text is cut to its first `most` bytes and
+/// "...".
 std::string plain_line(std::string_view text, std::size_t most);
 
 }  // namespace ddp::launcher

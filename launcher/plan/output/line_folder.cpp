@@ -5,7 +5,7 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr std::size_t kLineBytes = 128;  // what a waiting line costs beside its text
+constexpr std::size_t kLineBytes = 128;  // of a waiting line besides its text
 
 }  // namespace
 
@@ -24,7 +24,7 @@ std::string format_ranks(const std::vector<int>& ranks) {
 }
 
 void LineFolder::add(int rank, std::string_view text, Time now) {
-  // It may join any line after the last one of its own rank: so each rank's order stays.
+  // It may join any line after the last one of its rank, so each rank's order is kept.
   const auto last = last_.find(rank);
   const std::size_t from = last == last_.end() ? first_ : std::max(first_, last->second + 1);
   if (const auto equal = numbers_.find(text); equal != numbers_.end()) {

@@ -1,6 +1,6 @@
-// Equal lines of several ranks, shown once: --fold. A line waits for at most kWindow for other
-// ranks that say the same; the lines of one rank keep their order. Pure: the caller says what time
-// it is. Memory is bounded: when too much waits, the oldest lines go out early.
+// Shows equal lines of several ranks once: --fold. A line waits at most kWindow for other ranks to
+// print the same; the lines of one rank keep their order. Memory is bounded: when too much waits,
+// the oldest lines are shown early. Pure: the caller passes the time.
 #pragma once
 
 #include <chrono>
@@ -25,10 +25,10 @@ class LineFolder {
   struct Line {
     std::vector<int> ranks;  // ascending, at least one
     std::string text;
-    Time since;  // when its first rank came
+    Time since;  // when its first rank printed it
   };
 
-  /// `ranks`: how many there are; a line that all of them have said waits no longer.
+  /// `ranks`: their number; a line that all have printed waits no longer.
   explicit LineFolder(std::size_t ranks) : ranks_(ranks) {}
 
   void add(int rank, std::string_view text, Time now);
@@ -43,9 +43,9 @@ class LineFolder {
 
   std::size_t ranks_;
   std::deque<Line> lines_;
-  std::size_t first_ = 0;  // number of lines_.front(), counted for good
+  std::size_t first_ = 0;  // number of lines_.front(), counted from the first line ever
   std::map<std::string, std::deque<std::size_t>, std::less<>> numbers_;  // by text, ascending
-  std::map<int, std::size_t> last_;  // by rank: the line it said last
+  std::map<int, std::size_t> last_;  // by rank: number of its last line
   std::size_t bytes_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// How many lines somebody outside can make us print: anyone who reaches a port may come as often as
-// it likes. Pure.
+// Limits the lines that peers outside the job can make us print: anyone that reaches a port may
+// connect as often as it likes. Pure.
 #pragma once
 
 #include <chrono>
@@ -9,11 +9,11 @@ namespace ddp::launcher {
 class LineLimit {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  enum class Show { line, last_line, nothing };  // last: and that further ones are not shown
+  enum class Show { line, last_line, nothing };  // last_line: add that further ones are not shown
 
   LineLimit(int most, std::chrono::seconds pause) : most_(most), pause_(pause) {}
 
-  /// One more. After `pause` since the first of them it begins again.
+  /// Counts one more line. The count starts again `pause` after its first line.
   Show take(Time now) {
     if (now >= until_) {
       until_ = now + pause_;

@@ -1,5 +1,4 @@
-// Bytes from a pipe, cut into whole lines. Memory is bounded: a line longer than the limit is given
-// in pieces.
+// Cuts bytes from a pipe into lines. Memory is bounded: a line longer than kLimit comes in pieces.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +35,7 @@ class LineSplitter {
     }
   }
 
-  /// The pipe has ended: what is left is a line without a newline, and is marked as such.
+  /// Call at the end of the pipe. A rest without a newline becomes a line marked with kUnfinished.
   template <typename Sink>
   void finish(Sink line) {
     if (pending_.empty()) return;
@@ -45,10 +44,10 @@ class LineSplitter {
     pending_.clear();
   }
 
-  /// So many bytes at the head of pending() are not wanted any more.
+  /// Drops so many bytes at the head of pending().
   void forget(std::size_t bytes) { pending_.erase(0, bytes); }
 
-  /// The line that is not whole yet.
+  /// The unfinished line.
   [[nodiscard]] std::string_view pending() const { return pending_; }
 
  private:

@@ -1,6 +1,6 @@
-// Estimates the offset of another node's steady clock from heartbeats, which carry the time of the
-// heartbeat they answer, so that failures on two nodes can be put in order. It also decides by
-// which clock a round's times on a node are told. Pure.
+// Estimates the offset of another node's steady clock from heartbeats, so that failures on two
+// nodes can be put in order. Each heartbeat carries the time of the heartbeat that it answers. Also
+// decides by which clock a node's times in a round are counted. Pure.
 #pragma once
 
 #include <chrono>
@@ -9,19 +9,19 @@
 
 namespace ddp::launcher {
 
-/// When the workers of a node were started, as the node has told: its times of the round count
-/// from there.
+/// When a node started its workers, as the node reported it. Its times in the round count from
+/// there.
 struct GroupBegin {
   std::int64_t at_ns = 0;                                        // by the node's clock
-  std::optional<std::chrono::steady_clock::time_point> told_at;  // by ours; nothing: not told yet
+  std::optional<std::chrono::steady_clock::time_point> told_at;  // by ours; nothing: none yet
 };
 
 class ClockOffset {
  public:
-  /// A heartbeat of ours left at `sent`, its answer came at `received`; in between the other side
-  /// held it for `held` and read `theirs` on its clock. The answer that was under way for the
-  /// shortest time tells most; an old one is forgotten, as clocks drift. Source: Cristian,
-  /// Probabilistic clock synchronization, 1989.
+  /// Adds one heartbeat of ours, sent at `sent` and answered at `received`. The other side held it
+  /// for `held` and read `theirs` on its clock. The answer with the shortest round trip is the most
+  /// exact. It is dropped after kForgetAfter, as clocks drift. Source: Cristian, Probabilistic
+  /// clock synchronization, 1989.
   void note(std::int64_t sent, std::int64_t received, std::int64_t held, std::int64_t theirs) {
     const std::int64_t under_way = received - sent - held;
     if (sent == 0 || under_way < 0) return;
@@ -30,20 +30,20 @@ class ClockOffset {
     best_ = Best{received, under_way, theirs - (received - under_way / 2)};
   }
 
-  /// A time of theirs on our clock, or nothing before the first heartbeat.
+  /// Converts a time of theirs to our clock. Nothing: no heartbeat was answered yet.
   [[nodiscard]] std::optional<std::int64_t> to_ours(std::int64_t theirs) const {
     if (!best_) return std::nullopt;
     return theirs - best_->offset;
   }
 
-  /// What to add to a time that the node tells, which counts from the start of its group, to get
+  /// What to add to a time that the node reports, which counts from the start of its group, to get
   /// the time since `begin` on our clock. The first row that applies:
   ///
   ///   what is known                      by which clock
-  ///   nothing was told                   none: it has no time of the round yet, so 0
+  ///   no start was reported              none: the node has no time in the round yet, so 0
   ///   it is our own node                 its own, which is ours
   ///   a heartbeat was answered           its own, less the offset
-  ///   none was yet                       ours, when it told: too late by the way of that message
+  ///   none was answered yet              ours, at the report's arrival: late by its travel time
   [[nodiscard]] std::chrono::nanoseconds begin_since(std::chrono::steady_clock::time_point begin,
                                                      const GroupBegin& group,
                                                      bool is_own) const {

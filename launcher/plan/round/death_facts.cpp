@@ -9,13 +9,13 @@ namespace {
 
 constexpr std::uint64_t kMiB = 1 << 20;
 constexpr std::uint64_t kContainerDefault = 64 * kMiB;
-constexpr std::size_t kCommandName = 15;  // TASK_COMM_LEN without its end
+constexpr std::size_t kCommandName = 15;  // TASK_COMM_LEN without the final NUL
 
 bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-/// `before` + pid, with no digit after it.
+/// Whether `line` has `before` + pid, with no digit after it.
 bool names(std::string_view line, std::string_view before, pid_t pid) {
   const std::string wanted = std::string(before) + std::to_string(pid);
   for (std::size_t at = line.find(wanted); at != std::string_view::npos;
@@ -45,7 +45,7 @@ std::string fill_specifier(char specifier, const CoreFacts& facts) {
       return facts.host;
     case 'e':
       return std::filesystem::path(facts.executable).filename().string().substr(0, kCommandName) +
-             "*";  // it may rename itself
+             "*";  // the process may rename itself
     case 'E': {
       std::string path = facts.executable;
       std::replace(path.begin(), path.end(), '/', '!');
@@ -80,7 +80,7 @@ std::string kernel_fact(std::string_view line, pid_t pid) {
   const bool is_fault = contains(line, "segfault") || contains(line, "traps:") ||
                         contains(line, "general protection") || contains(line, "trap ");
   if (is_fault && names(line, "[", pid)) return "kernel log: " + std::string(line);
-  // Some errors of a GPU name no process: they are everybody's on this node.
+  // A GPU error that names no process concerns every process on this node.
   const bool is_others = contains(line, "pid=") && !contains(line, "pid='<unknown>'");
   if (contains(line, "NVRM: Xid") && (names(line, "pid=", pid) || !is_others)) {
     return "GPU error in the kernel log: " + std::string(line);
@@ -89,9 +89,8 @@ std::string kernel_fact(std::string_view line, pid_t pid) {
 }
 
 bool is_gpu_broken(std::string_view line) {
-  // Double bit errors of memory (48), its rows that cannot be replaced (64), errors that were
-  // contained or not (94, 95), or that stay (140); firmware (62, 119, 120); NVLink (74); off the
-  // bus (79).
+  // Memory: double bit errors (48), rows that cannot be replaced (64), errors contained or not (94,
+  // 95), errors that stay (140). Firmware (62, 119, 120). NVLink (74). GPU off the bus (79).
   constexpr int kBroken[] = {48, 62, 64, 74, 79, 94, 95, 119, 120, 140};
   constexpr std::string_view kBefore = "NVRM: Xid (";
   const std::size_t begin = line.find(kBefore);

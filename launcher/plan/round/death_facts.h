@@ -1,5 +1,5 @@
-// What kernel log, core pattern and file systems tell about a dead worker. Pure: the texts and
-// numbers come from os/post_mortem.
+// What the kernel log, the core pattern and file systems show about a dead worker. Pure:
+// os/post_mortem reads them.
 #pragma once
 
 #include <sys/types.h>
@@ -14,12 +14,12 @@ namespace ddp::launcher {
 
 /// One record of /dev/kmsg.
 struct KernelRecord {
-  std::chrono::microseconds at{0};  // the clock of printk, about that of CLOCK_MONOTONIC
+  std::chrono::microseconds at{0};  // printk's clock, close to CLOCK_MONOTONIC
   std::string text;
 };
 
-/// From "PRIORITY,SEQUENCE,MICROSECONDS,FLAGS;TEXT\n..."; nothing for what is not one. Source: the
-/// kernel's Documentation/ABI/testing/dev-kmsg.
+/// Parses "PRIORITY,SEQUENCE,MICROSECONDS,FLAGS;TEXT\n...". Nothing: it is not a record. Source:
+/// the kernel's Documentation/ABI/testing/dev-kmsg.
 std::optional<KernelRecord> read_kernel_record(std::string_view record);
 
 /// What a line of the kernel log says about process `pid`: killed for lack of memory, a fault that
@@ -27,11 +27,11 @@ std::optional<KernelRecord> read_kernel_record(std::string_view record);
 std::string kernel_fact(std::string_view line, pid_t pid);
 
 /// Whether a line of the kernel log says that a GPU itself is broken: memory errors that were not
-/// corrected, a lost link or bus, a dead firmware. Other Xids are of programs. Source: NVIDIA, "Xid
-/// Errors", table of causes.
+/// corrected, a lost link or bus, dead firmware. Programs cause the other Xids. Source: NVIDIA,
+/// "Xid Errors", table of causes.
 bool is_gpu_broken(std::string_view line);
 
-/// Who dumped core.
+/// The process that dumped core.
 struct CoreFacts {
   pid_t pid = 0;
   int signal = 0;
@@ -39,11 +39,11 @@ struct CoreFacts {
   gid_t group = 0;
   std::string host;
   std::string executable;  // path
-  std::string directory;   // where it ran
+  std::string directory;   // its working directory
 };
 
-/// The path of a core file by the text of core_pattern, '*' where only the kernel knows. `uses_pid`
-/// is core_uses_pid. Precondition: no pipe. Source: core(5).
+/// The path of a core file by the text of core_pattern, with '*' where only the kernel knows a
+/// part. `uses_pid` is core_uses_pid. Precondition: no pipe. Source: core(5).
 std::string core_path(std::string_view pattern, bool uses_pid, const CoreFacts& facts);
 
 /// Space of a file system, in bytes.
@@ -52,7 +52,7 @@ struct Space {
   std::uint64_t free = 0;
 };
 
-/// After SIGBUS: shared memory that is full, or as small as containers make it. Empty: it is not.
+/// A hint after SIGBUS: shared memory is full, or as small as containers make it. Empty: neither.
 std::string shared_memory_fact(const Space& space);
 
 }  // namespace ddp::launcher

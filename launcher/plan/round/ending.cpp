@@ -14,12 +14,13 @@ bool promises_nothing(const Ending& ending) {
   return !ending.opened_page || ending.phase <= Phase::starting;
 }
 
-// A worker that dies of SIGKILL while we have sent no more than SIGTERM died of something else: the
-// kernel reports a large process only after freeing its memory, so its peers may be seen first.
+// A worker that died of SIGKILL after we sent only SIGTERM died of something else (the OOM killer).
+// The kernel reports the end of a large process after it has freed its memory, so failures of its
+// peers may be seen first.
 bool was_ended_by_us(const Ending& ending) {
   if (!ending.stop_sent) return false;
   if (ending.status.signal == SIGKILL) return ending.kill_sent;
-  // By itself, or as a shell says it of what it has started.
+  // A process that died of SIGABRT, or a shell that reports this of its child.
   constexpr int kAborted = exit_code::of_signal(SIGABRT);
   if (ending.abort_sent && ending.status.exit_code() == kAborted) return true;
   return ending.status.signal == SIGTERM ||

@@ -67,14 +67,14 @@ std::string to_text(const WorkerError& error) {
 
 std::vector<std::string> without_error(std::vector<std::string> lines, const WorkerError& error) {
   const std::vector<std::string> message = lines_of(trimmed(error.message));
-  // ddp-worker says it behind its name.
+  // ddp-worker prints the message after its name.
   const auto is_said = [](const std::string& line, const std::string& words) {
     return line == words || line == "ddp-worker: " + words;
   };
   const auto found =
       std::find_end(lines.begin(), lines.end(), message.begin(), message.end(), is_said);
   if (found == lines.end()) return lines;
-  // Python's form: frames, indented, below a head that may be among the lines no more.
+  // Python prints indented frames below a head line; the head may no longer be among these lines.
   auto first = found;
   while (first != lines.begin() && std::prev(first)->starts_with("  "))
     --first;

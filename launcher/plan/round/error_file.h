@@ -1,5 +1,5 @@
-// What a worker left in its TORCHELASTIC_ERROR_FILE. Two forms exist, and broken files: none of
-// them may cost the report.
+// Reads what a worker left in its TORCHELASTIC_ERROR_FILE. Two forms exist, and files may be
+// broken; none of them may cost the report.
 #pragma once
 
 #include <optional>
@@ -15,19 +15,18 @@ struct WorkerError {
   bool operator==(const WorkerError&) const = default;
 };
 
-/// torchelastic's nested form, its flat form, or, when it is neither, the first 4 KiB as the
+/// Reads torchelastic's nested form or its flat form. Of other text the first 4 KiB are the
 /// message. Errors: nothing for an empty text.
 std::optional<WorkerError> read_error(std::string_view text);
 
-/// What to show of it: the call stack, which as a rule ends with the message; else one after the
-/// other. Lines without the last newline.
+/// The text to show: the call stack if it ends with the message, as it usually does; else both.
+/// Without a final newline.
 std::string to_text(const WorkerError& error);
 
-/// The last lines of a worker's stderr without the exception that its error file tells too.
+/// The last lines of a worker's stderr, without the exception that its error file holds, too.
 std::vector<std::string> without_error(std::vector<std::string> lines, const WorkerError& error);
 
-/// The same object with `message.errorCode` added, for the launcher above us; flat and broken texts
-/// are returned unchanged.
+/// Adds `message.errorCode` for an outer launcher. Flat and broken texts are returned unchanged.
 std::string with_error_code(std::string_view text, int exit_code);
 
 }  // namespace ddp::launcher

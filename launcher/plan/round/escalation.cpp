@@ -24,7 +24,7 @@ Escalation::Step Escalation::note_signal(int signal, Time at, Time now) {
 }
 
 Escalation::Step Escalation::escalate(Time now) {
-  if (is_killing_) return Step::wait;  // once is enough
+  if (is_killing_) return Step::wait;  // SIGKILL is sent once
   is_killing_ = true;
   deadline_ = now + kKillWait;
   return Step::kill;

@@ -1,8 +1,8 @@
-// How the workers of a node are ended: the first signal, the grace, SIGKILL, and at last leaving
-// it. Pure: run/worker_group sends the signals, and tells of what comes meanwhile.
+// How the workers of a node are ended: the first signal, the grace, SIGKILL, then giving up. Pure:
+// run/worker_group sends the signals and reports the events.
 //
-//   what comes                       before SIGKILL       after it
-//   the deadline passes              SIGKILL              leave: what is left cannot be killed
+//   event                            before SIGKILL       after SIGKILL
+//   the deadline passes              SIGKILL              leave: the rest cannot be killed
 //   node 0 commands SIGKILL          SIGKILL              -
 //   the user's second stop request   SIGKILL              -
 //   anything else                    -                    -
@@ -19,10 +19,10 @@ class Escalation {
   using Time = StopRequests::Time;
   enum class Step { wait, kill, leave };
 
-  static constexpr std::chrono::seconds kKillWait{7};  // for what got SIGKILL to be gone
+  static constexpr std::chrono::seconds kKillWait{7};  // from SIGKILL until all are gone
 
-  /// `signal`: the first one; SIGKILL: at once. `earlier`: the user's requests so far; two of them:
-  /// SIGKILL at once.
+  /// `signal`: the first signal. `earlier`: the user's stop requests so far; two of them: the first
+  /// signal is SIGKILL.
   Escalation(int signal, std::chrono::milliseconds grace, const StopRequests& earlier = {});
 
   /// Returns the signal that the workers get now.
@@ -31,7 +31,7 @@ class Escalation {
 
   Step note_deadline(Time now);
   Step note_kill_command(Time now) { return escalate(now); }
-  /// A signal that came to the launcher, at `at`.
+  /// A signal reached the launcher at `at`.
   Step note_signal(int signal, Time at, Time now);
 
  private:

@@ -18,7 +18,7 @@ bool contains(const std::string& line, std::string_view part) {
   return line.find(part) != std::string::npos;
 }
 
-/// As argparse, click and absl say it.
+/// Whether argparse, click or absl refuses an argument by this line.
 bool is_refusal(const std::string& line) {
   constexpr std::array kWords{
       "unrecognized arguments", "No such option", "no such option", "Unknown command line flag"};
@@ -26,7 +26,7 @@ bool is_refusal(const std::string& line) {
       kWords.begin(), kWords.end(), [&](const char* words) { return contains(line, words); });
 }
 
-/// Of a script that looks at its arguments.
+/// The hint for a script that reads its local rank from its arguments.
 std::optional<std::string> hint_of_rank(const std::string& line, const std::string& given) {
   for (const std::string_view spelling : {kDash, kUnderscore}) {
     if (!contains(line, spelling)) continue;
@@ -52,7 +52,8 @@ std::optional<std::string> hint_of_torch(const std::string& line, const std::str
          "name its Python: PYTHON_EXEC=ENVIRONMENT/bin/python3.";
 }
 
-/// Of ld.so(8): "PROGRAM: error while loading shared libraries: LIBRARY: cannot open ...".
+/// The hint for a line of ld.so(8): "PROGRAM: error while loading shared libraries: LIBRARY: cannot
+/// open ...".
 std::optional<std::string> hint_of_library(const std::string& line) {
   constexpr std::string_view kWords = ": error while loading shared libraries: ";
   const std::size_t words = line.find(kWords);

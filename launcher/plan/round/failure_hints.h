@@ -8,15 +8,15 @@
 
 namespace ddp::launcher {
 
-/// How the launcher started it.
+/// How the launcher started the program.
 struct StartedAs {
-  std::string local_rank_flag;  // the spelling that the launcher put first; empty: none
+  std::string local_rank_flag;  // the spelling that it was given; empty: none
   std::string python;  // the path of the interpreter of a script; empty: it is not a script
 };
 
-/// What to do about a script that wants its local rank as an argument in another way than it was
-/// given, a Python without torch, and a program one of whose shared libraries is gone. Nothing when
-/// the lines say nothing of the kind.
+/// What to do about a script that wants its local rank argument spelled differently, a Python
+/// without torch, or a program without one of its shared libraries. Nothing: the lines show none of
+/// these.
 std::optional<std::string> hint_for(const std::vector<std::string>& last_lines,
                                     const StartedAs& started);
 

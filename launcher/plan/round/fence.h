@@ -1,14 +1,13 @@
-// Whether this node was fenced: its guard has heard nothing of its agent, or of node 0, for a
-// lease, and has killed its workers. Pure. What is seen of the workers from then on is the guard's
-// work.
+// Whether this node was fenced: its guard heard nothing of its agent, or of node 0, for a lease,
+// and killed its workers. Later ends of workers are the guard's work. Pure.
 //
 //   the guard's lease    our agent did not run      what it is
 //   is not over          -                          not fenced
-//   is over              for less than kSlept       node 0 says nothing (plan/round/node_zero_lost)
+//   is over              for less than kSlept       node 0 is silent (plan/round/node_zero_lost)
 //   is over              for kSlept or more         we have slept: the others have lost us
 //
-// The agent looks once a second: kSlept without a look is not the delay of a busy machine. A node
-// that waits between two rounds is not fenced: none of its workers may live.
+// The agent checks once a second, so a gap of kSlept is not just a busy machine. A node that waits
+// between two rounds is never fenced, as it has no live workers.
 #pragma once
 
 #include <chrono>
@@ -27,7 +26,7 @@ struct FenceFacts {
   bool has_other_nodes = false;
   bool is_in_round = false;    // workers of this node may live
   bool is_lease_over = false;  // by the guard's clock
-  // Of the agent; sleep of the machine is included.
+  // Since the agent's last check; includes sleep of the machine.
   std::chrono::nanoseconds since_last_look{0};
 };
 
@@ -36,7 +35,7 @@ constexpr FenceCause find_fence_cause(const FenceFacts& facts) {
   return facts.since_last_look >= kSlept ? FenceCause::we_slept : FenceCause::node_zero_silent;
 }
 
-/// Why a node was fenced that has slept for so long; for people.
+/// Why a node that slept for so long was fenced; for people.
 inline std::string describe_sleep(std::chrono::nanoseconds slept) {
   return "this agent did not run for " + format_seconds(slept) +
          ": the other nodes have given it up, and its guard has killed its workers (fenced)";

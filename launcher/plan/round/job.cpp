@@ -47,7 +47,7 @@ void Job::note_other_node_zero(const Refusal& refusal) {
 }
 
 void Job::note_stop_request(int id, const std::string& where, int signal, Time now) {
-  if (signal == SIGKILL || signal == SIGSTOP) return;  // no agent of ours says that
+  if (signal == SIGKILL || signal == SIGSTOP) return;  // never sent by our agents
   requested_signal_ = signal;
   if (round_) round_->note_stop_request(id, where, signal, now);
 }
@@ -131,8 +131,8 @@ Round& Job::begin_round(std::vector<Round::Node> nodes, Time now) {
   return *round_;
 }
 
-/// No process of this round lives on any node that can be heard, or it is named, or waits for the
-/// next round. The root cause is known and does not change.
+/// Here no process of this round lives on a node that is heard, except survivors, and processes
+/// that the report names as unkilled. The root cause is known and does not change.
 void Job::conclude_round(Time now) {
   const NodeWait::Presence nodes = presence();
   const RoundResult result = round_->conclude(now, nodes.can_go_on());
@@ -146,10 +146,10 @@ void Job::conclude_round(Time now) {
     return;
   }
   state_ = State::pausing;
-  // A pause is cut short by whatever makes it vain: the user's stop, too few nodes (advance()).
+  // advance() cuts the pause short after the user's stop, or with too few nodes.
   waits_until_ = now + decision.pause;
   const std::string& earlier = verdict_.note_restart();
-  if (requested_signal_) return;  // there is no next one
+  if (requested_signal_) return;  // no round follows
   RestartFacts facts;
   facts.next_round = policy_.next_round();
   facts.world_size = verdict().world_size;
@@ -160,7 +160,7 @@ void Job::conclude_round(Time now) {
   add_line(log::Level::error, earlier + "; " + describe_restart(result, decision, facts));
 }
 
-/// There is no further round, or not even one.
+/// Ends the job while it waits for the nodes of a round.
 void Job::give_up() {
   verdict_.note_not_begun({requested_signal_,
                            refusal_,
@@ -170,8 +170,8 @@ void Job::give_up() {
   state_ = State::over;
 }
 
-/// No round is to begin any more: the user has asked for the job's end, or before the first one
-/// somebody has said what ends the job.
+/// Whether no round may begin any more: the user has stopped the job, or a refusal before the first
+/// round ends it.
 bool Job::is_called_off() const {
   return requested_signal_ || (!round_ && refusal_);
 }

@@ -1,6 +1,6 @@
-// The whole job, as node 0 decides it: when a round begins, what follows from its result, and when
-// and how the job ends. Pure: events and the time go in, the next step and lines for the console
-// come out; run/coordinator carries them.
+// The whole job, as node 0 decides it: when a round begins, what follows its result, and when and
+// how the job ends. Pure: events and the time go in; the next step and lines for the console come
+// out. run/coordinator carries them.
 //
 //   state       waits for                                   then
 //   refusing    the other nodes to hear that node 0         gathering, which gives up at once
@@ -12,8 +12,8 @@
 //   pausing     the pause before the next round             gathering
 //   over        -                                           -
 //
-// A stop request of the user, which may come in any state, leaves the round to plan/round/round,
-// cuts a pause short, and begins no further round. A failure of the launcher itself leads to over.
+// The user's stop request may come in any state. It cuts a pause short, and no further round
+// begins; plan/round/round ends the current one. A failure of the launcher itself leads to over.
 #pragma once
 
 #include <chrono>
@@ -37,10 +37,10 @@ class Job {
   using Time = Round::Time;
 
   struct Rules {
-    Round::Rules round;  // of each, but for what depends on the rounds before it
+    Round::Rules round;  // of each round; begin_round() sets what depends on earlier ones
     RestartLimits restarts;
     std::chrono::milliseconds join_timeout{0};
-    std::chrono::milliseconds last_call{0};                    // once there are enough nodes
+    std::chrono::milliseconds last_call{0};                    // after enough nodes have joined
     std::optional<std::chrono::milliseconds> replace_timeout;  // nothing: no lost node is replaced
     std::optional<Refusal> own_problem;                        // node 0 cannot execute the program
   };
@@ -48,10 +48,10 @@ class Job {
   enum class State { refusing, gathering, running, pausing, over };
   enum class Step {
     wait,         // for an event, or until deadline()
-    begin_round,  // by begin_round(), or by note_launcher_failed()
-    end,          // no further round begins; the verdict stands
+    begin_round,  // call begin_round(), or note_launcher_failed()
+    end,          // no further round begins; the verdict is final
   };
-  /// Something to say.
+  /// A line for the console.
   struct Line {
     log::Level level = log::Level::info;
     std::string text;
@@ -60,50 +60,49 @@ class Job {
 
   static Rules make_rules(const JobSpec& spec);
 
-  static constexpr std::chrono::seconds kRefuseFor{2};  // those that wait for us try each second
+  static constexpr std::chrono::seconds kRefuseFor{2};  // waiting nodes try once a second
 
-  /// `nodes`: those that are here, at any time. It outlives the job.
+  /// `nodes`: the nodes that are here now, kept up to date. It outlives the job.
   Job(Rules rules, const NodeTable& nodes, Time begin);
 
   // --- Events.
 
-  /// A node has asked for a place, and was refused, or not. A refusal may be why the job does not
-  /// begin.
+  /// A node asked to join and was answered. A refusal may be why the job does not begin.
   void note_answered(const Hello& hello, const std::optional<Refusal>& refusal);
-  /// Another agent is node 0 already, and has refused us.
+  /// Another agent is already node 0 and has refused us.
   void note_other_node_zero(const Refusal& refusal);
   /// As Round::note_stop_request().
   void note_stop_request(int id, const std::string& where, int signal, Time now);
-  /// As Round::note_own_node_slept(), of the newest round.
+  /// As Round::note_own_node_slept(), for the newest round.
   void note_own_node_slept(const std::string& why, Time now);
-  /// A node with a place in the newest round is lost; as Round::note_node_lost().
+  /// As Round::note_node_lost(), for the newest round. It also delays the next round.
   void note_node_lost(int node_rank, const std::string& how, Time heard, Time now);
-  /// The launcher itself could not go on: the job is over.
+  /// The launcher itself cannot go on, so the job is over.
   void note_launcher_failed(const std::string& text, int exit_code);
-  /// No process of the job is left, but for survivors of the last round.
+  /// No process of the job is left, except survivors of the last round.
   void note_end(Time now);
 
   // --- Steps.
 
-  /// To be called after each event, and at deadline(); in a round after Round::note_time().
+  /// Call after each event and at deadline(); in a round after Round::note_time().
   Step advance(Time now);
-  /// When advance() is to be called though no event has come; in the future once advance() was
-  /// called. Nothing: only an event can change something.
+  /// When to call advance() without an event; after advance() it is in the future. Nothing: only an
+  /// event can change something.
   [[nodiscard]] std::optional<Time> deadline() const;
-  /// The nodes of the next round, by node rank, are about to be told to start. Precondition:
-  /// advance() said so.
+  /// Begins the next round with `nodes`, by node rank. Call before the nodes are told to start.
+  /// Precondition: advance() returned Step::begin_round.
   Round& begin_round(std::vector<Round::Node> nodes, Time now);
-  /// What is to be said, in this order, since it was taken last.
+  /// Takes the lines to print, in order, since the last call.
   [[nodiscard]] std::vector<Line> take_lines();
 
   // --- What is known.
 
   [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] int next_round() const { return policy_.next_round(); }
-  /// The newest; null: none has begun.
+  /// The newest round; null: none has begun.
   [[nodiscard]] Round* round() { return round_ ? &*round_ : nullptr; }
   [[nodiscard]] const Round* round() const { return round_ ? &*round_ : nullptr; }
-  /// So far.
+  /// The verdict so far.
   [[nodiscard]] const Verdict& verdict() const { return verdict_.value(); }
 
  private:
@@ -122,12 +121,12 @@ class Job {
   std::optional<Round> round_;  // the newest
   RestartPolicy policy_;
   VerdictBuilder verdict_;
-  int unheard_ = 0;               // while refusing: nodes that have not heard it
+  int unheard_ = 0;               // while refusing: nodes not told yet
   std::optional<NodeWait> wait_;  // while gathering
   std::chrono::milliseconds waited_{0};
   Time waits_until_{};                   // while refusing and pausing
-  Time replace_not_before_{};            // no new round before
-  std::optional<int> requested_signal_;  // the newest that stops the job, whenever it came
+  Time replace_not_before_{};            // earliest begin of a new round
+  std::optional<int> requested_signal_;  // the newest that stops the job
   std::optional<Refusal> refusal_;       // why the job does not begin
   std::vector<Line> lines_;
 };

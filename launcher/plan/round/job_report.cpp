@@ -28,8 +28,8 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t kMaxVictims = 100;  // with a line each
-constexpr std::size_t kRowWidth = 60;     // torchrun's rows are at most that wide
+constexpr std::size_t kMaxVictims = 100;  // with a line each in the report
+constexpr std::size_t kRowWidth = 60;     // as torchrun's rows at most
 
 std::string local_time(std::chrono::system_clock::time_point at) {
   const std::time_t seconds = std::chrono::system_clock::to_time_t(at);
@@ -62,7 +62,7 @@ std::string what_happened(const WorkerReport& worker) {
   return text;
 }
 
-/// As the line that announces the stop names a rank: "rank 2 (node 1, b, pid 17)".
+/// "rank 2 (node 1, b, pid 17)", as in the line that announces the stop.
 std::string name_worker(const WorkerReport& worker, bool has_other_nodes) {
   const int rank = worker.ending.rank;
   return has_other_nodes ? name_rank(rank, worker.pid, worker.node_rank, worker.host)
@@ -81,7 +81,7 @@ void add_field(std::string& text, const std::string& name, const std::string& va
           value + "\n";
 }
 
-/// Text of several lines, indented.
+/// Appends `lines`, indented.
 void add_lines(std::string& text, const std::string& lines) {
   std::size_t start = 0;
   while (start < lines.size()) {
@@ -91,7 +91,7 @@ void add_lines(std::string& text, const std::string& lines) {
   }
 }
 
-/// Why the root cause is the root cause; the rest of the job may have failed by another status.
+/// Why this worker is the root cause. The job's exit code may come from another worker's status.
 std::string why_root(const RoundResult& verdict, const Failed& failed) {
   const WorkerReport& root = verdict.workers[failed.root_cause];
   if (!verdict.hang.empty()) return verdict.hang;
@@ -105,8 +105,8 @@ std::string why_root(const RoundResult& verdict, const Failed& failed) {
   return what_happened(root);
 }
 
-/// What it said itself: its error file, and the last lines of its stderr. Nothing twice: Python
-/// writes the exception of an error file to stderr, too.
+/// Appends the worker's own words: its error file and the last lines of its stderr. Python writes
+/// the exception of an error file to stderr, too; it is shown once.
 void add_words(std::string& text, const WorkerReport& worker) {
   std::vector<std::string> last_lines = worker.last_lines;
   if (const std::optional<WorkerError> error = read_error(worker.error_text)) {
@@ -177,7 +177,7 @@ std::span<const std::size_t> first_of(const std::vector<std::size_t>& victims) {
   return std::span(victims).first(std::min(victims.size(), kMaxVictims));
 }
 
-/// Those that have no line of their own, by how they ended.
+/// Counts the victims without a line of their own, by how they ended.
 std::string count_others(const Verdict& verdict, const std::vector<std::size_t>& victims) {
   if (victims.size() <= kMaxVictims) return "";
   std::map<std::string, std::size_t> endings;
@@ -200,8 +200,8 @@ std::string describe_stop(const Stopped& stopped) {
   return "stopped after a checkpoint, asked for at rank " + std::to_string(stopped.asked_rank);
 }
 
-/// Who was asked to stop, did not end within the grace or until the user asked again, and was
-/// killed. Empty: nobody.
+/// The ranks that were killed because they did not stop within the grace, or before the user's
+/// second request. Empty: none.
 std::string killed_line(const Verdict& verdict) {
   std::size_t count = 0;
   std::string who;
@@ -219,7 +219,7 @@ std::string killed_line(const Verdict& verdict) {
          ": what was not saved is lost (more time: --grace).\n";
 }
 
-/// Of a job that ends without a root cause of its own.
+/// The earlier rounds, for a job that ends without a root cause in its last round.
 std::string earlier_lines(const Verdict& verdict) {
   std::string text;
   for (const std::string& round : verdict.earlier_rounds)
@@ -267,11 +267,11 @@ RunState state_of(const Verdict& verdict) {
   return std::holds_alternative<Stopped>(verdict.outcome) ? RunState::stopped : RunState::failed;
 }
 
-/// Nobody has made a step, or written a checkpoint, as far as pages tell.
+/// Whether no worker made a step or wrote a checkpoint, as far as pages tell.
 bool has_no_step(const Verdict& verdict, const JobSpec& spec) {
-  // Other programs may count from 0, or count epochs, and have written into the directory what they
-  // like. A worker that has not opened its page has made no step either: it was refused, or
-  // stopped, before. A program in place of ddp-worker counts only if an opened page shows that it
+  // Other programs may count from 0, or count epochs, and may have written anything into the
+  // directory. A ddp-worker that has not opened its page has made no step either: it was refused or
+  // stopped before. A program in place of ddp-worker counts only if an opened page shows that it
   // uses our library and it left with the library's refusal code: it may do work that its page does
   // not show.
   const std::vector<WorkerReport>& workers = verdict.workers;
@@ -292,14 +292,14 @@ StartedAs describe_start(const JobSpec& spec) {
   return {spec.local_rank_flag, spec.by_python ? spec.executable : ""};
 }
 
-/// A mistake of the job that the workers have found before the first step. Its line, on the console
-/// by then, says all: where, why and what to do.
+/// Whether the workers refused the job before the first step, for a mistake in it, and their line
+/// is already on this console. That line says all: where, why and what to do.
 bool has_said_it(const Verdict& verdict, const JobSpec& spec, const WorkerReport& root) {
   const bool has_spoken = !root.last_lines.empty() || !root.error_text.empty();
   const bool is_refused = has_spoken && root.ending.status.signal == 0 &&
                           root.ending.status.code == exit_code::kUsage &&
                           has_no_step(verdict, spec);
-  // On several nodes that line stands on the console of one of them alone.
+  // With several nodes only one of them has that line on its console.
   return is_refused && spec.max_nodes == 1 &&
          plan_stream(spec.logs, spec.has_run_dir, root.local_rank, WorkerStream::errors).is_shown;
 }

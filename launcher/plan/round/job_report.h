@@ -23,8 +23,8 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec);
 /// `text` as a terminal may be given it, whatever bytes it quotes.
 std::string clean(const std::string& text);
 
-/// The members of result.json, as common/job/run_dir's write_result wants them. Of more than
-/// `most_workers` only the number is told.
+/// The members of result.json, as common/job/run_dir's write_result wants them. More than
+/// `most_workers` workers are only counted.
 std::string to_json_members(const Verdict& verdict,
                             const JobSpec& spec,
                             const std::string& host,
@@ -36,8 +36,8 @@ EndJob describe_end(const Verdict& verdict,
                     const std::string& host,
                     std::size_t most_workers);
 
-/// `end` as it is printed and written on the node that ends alone. `before`: the command that was
-/// ending the round already, if any; where node 0 was lost, its cause is kept as a line of the
+/// `end` as the node that ends alone prints and writes it. `before`: the command that was already
+/// ending the round, if any. If node 0 was lost, the cause in `before` is kept as a line of the
 /// report.
 EndJob describe_end_without_node_zero(const EndWithoutNodeZero& end,
                                       const std::optional<EndRound>& before,
@@ -45,7 +45,7 @@ EndJob describe_end_without_node_zero(const EndWithoutNodeZero& end,
                                       const JobSpec& spec,
                                       const std::string& host);
 
-/// How a job ends for one node by itself, in one sentence.
+/// How a job ends for this node alone, in one sentence.
 EndJob describe_own_end(int exit_code, const std::string& text);
 
 }  // namespace ddp::launcher

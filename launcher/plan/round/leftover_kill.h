@@ -1,5 +1,5 @@
-// Which leftover processes a node kills after a round, and when that is done. Pure:
-// run/worker_group looks for it and sends the signals.
+// Which leftover processes a node kills after a round, and when it is done. Pure: run/worker_group
+// finds the processes and sends the signals.
 //
 //   what lives on                        marked as this agent's   adopted orphans   done when there
 //                                        (DDP_AGENT_ID)                             is no
@@ -9,7 +9,7 @@
 //   (a shell's exec): orphans may be                                                one
 //   theirs
 //
-// A worker here is one that is to be gone: no survivor.
+// "worker": one that must end, not a survivor.
 #pragma once
 
 #include <cstddef>
@@ -23,12 +23,12 @@ class LeftoverKill {
   [[nodiscard]] static bool may_kill_marked(std::size_t survivors) { return survivors == 0; }
   [[nodiscard]] bool may_kill_orphans() const { return may_kill_orphans_; }
 
-  /// Before marked ones are looked for: every process that a worker has started is below a child of
-  /// this agent, so no child means that nothing is left.
+  /// Call before the search for marked processes. Every process that a worker started is below a
+  /// child of this agent, so no child means that nothing is left.
   [[nodiscard]] static bool is_done(std::size_t workers, std::size_t orphans) {
     return workers == 0 && orphans == 0;
   }
-  /// After they were: `marked` have been found.
+  /// Call after that search, which found `marked`.
   [[nodiscard]] bool is_done_but_for_orphans(std::size_t workers, std::size_t marked) const {
     return !may_kill_orphans_ && workers == 0 && marked == 0;
   }

@@ -1,6 +1,6 @@
-// What the agents of a job tell each other: the handshake, then node 0's commands and the other
-// nodes' events. Plain values; message_codec.h says how they look on the wire. Between node 0's
-// coordinator and its own node they pass as they are.
+// The messages between agents: the handshake, then node 0's commands and the nodes' events. Plain
+// values; plan/wire/message_codec encodes them. Between node 0's coordinator and its own agent they
+// pass unencoded.
 #pragma once
 
 #include <chrono>
@@ -27,25 +27,25 @@ struct Hello {
   int protocol = kProtocolVersion;
   std::string version;           // of ddp-launch
   std::string user_run_id;       // "none" without one
-  std::optional<int> node_rank;  // nothing: by join order
+  std::optional<int> node_rank;  // nothing: by order of joining
   int min_nodes = 1;
   int max_nodes = 1;
   int nproc = 1;
-  std::string role;                             // of its workers
+  std::string role;                             // the workers' role
   std::string host;                             // its name, for people
   std::int64_t pid = 0;                         // of the agent, for people
   std::string entry;                            // the program as typed, for people
-  bool is_probe = false;                        // it only wants to know who is there
-  int problem_code = 0;                         // 126 or 127; 0: it can execute the program
-  std::string problem;                          // ... and why not
-  std::map<std::string, std::string> job_keys;  // that make two jobs the same; empty: external
-  std::string address;                          // not sent: where node 0 sees it, for people
+  bool is_probe = false;                        // only asks whether node 0 is there
+  int problem_code = 0;                         // 126 or 127; 0: can execute the program
+  std::string problem;                          // why it cannot
+  std::map<std::string, std::string> job_keys;  // must be equal on all nodes; empty: external
+  std::string address;                          // not sent; as node 0 sees it, for people
   bool operator==(const Hello&) const = default;
 };
 
 struct Welcome {
-  std::string run_id;       // the job's own random one
-  std::string user_run_id;  // what the workers are told
+  std::string run_id;       // random, of this job
+  std::string user_run_id;  // as the workers get it
   std::string host;         // node 0's name, for people
   bool operator==(const Welcome&) const = default;
 };
@@ -65,31 +65,30 @@ struct StartRound {
   int round = 0;
   int node_rank = 0;
   std::vector<int> workers_of_node;  // by node rank
-  std::vector<int> role_of_node;     // likewise; equal numbers: the same role
+  std::vector<int> role_of_node;     // by node rank; equal numbers: the same role
   int master_port = 0;
   std::string run_dir;  // absolute; empty: none
   bool operator==(const StartRound&) const = default;
 };
 
-/// Tell every worker by its page that it is to end soon, after a checkpoint; signal nobody.
+/// Tell every worker by its page to end soon, after a checkpoint. Send no signal.
 struct AnnounceStop {
   int round = 0;
   std::string line;  // for the console
   bool operator==(const AnnounceStop&) const = default;
 };
 
-/// Why a round is ended, for the agents and for people. (What its workers are told of it is their
-/// page's StopReason.)
+/// Why a round is ended, for agents and people. (Workers get their page's StopReason.)
 enum class EndReason : std::uint8_t {
   all_ended,      // no worker is left
   user,           // a signal from outside
-  worker_failed,  // the others are ended
-  not_followed,   // some left after a checkpoint, and the others did not
-  hang,           // every process that can prints its stacks first
+  worker_failed,  // the others cannot go on
+  not_followed,   // some workers left after a checkpoint, others did not
+  hang,           // processes print their stacks first, where they can
   node_lost,
-  launcher_failed,  // the launcher's own failure, here or on another node
-  slept,            // this agent did not run, and its node is fenced
-  stop_unanswered,  // node 0 is heard, but does not do what the user has asked twice
+  launcher_failed,  // of the launcher itself, on any node
+  slept,            // this agent did not run, so its node is fenced
+  stop_unanswered,  // the user asked twice; node 0 is heard but does not act
   job_ended,        // by node 0, in the middle of the round
 };
 
@@ -98,12 +97,12 @@ struct EndRound {
   int round = 0;
   EndReason reason = EndReason::all_ended;
   std::string what;                    // "rank 3 (pid 17) has failed: exit code 7"; for people
-  int signal = 0;                      // the first that the workers get; SIGKILL: at once
+  int signal = 0;                      // the first that workers get
   std::chrono::milliseconds grace{0};  // until SIGKILL
-  bool keeps_survivors = false;        // workers that wait for the next round are left alone for it
+  bool keeps_survivors = false;        // leave workers that can wait for the next round
   bool operator==(const EndRound&) const = default;
 
-  /// What the workers are told by their pages. Only who is asked by the user has time to save.
+  /// What the workers read on their pages. Only a stop by the user leaves them time to save.
   [[nodiscard]] StopReason stop_reason() const {
     return reason == EndReason::user ? StopReason::preempt : StopReason::teardown;
   }
@@ -113,19 +112,19 @@ struct EndRound {
 struct EndJob {
   int exit_code = 0;
   RunState state = RunState::failed;
-  std::string report;      // the block for people; empty after a good end
-  std::string members;     // of result.json, without braces
-  std::string error_text;  // the root cause's error file
-  bool no_step = false;    // all workers said that they made none; not sent to other nodes
-  bool is_without_node_zero = false;  // of this node alone: node 0 does not know it; not sent
+  std::string report;                 // the block for people; empty after a good end
+  std::string members;                // of result.json, without braces
+  std::string error_text;             // the root cause's error file
+  bool no_step = false;               // no worker made one, as far as pages tell; not sent
+  bool is_without_node_zero = false;  // decided by this node alone; not sent
   bool operator==(const EndJob&) const = default;
 };
 
-/// Node 0 sends one a second; it is not a reply to any message.
+/// Node 0 sends one a second, unasked.
 struct Heartbeat {
   std::int64_t sent_ns = 0;    // node 0's steady clock
-  std::vector<LinePart> line;  // how the job is, for the console
-  bool wants_lines = false;    // somebody looks at the page of the job
+  std::vector<LinePart> line;  // the job's state, for the console
+  bool wants_lines = false;    // somebody has the job's web page open
   bool operator==(const Heartbeat&) const = default;
 };
 
@@ -136,30 +135,30 @@ using NodeCommand = std::variant<StartRound, AnnounceStop, EndRound, EndJob, Hea
 /// All workers of the node have been started.
 struct GroupStarted {
   int round = 0;
-  std::int64_t begin_ns = 0;       // the node's steady clock: from here its times count
+  std::int64_t begin_ns = 0;       // on the node's steady clock; its times count from here
   std::vector<std::int64_t> pids;  // by local rank
   bool operator==(const GroupStarted&) const = default;
 };
 
-/// One worker has ended. What its node can say about that comes with GroupEnded: until then the
-/// report has the ending, the local rank and the pid alone.
+/// One worker has ended. This report has the ending, the local rank and the pid alone; GroupEnded
+/// brings the full one.
 struct WorkerEnded {
   int round = 0;
   WorkerReport worker;
 };
 
-/// No process of the round lives on this node, but for the unkilled and the survivors.
+/// No process of the round lives on this node, except `unkilled` and survivors.
 struct GroupEnded {
   int round = 0;
-  std::vector<WorkerReport> workers;  // that ended, by local rank
-  std::vector<std::string> unkilled;  // what could not be killed
-  std::string gpu_error;              // a line of the kernel log; empty: the GPUs are well
+  std::vector<WorkerReport> workers;  // those that ended, by local rank
+  std::vector<std::string> unkilled;  // processes that could not be killed
+  std::string gpu_error;              // a line of the kernel log; empty: none
   int survivors = 0;                  // workers that wait for the next round
-  std::int64_t survivor_step = -1;    // the newest step whose state one of them holds
+  std::int64_t survivor_step = -1;    // the newest step that a survivor holds the state of
 };
 
-/// The node cannot go on with the round: a worker could not be started, or the system refused
-/// something. What was started is being ended.
+/// The node cannot go on with the round: a worker could not be started, or a system call failed.
+/// The node is ending the workers that it started.
 struct AgentFailed {
   int round = 0;
   int code = 0;
@@ -167,7 +166,7 @@ struct AgentFailed {
   bool operator==(const AgentFailed&) const = default;
 };
 
-/// The user, or anyone who manages the machine, wants the job stopped.
+/// The user, or anyone else who manages the machine, asks to stop the job.
 struct StopRequested {
   int signal = 0;
   bool operator==(const StopRequested&) const = default;
@@ -180,7 +179,7 @@ struct HeartbeatReply {
   std::int64_t echo_ns = 0;      // sent_ns of the newest Heartbeat; 0: node 0's own samples
   std::int64_t echo_age_ns = 0;  // from that Heartbeat's arrival to this reply; 0: at once
   std::vector<WorkerSample> samples;
-  std::vector<std::vector<std::string>> last_lines{};  // of each of them, where they are wanted
+  std::vector<std::vector<std::string>> last_lines{};  // by sample, if wants_lines
 };
 
 using NodeEvent =

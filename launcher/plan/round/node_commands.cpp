@@ -40,7 +40,7 @@ NodeCommands::Meaning NodeCommands::take_end_round(const EndRound& command) {
     return Meaning::noted;
   }
   if (!end_command_ || command.signal != SIGKILL) return Meaning::ignored;
-  end_command_->signal = SIGKILL;  // should the agent not have come to it yet
+  end_command_->signal = SIGKILL;  // in case the agent has not begun to end them
   return Meaning::kill;
 }
 
@@ -48,8 +48,8 @@ NodeCommands::Meaning NodeCommands::take_end_job(const EndJob& end) {
   if (end_job_) return Meaning::ignored;
   end_job_ = end;
   start_.reset();
-  // What is being ended already is ended by the requests so far: of node 0 that is lost meanwhile,
-  // plan/round/node_zero_lost gives this command, and the user's second request still is the
+  // If the round is already being ended, keep the requests so far. When node 0 is lost meanwhile,
+  // plan/round/node_zero_lost makes this command, and the user's next request must count as the
   // second.
   if (state_ != State::running || end_command_) return Meaning::noted;
   requests_ = StopRequests();

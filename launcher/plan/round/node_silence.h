@@ -1,7 +1,7 @@
 // When a silent node is lost, and when its silence is printed. Pure.
 //
 //   silent for         what
-//   > kQuiet           said once the node is heard again
+//   > kQuiet           printed once the node is heard again
 //   > kLease           the node is lost, and the round is ended on the others; its own guard kills
 //                      its workers after as long without node 0
 //   >= kReplaceAfter   the next round may begin: the guard has surely done its work
@@ -21,8 +21,8 @@ class NodeSilence {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// To be called more often than the heartbeat, with when the node was heard last. Returns how
-  /// long it had been quiet, once it is heard again.
+  /// Call more often than heartbeats come; `heard`: when the node was last heard. Returns how long
+  /// the node was silent, once it is heard again.
   std::optional<std::chrono::nanoseconds> note_heard(Time heard, Time now) {
     const bool is_quiet = now - heard > kQuiet;
     if (is_quiet && !quiet_since_) quiet_since_ = heard;

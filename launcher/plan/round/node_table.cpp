@@ -17,7 +17,7 @@ constexpr std::size_t kMaxDifferences = 5;  // named in one refusal
 constexpr std::size_t kMaxNames = 20;       // named in one line
 constexpr std::size_t kLongestValue = 200;  // bytes of a value
 
-/// Hosts may have one name, and one host several addresses.
+/// Name and address: two hosts may share a name, and one host may have several addresses.
 std::string host_of(const Hello& hello) {
   return hello.address.empty() ? hello.host : hello.host + ", " + hello.address;
 }
@@ -30,12 +30,12 @@ Refusal refuse(const std::string& text) {
   return Refusal{exit_code::kRefused, text};
 }
 
-/// Whatever another node says may be anything.
+/// Makes text of another node safe to print.
 std::string shown(const std::string& text) {
   return plain_line(text, kLongestValue);
 }
 
-/// What the two files say of a key, or that one of them does not say anything.
+/// The value of a key, or "nothing" where a job file does not set it.
 std::string value_of(const std::map<std::string, std::string>& keys, const std::string& key) {
   const auto found = keys.find(key);
   return found == keys.end() ? "nothing" : found->second;
@@ -122,8 +122,7 @@ std::optional<Refusal> NodeTable::why_not(const Hello& hello, Reader reader) con
     return refuse("duplicate node rank 0: " + agent_of(own()) + " is node 0 of this job, and " +
                   agent_of(hello) + " was started as node 0 too. Did you mean --node-rank 1?");
   }
-  // Before its rank, whether it is the same job at all: who comes to the wrong port is not to hear
-  // of ranks.
+  // Compare the jobs before the node rank: ranks mean nothing to a node at the wrong port.
   if (auto refusal = compare_jobs(hello, own(), node, reader)) return refusal;
   if (hello.node_rank && (*hello.node_rank < 0 || *hello.node_rank >= own().max_nodes)) {
     return refuse(host_of(hello) + " says --node-rank " + std::to_string(*hello.node_rank) +
@@ -137,7 +136,8 @@ std::optional<Refusal> NodeTable::why_not(const Hello& hello, Reader reader) con
                   agent_of(entry.hello) + " has it, and " + agent_of(hello) +
                   " was started with it too. Give each node its own --node-rank.");
   }
-  // Only who fits hears that: its job does not begin, and it has to end by the same code.
+  // Only a node of this job gets this far. The job does not begin, and the node must end by the
+  // same code.
   if (own().problem_code != 0) {
     const bool tells_ours = reader == Reader::ours;
     return Refusal{own().problem_code,
@@ -163,7 +163,7 @@ int NodeTable::workers() const {
 }
 
 NodeTable::Admission NodeTable::consider(const Hello& hello, Reader reader) const {
-  // An address that is translated may lead to ourselves.
+  // Through address translation our own probe may reach us.
   const bool is_ourselves = hello.is_probe && hello.pid == own().pid && hello.host == own().host;
   Admission admission;
   if (!is_ourselves) admission.refusal = why_not(hello);
@@ -187,10 +187,9 @@ void NodeTable::put_last(int id) {
 }
 
 std::vector<int> NodeTable::assign_node_ranks() {
-  // Three wishes, the stronger first: the rank that the user has given, the one of the last round
-  // (so that nobody moves for a spare), then any that is free, by order of joining. A node with a
-  // broken GPU wishes only when all others have theirs: where a spare is there, it is the one that
-  // goes without.
+  // Three claims, the strongest first: the rank that the user gave, the rank of the last round (so
+  // that no node moves for a spare), then any free rank in order of joining. Nodes with a broken
+  // GPU come after all others, so if there is a spare, such a node gets no place.
   const auto places = static_cast<std::size_t>(own().max_nodes);
   std::vector<NodeEntry*> by_node_rank(places, nullptr);
   const auto take = [&by_node_rank](std::optional<int> rank, NodeEntry& entry) {
@@ -214,7 +213,7 @@ std::vector<int> NodeTable::assign_node_ranks() {
   }
   for (NodeEntry& entry : entries_)
     entry.held_node_rank.reset();
-  // Ranks have no gaps: where fewer nodes than the most are here, all above a gap move down.
+  // Node ranks have no gaps: with fewer than max_nodes nodes, all above a gap move down.
   std::vector<int> ids;
   for (NodeEntry* const entry : by_node_rank) {
     if (entry == nullptr) continue;

@@ -1,5 +1,5 @@
-// Which nodes a job has: who may join, who has what node rank, who is missing. Pure: node 0's
-// coordinator asks it, and tells it of anyone who comes and goes.
+// The nodes of a job: which may join, which has which node rank, which are missing. Pure: node 0's
+// coordinator reports nodes that come and go.
 #pragma once
 
 #include <optional>
@@ -13,9 +13,9 @@ namespace ddp::launcher {
 /// A node as node 0 knows it.
 struct NodeEntry {
   int id = 0;                         // in order of joining; 0 is node 0 itself
-  Hello hello;                        // with the node rank that was asked for
-  std::optional<int> held_node_rank;  // in the newest round in which it had a place
-  bool comes_last = false;            // others get a place first
+  Hello hello;                        // with the node rank that it asked for
+  std::optional<int> held_node_rank;  // in its newest round
+  bool comes_last = false;            // all others get a place first
 
   /// For people.
   [[nodiscard]] std::optional<int> shown_node_rank() const {
@@ -25,41 +25,40 @@ struct NodeEntry {
 
 class NodeTable {
  public:
-  /// `own` is node 0's: all others must fit to it. `takes_spares`: nodes beyond the largest number
-  /// wait for a place instead of being refused.
+  /// `own` is node 0's; all others must match it. `takes_spares`: nodes beyond max_nodes wait for a
+  /// place and are not refused.
   NodeTable(Hello own, bool takes_spares);
 
-  /// Who reads a refusal. Without a token anybody may ask, so a node that is sent away hears what
-  /// differs and what it has said itself, not the run id and the job's values of ours.
+  /// The reader of a refusal. Without a token anyone may ask to join. So a refused node learns what
+  /// differs and what it said itself, but not our run id or job values.
   enum class Reader { ours, anyone };
 
-  /// Why a node must not join, with both sides named; nothing when it may. Codes: 203, or the
-  /// problem's own.
+  /// Why a node must not join, with both sides named. Nothing: it may. Codes: 203, or that of the
+  /// problem which keeps a node from executing the program.
   [[nodiscard]] std::optional<Refusal> why_not(const Hello& hello,
                                                Reader reader = Reader::ours) const;
 
-  /// What is done with a node that has come.
+  /// What to do with a node that asks to join.
   struct Admission {
-    bool joins = false;              // else it is answered, and sent away
+    bool joins = false;              // else it is answered and disconnected
     std::optional<Refusal> refusal;  // why it may not join
-    std::optional<Refusal> told;     // the same, as the node hears it; nothing: it is welcome
+    std::optional<Refusal> told;     // the same, as sent to the node; nothing: Welcome
   };
   [[nodiscard]] Admission consider(const Hello& hello, Reader reader) const;
 
   /// Precondition: it joins. Returns its id.
   int add(const Hello& hello);
   void remove(int id);
-  /// From now on it gets a place only if one is left by the others. Not for node 0, without which
-  /// there is no job.
+  /// From now on the node gets a place only after all others. Not for node 0, without which there
+  /// is no job.
   void put_last(int id);
 
-  /// Gives every node that has come a place, as far as there are places: node ranks that were asked
-  /// for first, then those held before, and the others fill the gaps in order of joining; the same
-  /// with those that come last, in what is left. Gaps that are left, of nodes that are gone, are
-  /// closed. Returns the ids of those with a place, by node rank.
+  /// Gives the nodes places, as far as there are any: first by the node rank that a node asked for,
+  /// then by the one that it held, then in order of joining. Nodes that come last take what is left
+  /// by the same rules. Then gaps are closed. Returns the ids of nodes with a place, by node rank.
   std::vector<int> assign_node_ranks();
 
-  /// Nodes that have come, those without a place included.
+  /// Nodes that have joined, with or without a place.
   [[nodiscard]] int present() const { return static_cast<int>(entries_.size()); }
   /// Workers of all of them.
   [[nodiscard]] int workers() const;
@@ -77,7 +76,7 @@ class NodeTable {
   int next_id_ = 1;
 };
 
-/// Whether a refused node is a reason not to begin the job at all: it belongs to it, and cannot
+/// Whether this refusal keeps the whole job from beginning: the node belongs to the job and cannot
 /// execute the program.
 [[nodiscard]] bool ends_job(const Hello& hello, const Refusal& refusal);
 

@@ -24,7 +24,7 @@ NodeWait::Step NodeWait::advance(const Presence& nodes, Time not_before, Time no
     if (now >= last_) return Step::give_up;
   }
   deadline_ = std::min(reminder_, last_call_.value_or(Time::max()));
-  // Before `not_before` the limit may be over: then nobody is to be woken by it again and again.
+  // The limit may pass before `not_before`. It must not wake the caller again and again.
   const bool has_limit = !nodes.are_enough || nodes.awaits_another();
   if (has_limit && now < last_) deadline_ = std::min(deadline_, last_);
   if (now < not_before) deadline_ = std::min(deadline_, not_before);
@@ -33,7 +33,7 @@ NodeWait::Step NodeWait::advance(const Presence& nodes, Time not_before, Time no
 
 bool NodeWait::take_reminder(Time now) {
   if (now < reminder_) return false;
-  reminder_ = now + kReminder;  // not one for each that a sleep of this machine has left out
+  reminder_ = now + kReminder;  // one reminder after a sleep of this machine
   return true;
 }
 

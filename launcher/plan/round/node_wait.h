@@ -1,10 +1,10 @@
-// How long node 0 waits for the nodes of a round, as rules without a clock of their own.
+// How long node 0 waits for the nodes of a round. Pure.
 //
-// The round begins as soon as all places are taken. With fewer nodes, but enough of them:
-//   the first round     after a last call, for those that are on their way
-//   a later round       at once; where a lost node may be replaced, at the limit
+// The round begins as soon as all places are taken. With fewer, but enough nodes:
+//   the first round     after a last call, for late nodes
+//   a later round       at once; if a lost node may be replaced, at the limit
 // With too few nodes the round does not begin; at the limit node 0 gives up. No round begins before
-// workers of a lost node have surely ended (`not_before`).
+// the workers of a lost node have surely ended (`not_before`).
 #pragma once
 
 #include <chrono>
@@ -21,22 +21,22 @@ class NodeWait {
 
   struct Rules {
     bool is_first = false;               // round of the job
-    std::chrono::milliseconds limit{0};  // for enough nodes, or a replacement
+    std::chrono::milliseconds limit{0};  // of the wait for enough nodes, or a replacement
     std::chrono::milliseconds last_call{0};
   };
-  /// Who is there.
+  /// Which nodes are there.
   struct Presence {
     bool are_all = false;
     bool are_enough = false;
-    bool has_lost = false;  // there are fewer than the last round had, as a node was lost
-    bool replaces = false;  // another one may take the place of a lost node
-    /// A replacement is waited for, though there are enough without it.
+    bool has_lost = false;  // a node was lost, and fewer are here than in the last round
+    bool replaces = false;  // another node may take the place of a lost one
+    /// Whether to wait for a replacement, even with enough nodes.
     [[nodiscard]] bool awaits_another() const { return has_lost && replaces; }
-    /// There is, or will be, somebody for another round.
+    /// Whether there are, or may be, enough nodes for another round.
     [[nodiscard]] bool can_go_on() const { return are_enough || replaces; }
   };
-  /// Of the nodes of `table`, after `round`: the newest; null: none has begun. `replaces`: another
-  /// node may take the place of a lost one.
+  /// The presence of the nodes of `table`. `round`: the newest; null: none has begun. `replaces`:
+  /// another node may take the place of a lost one.
   static Presence see_presence(const NodeTable& table, const Round* round, bool replaces);
 
   enum class Step { begin, wait, give_up };
@@ -44,12 +44,12 @@ class NodeWait {
   NodeWait(const Rules& rules, Time now)
       : rules_(rules), last_(now + rules.limit), reminder_(now + kReminder) {}
 
-  /// To be called after each event, and at deadline().
+  /// Call after each event and at deadline().
   Step advance(const Presence& nodes, Time not_before, Time now);
 
-  /// When advance() is to be called again though nothing happens.
+  /// When to call advance() again without an event.
   [[nodiscard]] Time deadline() const { return deadline_; }
-  /// It is time to say who is missing; true once for each time.
+  /// Whether to print now which nodes are missing; true once per reminder.
   [[nodiscard]] bool take_reminder(Time now);
 
   static constexpr std::chrono::seconds kReminder{10};
@@ -58,7 +58,7 @@ class NodeWait {
   Rules rules_;
   Time last_;
   Time reminder_;
-  std::optional<Time> last_call_;  // its end, once there are enough
+  std::optional<Time> last_call_;  // its end, once there are enough nodes
   Time deadline_{};
 };
 

@@ -8,9 +8,9 @@
 namespace ddp::launcher {
 namespace {
 
-/// The rows of judge()'s table. Who had been told to end follows anyone who had not, though clocks
-/// of two nodes may say otherwise: it was told because of a failure. All leave together when one
-/// was asked to.
+/// The rows of judge()'s table. A worker that was told to end comes after all that were not,
+/// whatever the clocks of two nodes say: it was told because of a failure. If one worker was asked
+/// to stop, all leave together.
 auto precedence(const Ending& ending) {
   return std::tuple(was_ended_by_us(ending),
                     stopped_after_checkpoint(ending),
@@ -25,14 +25,14 @@ bool has_finished(const Ending& ending) {
   return ending.status.is_success() && ending.opened_page && ending.phase == Phase::finished;
 }
 
-/// It was to save before it leaves, and says by one of our codes that something else came of it.
+/// Whether a worker that was to save and leave failed instead, by its exit code.
 bool failed_while_stopping(const Ending& ending) {
   const int code = ending.status.code;
   return ending.opened_page && ending.status.signal == 0 &&
          (code == exit_code::kInternal || code == exit_code::kDiverged);
 }
 
-/// A rank that promised nothing, and that others could count on, left with 0 before `failure`.
+/// The first rank that promised nothing, was needed by others, and left with 0 before `failure`.
 std::optional<std::size_t> find_early_exit(std::span<const Ending> endings, const Ending& failure) {
   const bool counted_on_members = failure.joined_store && !failure.opened_page;
   std::optional<std::size_t> first;
@@ -64,7 +64,7 @@ void sort_by_time(std::span<const Ending> endings, std::vector<std::size_t>& fai
   });
 }
 
-/// All other failures are victims, in order of time.
+/// Makes all other failures victims, in order of time.
 Failed blame(std::span<const Ending> endings,
              std::size_t root_cause,
              std::vector<std::size_t> failures,
@@ -125,7 +125,7 @@ Outcome judge(std::span<const Ending> endings, const EndFacts& facts) {
   const int code = code_of(endings[failure]);
   std::size_t root_cause = failure;
   if (const auto early = find_early_exit(endings, endings[failure])) root_cause = *early;
-  const bool gave_up = endings[failure].status.signal == 0;  // it did not die of its own
+  const bool gave_up = endings[failure].status.signal == 0;  // a signal did not end it
   if (const auto frozen = find_frozen(endings); frozen && gave_up) root_cause = *frozen;
   return blame(endings, root_cause, std::move(failures), code);
 }
@@ -134,12 +134,12 @@ int exit_code_of(const Outcome& outcome, std::span<const Ending> endings) {
   if (const auto* const launch = std::get_if<LauncherFailed>(&outcome)) return launch->code;
   if (const auto* const failed = std::get_if<Failed>(&outcome)) return failed->exit_code;
   if (const auto* const stopped = std::get_if<Stopped>(&outcome)) {
-    // Workers that save before they leave say so; anyone who requeues the job goes by that code.
+    // 143 tells a scheduler that requeues the job that all workers have saved.
     const bool saved = std::all_of(endings.begin(), endings.end(), has_saved);
     const bool asked_worker = stopped->asked_rank >= 0;
     if (asked_worker || (saved && !endings.empty())) return exit_code::kStoppedAfterCheckpoint;
-    // No good stop, which anyone who requeues the job must not take for one: the last checkpoint
-    // was not saved, say.
+    // A worker failed while it stopped, perhaps without its last checkpoint. A scheduler that
+    // requeues jobs must not take that for a good stop.
     const auto lost = std::ranges::find_if(endings, failed_while_stopping);
     if (lost != endings.end()) return lost->status.code;
     return exit_code::of_signal(stopped->signal);

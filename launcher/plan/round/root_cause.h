@@ -1,5 +1,5 @@
 // Which failure of a round is the root cause, which are its victims, and the exit code of the job.
-// Pure: it looks at how and when each worker ended and at what had been sent to it by then.
+// Pure: it decides by how and when each worker ended, and which signals it had got by then.
 #pragma once
 
 #include <chrono>
@@ -11,29 +11,28 @@
 
 namespace ddp::launcher {
 
-/// What is known of a round's end beside the ends of its workers.
+/// What is known of a round's end, beside the endings of its workers.
 struct EndFacts {
-  std::optional<int>
-      requested_signal;  // the listed signal that stopped the job, before any failure
+  std::optional<int> requested_signal;  // stopped the job before any failure
   std::optional<LauncherFailed> launcher_failure;
   std::optional<int> hung_rank;  // the watchdog's finding
   std::optional<NodeLost> lost_node;
-  std::chrono::nanoseconds last_heard{0};  // its last word, on the clock of the endings
+  std::chrono::nanoseconds last_heard{0};  // that node's last message, on the clock of the endings
 };
 
 /// Decides by the table in round.h. Of several failures the root cause is the one in the highest
 /// row below; within a row the earliest, then the lowest rank. Whether a worker had been told to
-/// end counts before the time, as the clocks of two nodes may differ:
+/// end counts more than the time, as the clocks of two nodes may differ:
 ///
 ///   how a worker ended                                             had been told to end
 ///   1 it failed by itself                                          no
 ///   2 it failed by itself                                          yes
 ///   3 97: it lost a peer                                           no
 ///   4 97                                                           yes
-///   5 143 after a checkpoint, as somebody else had asked it        no
-///   6 143 after a checkpoint, and nobody says who asked            no
-///   7 by what we had sent: SIGTERM or 143; SIGKILL, or SIGABRT     yes
-///     (134) for the stacks, once that had been sent
+///   5 143 after a checkpoint; somebody else asked it to stop       no
+///   6 143 after a checkpoint; not known who asked                  no
+///   7 by our signal: SIGTERM or 143; SIGKILL, or SIGABRT           yes
+///     (134) for the stacks, once sent
 ///
 /// When all workers have left with 143 of their own accord, the job is stopped; when only some
 /// have, rows 5 and 6 are failures. A rank that has not failed is the root cause in these cases;
@@ -42,7 +41,7 @@ struct EndFacts {
 ///   the rank                                      which others failed
 ///   hung                                          none: we ended them (124)
 ///   was frozen (SIGSTOP)                          its peers, who gave up
-///   promised nothing (no page, or opened only),   later, an external one that had joined the store
+///   promised nothing (no page, or only opened),   later, an external one that had joined the store
 ///     had joined the store and left with 0
 ///   promised nothing, had not joined the store    later, one that waited in the store
 ///     and left with 0
@@ -52,8 +51,9 @@ struct EndFacts {
 [[nodiscard]] Outcome judge(std::span<const Ending> endings, const EndFacts& facts);
 
 /// The code of the job: that of its failure, 128+n for a signal. A worker that left with 0 too
-/// early counts as 125. A stopped job: 143 when a worker was asked to stop, or all have
-/// saved first, else 128+n of the user's signal.
+/// early counts as 125. A stopped job: 143 if a worker was asked to stop, or if all have saved;
+/// else the code 125 or 96 of a worker that failed while it stopped; else 128+n of the user's
+/// signal.
 [[nodiscard]] int exit_code_of(const Outcome& outcome, std::span<const Ending> endings);
 
 }  // namespace ddp::launcher

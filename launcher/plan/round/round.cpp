@@ -24,9 +24,9 @@ using std::chrono::nanoseconds;
 // A worker that gives up waiting in the store ends at most this long after it was last seen
 // waiting: one sample interval plus the time to print a traceback.
 constexpr std::chrono::seconds kGivingUp(5);
-constexpr std::chrono::seconds kLongWait(2);  // longer than ranks that all come wait for each other
+constexpr std::chrono::seconds kLongWait(2);  // ranks that all come wait less
 
-/// When the first worker ended that had not ended well, since the round's begin.
+/// When the first worker failed or was ended by us, since the round's begin.
 std::optional<nanoseconds> first_worker_failure(const std::vector<Ending>& endings) {
   std::optional<nanoseconds> first;
   for (const Ending& ending : endings) {
@@ -82,7 +82,8 @@ void Round::note_group_started(int node_rank, const GroupStarted& started) {
   for (std::size_t i = 0; i < std::min(started.pids.size(), node->node.workers); ++i)
     ranks_[node->first_worker + i].pid = static_cast<pid_t>(started.pids[i]);
   if (is_released_ || !have_all(&NodeState::has_started)) return;
-  // Every worker of every node runs. Before, the store answers none: nobody trains in vain.
+  // Every worker of every node runs. Before that the store answers none, so that no worker trains
+  // in a round that cannot begin.
   is_released_ = true;
   actions_.emplace_back(ReleaseStore());
 }
@@ -91,7 +92,7 @@ void Round::note_worker_ended(int node_rank, const WorkerEnded& ended, Time now)
   const NodeState* const node = find(node_rank, ended.round);
   const Ending& ending = ended.worker.ending;
   if (node == nullptr || !is_of(*node, ending.rank)) return;
-  // Once: a node could say it again, and end a round that has workers left.
+  // Count each worker once: a node could repeat the event and so end a round that has workers left.
   WorkerState& rank = ranks_[static_cast<std::size_t>(ending.rank)];
   if (rank.ended) return;
   rank.ended = true;
@@ -104,7 +105,7 @@ void Round::note_worker_ended(int node_rank, const WorkerEnded& ended, Time now)
   } else if (ended_ == ranks_.size()) {
     begin_ending(EndRound(), now);
   } else if (stopped_after_checkpoint(ending) && !follow_deadline_) {
-    // All ranks agree to stop before one does: the others are on their way.
+    // All ranks agree to stop before any does, so the others will follow.
     follow_deadline_ = now + rules_.grace;
     AnnounceStop announce;
     announce.round = rules_.number;
@@ -128,7 +129,7 @@ void Round::note_own_node_slept(const std::string& why, Time now) {
 
 void Round::end_for_launcher_failure(LauncherFailed failure, Time now) {
   EndRound command;
-  if (!is_released_) command.signal = SIGKILL;  // no worker has begun to work with the others
+  if (!is_released_) command.signal = SIGKILL;  // no worker has met the others yet
   command.reason = EndReason::launcher_failed;
   command.what = failure.text;
   facts_.launcher_failure = std::move(failure);
@@ -144,7 +145,7 @@ void Round::note_group_ended(int node_rank, const GroupEnded& ended, Time) {
   for (WorkerReport& report : node->end.workers) {
     if (is_of(*node, report.ending.rank)) note_report(node_rank, std::move(report));
   }
-  node->end.workers.clear();  // they are in `reports_` now, and may be many
+  node->end.workers.clear();  // moved to `reports_`; free the memory
   end_if_all_have();
 }
 
@@ -157,18 +158,18 @@ void Round::note_node_lost(int node_rank, const std::string& how, Time heard, Ti
   if (node.is_lost) return;
   node.is_lost = true;
   const NodeLost lost{node_rank, node.node.host, how, {}};
-  // What its workers did is known; what it has left behind is gone with it.
+  // What its workers did is known. Its leftover processes are gone with it.
   if (node.has_ended && state_ != State::running) {
     node.end = GroupEnded();
     later_loss_ = lost;
     return;
   }
-  // Of several the one that was silent first, whichever was noticed first.
+  // Of several lost nodes keep the one that fell silent first, in whatever order they were noticed.
   if (!facts_.lost_node || heard - begin_ < facts_.last_heard) {
     facts_.lost_node = lost;
     facts_.last_heard = heard - begin_;
   }
-  // What its workers did is not known; nobody waits for them.
+  // What its workers did is not known. Do not wait for them.
   for (std::size_t i = 0; i < node.node.workers; ++i)
     ranks_[node.first_worker + i].ended = true;
   if (state_ != State::running) {
@@ -187,13 +188,13 @@ void Round::note_stop_request(int id, const std::string& where, int signal, Time
   if (state_ == State::running) {
     facts_.requested_signal = signal;
     EndRound command;
-    // A scheduler sends SIGTERM some time after it has announced it by SIGUSR1.
+    // SIGUSR1 only announces the SIGTERM that a scheduler sends later, so workers get SIGTERM now.
     if (signal != SIGUSR1) command.signal = signal;
     command.reason = EndReason::user;
     command.what = signal_name(signal) + where;
     begin_ending(command, now);
   }
-  // Each node's user counts alone: a scheduler sends the same signal to every node.
+  // Requests count per node, as a scheduler sends the same signal to every node.
   if (!StopRequests::counts(signal) || requests_[id].note(now) < 2 || is_killing_) return;
   is_killing_ = true;
   EndRound kill;
@@ -277,18 +278,17 @@ void Round::end_for_worker_failure(const Ending& ending, const std::string& who,
   command.keeps_survivors =
       rules_.keeps_survivors && rules_.has_restarts && !RestartPolicy::is_final(code);
   command.reason = EndReason::worker_failed;
-  // Whatever the cause is, this rank is not.
+  // A rank that lost a peer is not the cause.
   command.what = code == exit_code::kLostPeer ? who + " has lost another rank"
                                               : who + " has failed: " + to_text(ending.status);
   begin_ending(command, now);
 }
 
-/// The nodes are told to end their workers; from now on their reports are waited for.
+/// Commands the nodes to end their workers, and waits for their reports from now on.
 void Round::begin_ending(EndRound command, Time now) {
   assert(state_ == State::running);
   state_ = State::ending;
-  // Read this before any signal is sent: the first one comes with SIGCONT, after which no worker is
-  // frozen.
+  // Read this before any signal is sent: SIGCONT goes with the first, and then no worker is frozen.
   if (frozen_.empty()) frozen_ = watchdog_.frozen();
   command.round = rules_.number;
   if (command.signal == 0) command.signal = SIGTERM;
@@ -305,7 +305,7 @@ void Round::end_if_all_have() {
   if (state_ == State::ending && have_all(&NodeState::has_ended)) state_ = State::over;
 }
 
-/// A full one takes the place of what was told at once.
+/// Keeps a report. The full report replaces the one sent at once.
 void Round::note_report(int node_rank, WorkerReport report) {
   report.node_rank = node_rank;
   report.host = nodes_[static_cast<std::size_t>(node_rank)].node.host;
@@ -313,7 +313,7 @@ void Round::note_report(int node_rank, WorkerReport report) {
   reports_.insert_or_assign(rank, std::move(report));
 }
 
-/// With what the store and the watchdog know of each worker.
+/// Takes the reports, with what the store and the watchdog know of each worker.
 std::vector<WorkerReport> Round::take_reports() {
   std::vector<WorkerReport> reports;
   for (auto& [rank, report] : reports_) {
@@ -342,11 +342,11 @@ RoundResult Round::conclude(Time now, bool can_go_on) {
     for (const std::string& process : end.unkilled)
       result.unkilled.push_back(where + process);
   }
-  result.checkpoint_step = result.survivor_step;  // as good as a checkpoint
+  result.checkpoint_step = result.survivor_step;  // counts like a checkpoint
   std::vector<Ending> endings;
   for (const WorkerReport& report : result.workers) {
     endings.push_back(report.ending);
-    // A program that writes no checkpoints, or says nothing of them, is not stuck by that.
+    // A program that writes or reports no checkpoints is not stuck for that reason.
     const bool tells_checkpoints = rules_.is_ddp_worker || report.checkpoint_step >= 0;
     result.tells_checkpoints =
         result.tells_checkpoints || (report.ending.opened_page && tells_checkpoints);
@@ -358,12 +358,12 @@ RoundResult Round::conclude(Time now, bool can_go_on) {
     facts.hung_rank = hang.rank;
     result.hang = hang.text;
   }
-  // Reports of a lost node count as far as they came: a failure that it told of may be the cause.
+  // Reports that a lost node sent in time count: a failure among them may be the root cause.
   result.outcome = judge(endings, facts);
   result.exit_code = exit_code_of(result.outcome, endings);
   if (const auto first = first_worker_failure(endings))
     result.teardown_time = result.lived - *first;
-  // A job whose every worker has finished is not done again, though one of its nodes was lost.
+  // A job whose workers have all finished is not repeated, even if a node was lost.
   result.is_done = result.workers.size() == ranks_.size() &&
                    std::all_of(result.workers.begin(), result.workers.end(), has_done_well);
   result.can_go_on = can_go_on;

@@ -1,31 +1,32 @@
 // One round of the job, as node 0 decides it: when the store answers, what ends the round, what the
-// nodes are told then, who is lost, and what the round's result is. Pure: events and the time
-// go in, commands and at last the result come out; run/round_runner carries them.
+// nodes are told then, which nodes are lost, and what the round's result is. Pure: events and the
+// time go in; commands, and at the end the result, come out. run/round_runner carries them.
 //
-// A round ends by the first reason that arrives, and the nodes are told of that one at once. What
-// the round came to is decided when every node has reported, by the first row that applies:
+// A round ends by the first reason that arrives, and the nodes are told at once. Its outcome is
+// decided when every node has reported, by the first row that applies:
 //
 //   what is known                                          outcome          exit code
-//   1 the user's stop was the first reason                 Stopped          143 or 128+n
+//   1 first reason: the user's stop                        Stopped          exit_code_of()
 //       but every worker says that it had finished         Succeeded        0
-//   2 the launcher's failure was: a node could not start   LauncherFailed   its own; 201 for
-//       its workers, or our own agent slept                                 a sleep
-//   3 a hang was, and the end of that rank is known        Failed, by it    124
+//   2 first reason: the launcher's failure (a node could   LauncherFailed   its own; 201 for
+//       not start its workers, or our own agent slept)                      a sleep
+//   3 first reason: a hang, and that rank's ending is      Failed, by it    124
+//       known
 //   4 a node was lost                                      NodeLost         201
 //       but a worker had failed by itself before the       row 6
 //       node's last word
-//   5 every worker left after a checkpoint of its own      Stopped          143
-//       accord, or ended well without a progress page
+//   5 every worker left by itself after a checkpoint, or   Stopped          143
+//       ended well without a progress page
 //   6 a worker failed                                      Failed           its own
 //   7 no worker failed, and none left                      Succeeded        0
 //
-// Rows 1 to 3 go by what came first, so at most one of them applies: what comes later may follow
-// from it. A worker may fail because it got the user's signal, too. A node may fail to start its
-// workers because the round is already ending. Our own agent's sleep is told before all that has
-// come meanwhile (note_own_node_slept), a stop request and a worker's failure among it. Rows 4 to 7
+// Rows 1 to 3 go by the first reason, so at most one of them applies: later reasons may be its
+// consequences. A worker may fail because it got the user's signal, too. A node may fail to start
+// its workers because the round is already ending. Our own agent's sleep is noted before all events
+// that came meanwhile (note_own_node_slept), even a stop request or a worker's failure. Rows 4 to 7
 // go by facts alone, also by those that come while the round is being ended, so the order in which
-// nodes are heard changes nothing there. root_cause.h says who of several failed workers is the
-// root cause in row 6.
+// nodes are heard does not matter. root_cause.h says which of several failed workers is the root
+// cause in row 6.
 #pragma once
 
 #include <chrono>
@@ -56,22 +57,22 @@ class Round {
     int number = 0;
     std::chrono::milliseconds grace{0};
     WatchLimits watch;
-    bool keeps_survivors = false;  // workers that can wait for the next round are left alone
-    bool has_restarts = false;     // one at least is left
+    bool keeps_survivors = false;  // leave workers that can wait for the next round
+    bool has_restarts = false;     // at least one restart is left
     bool lost_nodes_are_free = false;
-    bool is_ddp_worker = false;  // the program is ddp-worker: its pages tell of checkpoints
+    bool is_ddp_worker = false;  // its pages report checkpoints
   };
 
-  // --- How long a node's report may take, after the grace, and kSpyWait + kPrintWait (plan/
-  // stack_sources) more after a hang, and SurvivorWait::kLongest where some workers may survive:
-  // all that a node itself may wait for, and some time for what has no limit of its own.
+  // --- How long a node's report may take after the grace. A hang adds kSpyWait + kPrintWait
+  // (plan/hang/stack_sources), workers that may survive add SurvivorWait::kLongest. It covers all
+  // waits of a node, and some time for work that has no limit.
   static constexpr std::chrono::seconds kGroupEndWait =
       Escalation::kKillWait + OutputDrain::kLongest + std::chrono::seconds(5);
-  /// A node that is heard, and whose workers are all gone, gets this much time on top: it may still
-  /// be writing their last lines to a slow disk.
+  /// Extra time for a node that is heard and whose workers are all gone: it may still be writing
+  /// their last lines to a slow disk.
   static constexpr std::chrono::minutes kLinesWait{5};
 
-  /// A node that has a place in it.
+  /// A node with a place in the round.
   struct Node {
     std::string host;
     std::string address;  // empty: our own node, which always reports
@@ -84,14 +85,14 @@ class Round {
   struct CommandNodes {
     NodeCommand command;
   };
-  /// All workers of all nodes run: the store may answer them.
+  /// All workers of all nodes run, so the store may answer them.
   struct ReleaseStore {};
-  /// The node has not ended its workers in time: it is to be taken for lost.
+  /// The node has not ended its workers in time; treat it as lost.
   struct LoseNode {
     int node_rank = 0;
     std::string how;
   };
-  /// A GPU of that node is broken: any other node comes before it in the next round.
+  /// A GPU of that node is broken; it gets a place in the next round only after all other nodes.
   struct PutLast {
     int node_rank = 0;
     std::string gpu_error;  // a line of its kernel log
@@ -101,39 +102,39 @@ class Round {
   };
   using Action = std::variant<CommandNodes, ReleaseStore, LoseNode, PutLast, Warn>;
 
-  /// Of every round of the job, but for what depends on earlier rounds.
+  /// The rules of every round of the job, without those that depend on earlier rounds.
   static Rules make_rules(const JobSpec& spec);
 
-  /// `nodes` by node rank, which are told to start at `begin`.
+  /// `nodes`: by node rank, told to start at `begin`.
   Round(const Rules& rules, std::vector<Node> nodes, Time begin);
 
-  // --- Events. What a node says of another round, or says after it was lost, changes nothing; nor
-  // does what it says of workers that are not its own. Times of workers count from `begin`.
+  // --- Events. Ignored are events of another round, of a node after it was lost, and of workers
+  // that are not the node's own. Times of workers count from `begin`.
 
-  void note_store_joins(const std::vector<int>& ranks);  // the store, for the first time
+  void note_store_joins(const std::vector<int>& ranks);  // joined our store for the first time
   void note_group_started(int node_rank, const GroupStarted& started);
   void note_worker_ended(int node_rank, const WorkerEnded& ended, Time now);
   void note_agent_failed(int node_rank, const AgentFailed& failed, Time now);
   void note_group_ended(int node_rank, const GroupEnded& ended, Time now);
-  /// By a heartbeat, while the round is ended: none of that node's workers lives. Its report may
-  /// have to wait for their last lines.
+  /// A heartbeat, while the round is being ended, shows that none of that node's workers lives. The
+  /// node may be waiting for their last lines before it reports.
   void note_group_gone(int node_rank);
-  /// Our own node was fenced, as its agent did not run. To be told before what came meanwhile: the
-  /// other nodes have left, as they have not heard us, and our guard has killed our workers.
+  /// Our own node was fenced, as its agent did not run: the other nodes have left, as they did not
+  /// hear us, and our guard has killed our workers. Call before events that came meanwhile.
   void note_own_node_slept(const std::string& why, Time now);
-  /// Nothing more comes from that node, which was last heard at `heard`.
+  /// That node is lost; it was last heard at `heard`.
   void note_node_lost(int node_rank, const std::string& how, Time heard, Time now);
-  /// A signal that came from outside and stops the job. `id` tells one user from another; `where`
-  /// is " at node 1 (b)", or empty at our own node.
+  /// A signal from outside stops the job. `id`: of the node whose user sent it; requests count per
+  /// id. `where`: " at node 1 (b)", or empty for our own node.
   void note_stop_request(int id, const std::string& where, int signal, Time now);
-  /// All workers, by rank, as they are now.
+  /// New samples of all workers, by rank.
   void note_samples(std::vector<WorkerSample> samples, Time now);
-  /// To be called at deadline(), or after each event.
+  /// Call at deadline(), or after each event.
   void note_time(Time now);
 
-  /// What is to be done, in this order, since they were taken last.
+  /// Takes the actions to carry out, in order, since the last call.
   [[nodiscard]] std::vector<Action> take_actions();
-  /// Nothing: only an event can change something.
+  /// When to call note_time() without an event. Nothing: only an event can change something.
   [[nodiscard]] std::optional<Time> deadline() const;
 
   // --- What is known.
@@ -142,32 +143,32 @@ class Round {
   [[nodiscard]] Time began_at() const { return begin_; }
   [[nodiscard]] int nodes() const { return static_cast<int>(nodes_.size()); }
   [[nodiscard]] const std::vector<WorkerState>& ranks() const { return ranks_; }
-  /// Whether that node runs the worker of that rank; both may be what somebody else says.
+  /// Whether that node runs the worker of that rank. Both numbers may be out of range.
   [[nodiscard]] bool is_of(int node_rank, int rank) const;
   [[nodiscard]] bool is_ending() const { return state_ != State::running; }
   /// Every node has reported, or is lost.
   [[nodiscard]] bool is_over() const { return state_ == State::over; }
   [[nodiscard]] bool has_lost_node() const { return facts_.lost_node || later_loss_; }
-  /// The newest loss of a node whose part in the round was over, and is known.
+  /// The newest node that was lost after it had reported its part of the round.
   [[nodiscard]] const std::optional<NodeLost>& later_lost_node() const { return later_loss_; }
 
-  /// To be called once. Precondition: is_over(). `can_go_on`: enough for another round are there,
-  /// or are waited for.
+  /// Call once. Precondition: is_over(). `can_go_on`: enough nodes for another round are there, or
+  /// may come.
   [[nodiscard]] RoundResult conclude(Time now, bool can_go_on);
 
  private:
   enum class State { running, ending, over };
-  /// A node of the round, and how far it is.
+  /// A node of the round, and its progress.
   struct NodeState {
     Node node;
-    std::size_t first_worker = 0;  // their ranks
+    std::size_t first_worker = 0;  // lowest rank of its workers
     bool has_started = false;
-    bool is_gone = false;  // its workers are
+    bool is_gone = false;  // none of its workers lives
     bool has_ended = false;
     bool is_lost = false;
-    GroupEnded end;  // without its workers, which are in `reports_`
+    GroupEnded end;  // its workers are moved to `reports_`
   };
-  /// Null: it is lost, or speaks of another round.
+  /// Null: the node is lost, or the event is of another round.
   NodeState* find(int node_rank, int round);
   [[nodiscard]] bool is_of(const NodeState& node, int rank) const;
   [[nodiscard]] std::string name(int node_rank) const;
@@ -189,15 +190,15 @@ class Round {
   State state_ = State::running;
   bool is_released_ = false;
   std::size_t ended_ = 0;                   // workers that have ended
-  std::map<int, WorkerReport> reports_;     // by rank; of a lost node as far as it told at once
-  std::optional<Time> follow_deadline_;     // since one worker left after a checkpoint
-  std::optional<Time> group_end_deadline_;  // while the round is being ended
-  bool waits_for_lines_ = false;            // that deadline is the longer one
-  std::map<int, StopRequests> requests_;    // by who made them
+  std::map<int, WorkerReport> reports_;     // by rank; of a lost node, those sent at once
+  std::optional<Time> follow_deadline_;     // set when one worker left after a checkpoint
+  std::optional<Time> group_end_deadline_;  // set while the round is being ended
+  bool waits_for_lines_ = false;            // that deadline was extended
+  std::map<int, StopRequests> requests_;    // by the `id` of note_stop_request()
   bool is_killing_ = false;
   EndFacts facts_;
   std::optional<Finding> hang_;
-  std::vector<int> frozen_;  // ranks, when the round was ended
+  std::vector<int> frozen_;  // ranks, when the round's end began
   std::optional<NodeLost> later_loss_;
   std::vector<Action> actions_;
 };

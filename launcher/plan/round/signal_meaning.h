@@ -10,21 +10,20 @@ namespace ddp::launcher {
 
 enum class SignalMeaning : std::uint8_t {
   child_changed,
-  ignored,    // SIGTSTP of a job of several nodes: the others would take this one for lost
-  stops,      // the job is to end
-  passed_on,  // to the workers that handle it
+  ignored,    // SIGTSTP with several nodes: the others would take this one for lost
+  stops,      // the job ends
+  passed_on,  // sent on to the workers that handle it
 };
 
-/// Those that the agent takes. A stopped agent is a lost node to the others, so where there are
-/// some, a terminal must not stop it.
+/// The signals that the agent takes. To other nodes a stopped agent is a lost node, so with other
+/// nodes a terminal must not stop it.
 inline std::vector<int> signals_to_take(std::vector<int> listed_signals, bool has_other_nodes) {
   if (has_other_nodes) listed_signals.push_back(SIGTSTP);
   return listed_signals;
 }
 
-/// `listed_signals`: that the user has listed; `saves`: workers write a checkpoint when they are
-/// told that the job ends. Schedulers announce the end of a node by SIGUSR1: anyone who saves is to
-/// save.
+/// `listed_signals`: those that the user listed. `saves`: the workers write a checkpoint when the
+/// job ends. Schedulers announce the end of a node by SIGUSR1, so a job that saves stops then.
 inline SignalMeaning meaning_of(int signal, const std::vector<int>& listed_signals, bool saves) {
   if (signal == SIGCHLD) return SignalMeaning::child_changed;
   const bool is_listed =

@@ -1,5 +1,5 @@
-// How often one user has asked a job to stop. Everybody who hears signals counts by this rule: the
-// first request stops the job, the second kills it, more change nothing. Pure.
+// How often one user has asked a job to stop. All that take signals count by this rule: the first
+// request stops the job, the second kills it, more change nothing. Pure.
 #pragma once
 
 #include <chrono>
@@ -12,14 +12,14 @@ class StopRequests {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// Wrappers and terminals deliver one signal twice: what comes so soon is the same request.
+  /// A second signal within this time is the same request: wrappers and terminals deliver one
+  /// twice.
   static constexpr std::chrono::milliseconds kDuplicateWindow{100};
 
-  /// Whether repeating it means something: a scheduler announces an end by SIGUSR1 as often as it
-  /// likes.
+  /// Whether a repetition of this signal counts. A scheduler may send SIGUSR1 any number of times.
   static constexpr bool counts(int signal) { return signal == SIGINT || signal == SIGTERM; }
 
-  /// Returns which request it is, from 1; 0: the last one, delivered again.
+  /// Returns the number of this request, from 1; 0: the last request, delivered again.
   int note(Time at) {
     if (last_ && at - *last_ <= kDuplicateWindow) return 0;
     last_ = at;
@@ -28,7 +28,7 @@ class StopRequests {
   }
 
   [[nodiscard]] int count() const { return count_; }
-  /// When the second came.
+  /// When the second request came.
   [[nodiscard]] const std::optional<Time>& second() const { return second_; }
 
  private:

@@ -9,15 +9,15 @@
 
 namespace ddp::launcher {
 
-/// What the last round came to, which is what the job came to, and what of the job led there.
+/// The last round's result, which is the job's, and the history that led to it.
 struct Verdict : RoundResult {
   static constexpr std::size_t kRoundLines = 20;
 
   int world_size = 0;                       // of the newest round; 0: none has begun
-  std::string why_last_round;               // why no other one followed, where somebody may wonder
-  int rounds = 0;                           // that have begun
-  std::vector<std::string> earlier_rounds;  // a line each, the newest kRoundLines of them
-  std::chrono::nanoseconds duration{0};     // node 0 is there to the last process gone
+  std::string why_last_round;               // why no round followed, unless obvious
+  int rounds = 0;                           // rounds that have begun
+  std::vector<std::string> earlier_rounds;  // one line each, the newest kRoundLines
+  std::chrono::nanoseconds duration{0};     // from node 0's start until all are gone
 };
 
 }  // namespace ddp::launcher

@@ -58,14 +58,14 @@ void VerdictBuilder::note_no_nodes(const NotBegun& why) {
     verdict_.exit_code = exit_code::kNodeLost;
     verdict_.hang.clear();
   } else if (!verdict_.earlier_rounds.empty()) {
-    verdict_.earlier_rounds.pop_back();  // it is the last one
+    verdict_.earlier_rounds.pop_back();  // it is now the last round
   }
 }
 
 void VerdictBuilder::note_launcher_failed(const std::string& text, int exit_code) {
   verdict_.outcome = LauncherFailed{exit_code, text};
   verdict_.exit_code = exit_code;
-  verdict_.workers.clear();  // no index of the outcome leads to them, and none is to blame
+  verdict_.workers.clear();  // the outcome refers to none of them
 }
 
 }  // namespace ddp::launcher

@@ -1,4 +1,5 @@
-// The end of one worker, with all that its node can say about it. A value, which travels to node 0.
+// The ending of one worker, with all that its node knows about it. A value, which is sent to node
+// 0.
 #pragma once
 
 #include <chrono>
@@ -18,19 +19,19 @@ struct WorkerReport {
   int local_rank = 0;
   std::int64_t pid = 0;
   std::chrono::nanoseconds lived{0};
-  std::chrono::system_clock::time_point ended_at;  // by that node's clock: shown, never compared
+  std::chrono::system_clock::time_point ended_at;  // node's clock; shown, never compared
   std::int64_t step = 0;
   std::int64_t steps_total = 0;
-  std::int64_t checkpoint_step = -1;      // the newest that its page told of
+  std::int64_t checkpoint_step = -1;      // the newest on its page
   std::string error_file;                 // path, when the worker wrote one
-  std::string error_text;                 // what is in it
+  std::string error_text;                 // content of that file
   std::vector<std::string> last_lines;    // of its stderr
-  std::vector<std::string> hidden_lines;  // the last of its stdout, when the console has none
-  // Of a failure: what the node says about its death. Readers of result.json, and agents of this
-  // version of the protocol, know them as "findings".
+  std::vector<std::string> hidden_lines;  // last of its stdout, if not on the console
+  // What the node found about the death of a failed worker. They are called "findings" in
+  // result.json and in this version of the protocol.
   std::vector<std::string> death_facts;
-  std::string rerun;  // of a failure: the command that starts the rank alone
-  Stacks stacks;      // at a hang: where its threads stood
+  std::string rerun;  // of a failure: command that starts this rank alone
+  Stacks stacks;      // at a hang: its threads' stacks
 };
 
 inline StacksByRank stacks_of(const std::vector<WorkerReport>& reports) {

@@ -1,4 +1,4 @@
-// A worker of a round as node 0 knows it, on whatever node. A value.
+// A worker of a round as node 0 knows it, on any node. A value.
 #pragma once
 
 #include <sys/types.h>
@@ -13,9 +13,9 @@ struct WorkerState {
   int rank = 0;
   pid_t pid = 0;              // on its node
   std::string address;        // of that node; empty: ours
-  bool joined_store = false;  // it, or a process that it started, has been a client of the store
+  bool joined_store = false;  // itself or by a process that it started
   bool ended = false;
-  std::optional<std::chrono::nanoseconds> waited_at;  // in the store: when it was last seen to
+  std::optional<std::chrono::nanoseconds> waited_at;  // in the store: when it was last seen waiting
 };
 
 }  // namespace ddp::launcher

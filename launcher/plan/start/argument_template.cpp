@@ -7,7 +7,7 @@ bool is_name_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/// The name after a '$', and how long its whole spelling is; a length of 0: there is none.
+/// The name after a '$', and the length of its whole spelling; 0: no name.
 struct Name {
   std::string_view text;
   std::size_t length = 0;

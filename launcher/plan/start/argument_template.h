@@ -1,5 +1,5 @@
 // Program arguments and prefixes are templates, as under torchrun: ${NAME} and $NAME become the
-// value, $$ becomes $, and a NAME that nobody knows stays as it is (Python's
+// value, $$ becomes $, and an unknown NAME stays as it is (Python's
 // string.Template.safe_substitute).
 #pragma once
 
@@ -14,7 +14,7 @@ using TemplateValues = std::map<std::string, std::string, std::less<>>;
 
 std::string fill_template(std::string_view text, const TemplateValues& values);
 
-/// A program's argument: its only name is local_rank.
+/// Fills a program's argument, whose only name is local_rank.
 std::string fill_template(std::string_view text, int local_rank);
 
 }  // namespace ddp::launcher

@@ -12,7 +12,7 @@ bool has_word(std::string_view list, std::string_view word) {
   return std::ranges::count(split(list, ','), word) > 0;
 }
 
-/// The path behind "ID:CONTROLLERS:"; v2 is 0 and names none.
+/// The path after "ID:CONTROLLERS:"; the v2 line has ID 0 and no controllers.
 std::optional<std::string> path_within(std::string_view proc_cgroup, std::string_view controller) {
   for (const std::string_view line : split(proc_cgroup, '\n')) {
     const std::size_t first = line.find(':');
@@ -27,8 +27,8 @@ std::optional<std::string> path_within(std::string_view proc_cgroup, std::string
 }
 
 struct Mount {
-  std::string root;   // which part of the hierarchy
-  std::string point;  // where
+  std::string root;   // the part of the hierarchy that is mounted
+  std::string point;  // the mount point
 };
 
 std::optional<Mount> find_mount(std::string_view mounts, std::string_view controller) {
@@ -68,8 +68,8 @@ std::vector<std::string> cgroup_directories(std::string_view proc_cgroup,
   const auto path = path_within(proc_cgroup, controller);
   const auto mount = find_mount(mounts, controller);
   if (!path || !mount) return {};
-  // A container sees its own part as the root of the mount; what lies outside it, as "/..", is the
-  // mount's own directory for us.
+  // A container sees its own part as the root of the mount. A path outside that part, as "/..",
+  // becomes the mount's own directory.
   std::string below = *path == "/" ? "" : *path;
   if (mount->root != "/") {
     const bool inside = below == mount->root || below.starts_with(mount->root + "/");

@@ -1,6 +1,6 @@
-// Whether a round may begin where the memory of GPUs may still be that of the last one: a driver
-// gives back the memory of a process that was killed some time after its end, and a worker that
-// comes earlier runs out of memory. Pure: it is told who holds memory, and when.
+// Whether a round may begin while workers of the last round may still hold GPU memory. A driver
+// frees the memory of a killed process some time after its end, and a worker that starts earlier
+// runs out of memory. Pure: the caller passes the holders and the time.
 #pragma once
 
 #include <chrono>
@@ -10,9 +10,9 @@
 
 namespace ddp::launcher {
 
-/// A process with memory of a GPU.
+/// A process that holds GPU memory.
 struct GpuHolder {
-  int gpu = 0;  // as the driver counts them
+  int gpu = 0;  // by the driver's numbers
   std::int64_t pid = 0;
   bool operator==(const GpuHolder&) const = default;
 };
@@ -23,23 +23,23 @@ struct FormerWorker {
   std::int64_t pid = 0;
 };
 
-/// One wait, before one round. Holders that are not workers of the last round are other jobs':
-/// nobody waits for them.
+/// One wait, before one round. Holders that are not workers of the last round are other jobs', and
+/// are not waited for.
 class GpuMemoryWait {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  static constexpr std::chrono::seconds kPause{2};   // between two questions
-  static constexpr std::chrono::seconds kLimit{50};  // then the round begins all the same
+  static constexpr std::chrono::seconds kPause{2};   // between two queries
+  static constexpr std::chrono::seconds kLimit{50};  // then the round begins anyway
 
   GpuMemoryWait(std::vector<FormerWorker> former, Time begin)
       : former_(std::move(former)), begin_(begin) {}
 
   struct Step {
-    bool waits = false;  // ask again after kPause
-    std::string line;    // to be said; empty: nothing
+    bool waits = false;  // query again after kPause
+    std::string line;    // to print; empty: nothing
     bool is_warning = false;
   };
-  /// After each answer.
+  /// Call after each query.
   [[nodiscard]] Step take(const std::vector<GpuHolder>& holders, Time now);
 
  private:

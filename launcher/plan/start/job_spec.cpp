@@ -21,12 +21,12 @@ bool is_python_file(const std::string& program) {
   return program.ends_with(".py");
 }
 
-/// By its name: it may start anything.
+/// Whether the name is a script's, which may start anything.
 bool is_script(const std::string& program) {
   return is_python_file(program) || program.ends_with(".sh");
 }
 
-/// Letters, digits, '.', '_', '-', as a run's name must be.
+/// Makes a valid run name of a program's: letters, digits, '_', '-'.
 std::string as_run_name(const std::string& program) {
   std::string name = std::filesystem::path(program).filename().string();
   name = name.substr(0, name.find('.'));
@@ -34,7 +34,7 @@ std::string as_run_name(const std::string& program) {
   if (name.empty() || name[0] == '-') return "run";
   constexpr std::size_t kLongest = 64;
   name.resize(std::min(name.size(), kLongest));
-  // Words of YAML, or of ours, stand for something else there.
+  // "null" in YAML and our "latest" have another meaning there.
   return name == "null" || name == "latest" ? name + "-run" : name;
 }
 
@@ -156,7 +156,7 @@ class Maker {
       spec_.master_addr = spec_.facts.loopback;
       spec_.master_port = 0;
     }
-    // Without IPv4 there: /etc/hosts often knows localhost as 127.0.0.1 alone.
+    // Loopback without IPv4: /etc/hosts often maps localhost to 127.0.0.1 alone.
     if (spec_.master_addr == "localhost" && spec_.facts.loopback != kUsualLoopback)
       spec_.master_addr = spec_.facts.loopback;
     if (spec_.max_nodes == 1) return;
@@ -193,13 +193,13 @@ class Maker {
       return;
     }
     // With c10d the endpoint is where torch's agents meet; its workers get another port. One node
-    // meets nobody.
+    // needs no such endpoint.
     if (job().text("launch.rdzv_backend") != "static" && spec_.max_nodes == 1) return;
     if (!host.empty()) spec_.master_addr = host;
     if (*port != 0) spec_.master_port = *port;
   }
 
-  /// torchrun's table of waiting times; what has no meaning here is accepted with a note.
+  /// torchrun's table of waiting times. Keys without meaning here are accepted with a note.
   void take_conf() {
     const std::string key = "launch.rdzv_conf";
     for (const std::string& part : split_words(job().maybe_text(key).value_or(""))) {
@@ -284,10 +284,10 @@ class Maker {
     warn_of_ignored();
   }
 
-  /// Only a run id that the user gave says that two starts are one run.
+  /// Sets the lock's name. Only a run id given by the user shows that two starts are the same run.
   void take_lock_name() {
     if (spec_.random_user_run_id || spec_.user_run_id == "none") return;
-    // Without a rank of its own a node may stand beside others of the same job.
+    // Without a node rank several agents of one job may share this node.
     if (spec_.max_nodes > 1 && !spec_.node_rank) return;
     const std::string endpoint = job()
                                      .maybe_text("launch.rdzv_endpoint")
@@ -296,7 +296,7 @@ class Maker {
                       std::to_string(spec_.node_rank.value_or(0));
   }
 
-  /// torch's own way to say that rank 0 is to serve is obeyed unless the user says otherwise here.
+  /// Obeys torch's variable that lets rank 0 serve the store, unless the user has set launch.store.
   void take_store() {
     const JobValues::Setting& setting = job().setting("launch.store");
     const auto torch_says = find_variable(base_, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE");
@@ -304,7 +304,7 @@ class Maker {
     spec_.store_in_worker = by_variable || job().text("launch.store") == "worker";
   }
 
-  /// Errors: a problem when rank 0 serves the store, which is then gone with it.
+  /// Errors: a problem when rank 0 serves the store, as the store would end with rank 0.
   void take_survivors() {
     const std::string key = "launch.restart";
     spec_.keeps_survivors = job().text(key) == "failed";
@@ -378,12 +378,12 @@ class Maker {
            " leaves none of this node's GPUs: " + list_gpus(spec_.facts.devices) + ".";
   }
 
-  /// Of the workers' environment.
+  /// CUDA_VISIBLE_DEVICES of the workers.
   [[nodiscard]] std::string visible_devices() const {
     return find_variable(spec_.environment, "CUDA_VISIBLE_DEVICES").value_or("");
   }
 
-  /// How many GPUs the job cannot do without. Workers of ours share one where gloo adds gradients.
+  /// How many GPUs the job needs at least. ddp-workers can share one if gloo adds gradients.
   [[nodiscard]] int wanted_gpus() const {
     const bool by_device = spec_.takes_job_file && job().text("device").starts_with("cuda");
     if (spec_.virtual_local_rank && !spec_.facts.devices.empty()) return spec_.nproc;
@@ -410,7 +410,7 @@ class Maker {
                           ". Start fewer workers, or use --nproc-per-node gpu.");
       return;
     }
-    // Nothing is known of the devices, but the list must name one per worker all the same.
+    // The devices are not known, but the list must name one per worker.
     const std::size_t named = split_words(visible_devices()).size();
     if (!spec_.virtual_local_rank || !is_set || spec_.nproc <= static_cast<int>(named)) return;
     problems_.push_back("--virtual-local-rank: " + std::to_string(spec_.nproc) +
@@ -448,7 +448,8 @@ class Maker {
     }
   }
 
-  /// What the worker is to know of them. A secret would stand where everybody on the node reads it.
+  /// Passes overrides and flags to the worker, except secrets, as everyone on the node can read
+  /// argv.
   void take_overrides() {
     for (const JobOverride& given : options_.overrides) {
       if (!is_secret(given.path)) spec_.arguments.push_back(given.path + "=" + given.value);
@@ -477,13 +478,13 @@ JobSpec make_job_spec(const Options& options,
 
 std::vector<JobOverride> layer_overrides(const Options& options) {
   std::vector<JobOverride> layers;
-  // Of no interest without a job file, and nothing else has it for a default. Where keys are only
-  // explained, no rule between them is looked at, and the reader wants the table's own default.
+  // Without a job file this key is never read, but its rule needs a value. --explain checks no
+  // rules, and shows the table's own default.
   if (!options.job_file && !options.explain)
     layers.push_back({"data.batch_per_rank", "1", "default"});
   if (!options.job_file && !options.program.empty()) {
     layers.push_back({"name", as_run_name(options.program), "default"});
-    // Whether an unfinished run of another program can be continued is that program's business.
+    // Another program decides itself whether it continues an unfinished run.
     layers.push_back({"checkpoint.resume", "never", "default"});
   }
   for (const auto* const layer : {&options.variables, &options.overrides, &options.flags}) {
@@ -496,8 +497,8 @@ std::string device_of(const JobSpec& spec, int local_rank) {
   const std::string& device = spec.job.text("device");
   if (device != "auto" && device != "cuda") return device;
   const int gpus = spec.facts.gpus;
-  // Ranks of ddp-worker beyond the GPUs share them where gloo adds gradients, and are refused by it
-  // otherwise: none of them goes on as a CPU.
+  // ddp-worker ranks beyond the GPUs share them if gloo adds gradients; else ddp-worker refuses
+  // them. None falls back to a CPU.
   const bool shares = spec.takes_job_file && gpus > 0;
   if (local_rank < gpus || shares) return "cuda:" + std::to_string(local_rank % gpus);
   return device == "cuda" ? "cuda:" + std::to_string(local_rank) : "cpu";

@@ -5,10 +5,10 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr int kPerWorker = 4;  // its pipes, its pidfd, and its page until it has been started
+constexpr int kPerWorker = 4;  // its two pipes, its pidfd, and its page until it has started
 constexpr int kLogsPerWorker = 2;
-// The loop, its timer and its signals (6), guard (2), port, run directory; while one worker starts,
-// the other ends of its pipes, and what is moved (6); a scan of /proc (4); the report.
+// The loop, its timer and its signals (6), guard (2), port, run directory; while a worker starts,
+// the other ends of its pipes and moved descriptors (6); a scan of /proc (4); the report.
 constexpr int kOurs = 24;
 
 }  // namespace

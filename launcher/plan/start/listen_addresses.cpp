@@ -8,7 +8,7 @@
 namespace ddp::launcher {
 namespace {
 
-/// Beside the basic ones; of these only where nothing else is named, as by localhost.
+/// Adds the named addresses to `own`; basic ones only if nothing else is named, as by localhost.
 void add_named(ListenAddresses& where, const MasterAddress& master) {
   std::vector<std::string> basic;
   for (const auto& [text, is_loopback, is_own] : master.addresses) {

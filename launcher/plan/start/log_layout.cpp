@@ -7,7 +7,7 @@ namespace ddp::launcher {
 namespace fs = std::filesystem;
 
 std::optional<int> round_to_forget(int round) {
-  const int last = round - kRoundsWithLogs;  // with it there would be one more than that
+  const int last = round - kRoundsWithLogs;  // the last round that is too old to keep
   return last >= kRoundsWithLogs ? std::optional(last) : std::nullopt;
 }
 

@@ -1,4 +1,4 @@
-// Where the files of a worker lie: in the run directory (logs/round-N/rank-R.out), or in torchrun's
+// The paths of a worker's files: in the run directory (logs/round-N/rank-R.out), or in torchrun's
 // layout (attempt_N/LOCAL_RANK/stdout.log), which tools know. Pure.
 #pragma once
 
@@ -12,19 +12,19 @@
 
 namespace ddp::launcher {
 
-/// Absolute where the directories are. An empty path: no such file.
+/// Absolute if the directories are. Empty path: no such file.
 struct WorkerFiles {
   std::filesystem::path output;           // raw bytes of stdout
-  std::filesystem::path errors;           // of stderr
+  std::filesystem::path errors;           // raw bytes of stderr
   std::filesystem::path filtered_output;  // of all workers of the node
   std::filesystem::path filtered_errors;
   std::filesystem::path error_file;  // torchelastic's JSON
 };
 
-/// Where the log files of a round lie, in either layout; empty: nowhere.
+/// The directory of a round's log files, in either layout; empty: none.
 std::filesystem::path round_dir(const RoundFacts& facts);
 
-/// Of rounds that restart for days the logs of the first and the last so many stay.
+/// So many rounds at the beginning, and so many at the end, keep their logs.
 inline constexpr int kRoundsWithLogs = 20;
 
 /// The round whose logs are removed when `round` begins; nothing: none.
@@ -33,13 +33,14 @@ std::optional<int> round_to_forget(int round);
 /// The name of a round's directory, in the layout that `facts` have.
 std::string round_name(const RoundFacts& facts, int round);
 
-/// `scratch` takes the error files when there is no directory in torchrun's layout.
+/// The files of one worker. `scratch` gets the error file if there is no directory in torchrun's
+/// layout.
 WorkerFiles place_files(const JobSpec& spec,
                         const RoundFacts& facts,
                         const Placement& placement,
                         const std::filesystem::path& scratch);
 
-/// The name of a directory in torchrun's layout: a '/' of the user's run id would be a directory.
+/// The name of a directory in torchrun's layout, without any '/' of the user's run id.
 std::string log_dir_name(const std::string& user_run_id, const std::string& random);
 
 }  // namespace ddp::launcher

@@ -45,7 +45,7 @@ std::vector<std::string> split_texts(const std::string& text) {
       texts.emplace_back();
     }
   }
-  std::erase(texts, "");  // it would be in every line
+  std::erase(texts, "");  // an empty text is in every line
   return texts;
 }
 
@@ -82,7 +82,8 @@ class LogKeys {
     return text == "default" ? key : text;
   }
 
-  /// torchrun passes over ranks that a node does not have: nodes may have different numbers.
+  /// Ignores ranks that this node does not have, as torchrun does: nodes may have different
+  /// numbers.
   Ranks within(const std::string& key, const std::string& text, Ranks ranks) {
     if (ranks.last < nproc_) return ranks;
     warnings_.push_back(origin(key) + ": " + text + ": there is no local rank " +
@@ -99,7 +100,7 @@ class LogKeys {
       return std::vector<unsigned>(static_cast<std::size_t>(nproc_), *all);
     }
     std::vector<unsigned> by_rank(static_cast<std::size_t>(nproc_), 0U);
-    for (const std::string_view part : split(text, ',')) {  // a comma too many is to be seen
+    for (const std::string_view part : split(text, ',')) {  // an extra comma is an error
       const std::size_t colon = std::min(part.find(':'), part.size());
       const auto ranks = read_ranks(part.substr(0, colon));
       const auto value = read_streams(part.substr(std::min(colon + 1, part.size())));
@@ -121,7 +122,7 @@ class LogKeys {
     std::vector<bool> chosen(static_cast<std::size_t>(nproc_), !text);
     if (!text) return chosen;
     std::string plain = *text;
-    std::erase(plain, ' ');  // torchrun takes them here
+    std::erase(plain, ' ');  // torchrun allows blanks here
     for (const std::string_view part : split(plain, ',')) {
       const auto ranks = read_ranks(part);
       if (!ranks) {
@@ -168,7 +169,7 @@ StreamPlan plan_stream(const LogSpec& spec, bool has_run_dir, int local_rank, Wo
   StreamPlan plan;
   plan.is_logged = !refuses_files(spec) && (in_run_dir || ((tee | redirect) & kBoth) != 0);
   plan.is_teed = tee != 0;
-  // Without files nothing is redirected: torchrun shows such streams, too.
+  // Without files nothing is redirected; torchrun shows such streams, too.
   const bool is_redirected = redirect != 0 && tee == 0 && !refuses_files(spec);
   plan.is_shown = spec.shown.at(rank) && !is_redirected;
   plan.is_copied =

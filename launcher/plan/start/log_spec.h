@@ -1,6 +1,6 @@
-// What is done with the workers' output, decided: which streams go to files, which to the console,
-// and how a line looks there. Read from the launch.* keys of a job; torchrun's grammar for -r and
-// -t, with ranges and ranks of any size. Pure.
+// What happens to the workers' output: which streams go to files, which to the console, and how a
+// line looks there. Read from a job's launch.* keys, with torchrun's grammar for -r and -t,
+// extended by ranges and ranks of any size. Pure.
 #pragma once
 
 #include <array>
@@ -47,20 +47,19 @@ struct StreamPlan {
   bool operator==(const StreamPlan&) const = default;
 };
 
-/// Errors: none here; what cannot be read is appended to `problems`, in one line each.
+/// Errors: none here; each key that cannot be read adds a line to `problems`.
 LogSpec make_log_spec(const JobValues& job, int nproc, std::vector<std::string>& problems);
 
-/// --log-dir /dev/null: no file, whatever else was asked for.
+/// Whether --log-dir is /dev/null: no log file at all.
 bool refuses_files(const LogSpec& spec);
 
-/// Whether a directory in torchrun's layout is to be made: --log-dir, or a stream goes to a file
+/// Whether to make a directory in torchrun's layout: for --log-dir, or if a stream goes to a file
 /// and there is no run directory.
 bool wants_log_dir(const LogSpec& spec, bool has_run_dir);
 
 StreamPlan plan_stream(const LogSpec& spec, bool has_run_dir, int local_rank, WorkerStream stream);
 
-/// Whether what is written to a console is coloured: auto means on a terminal, unless NO_COLOR or
-/// TERM=dumb says no.
+/// Whether console output is coloured: auto means on a terminal, without NO_COLOR and TERM=dumb.
 bool is_colored(const LogSpec& spec, bool is_terminal, const Environment& environment);
 
 }  // namespace ddp::launcher

@@ -1,17 +1,18 @@
-// Whether this agent is node 0, before it has heard of any other. Pure. The first row that applies:
+// Whether this agent claims to be node 0, before it knows of any other agent. Pure. The first row
+// that applies:
 //
-//   what was said, and where it is                     claim       what run/rendezvous does
+//   known of this agent                                claim       what run/rendezvous does
 //   1 one node                                         alone       neither asks nor listens: its
 //                                                                  store opens a port of its own
 //   2 node rank 1 or more; is_host=false               none        joins
 //   3 node rank 0; is_host=true                        sure        asks, then listens: a taken port
 //                                                                  is an error
-//   4 the master address is one of this node's         first_come  asks, then listens: anyone who
-//                                                                  has the port is node 0, and is
-//                                                                  joined
-//   5 it is not                                        none        joins
+//   4 the master address is one of this node's         first_come  asks, then listens; if the port
+//                                                                  is taken, joins the agent that
+//                                                                  has it
+//   5 the master address is another node's             none        joins
 //
-// Who asks and is answered joins: somebody is node 0 already.
+// "asks": if an agent answers, that one is node 0, and this one joins it.
 #pragma once
 
 #include <cstdint>

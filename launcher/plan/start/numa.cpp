@@ -13,9 +13,9 @@ namespace {
 
 using Cpus = std::vector<int>;
 
-/// What is bound together: the GPUs of the node, or the workers themselves.
+/// What the rules place on NUMA nodes: the GPUs, or the workers themselves.
 struct Units {
-  std::vector<int> nodes;  // of each
+  std::vector<int> nodes;  // NUMA node of each
   std::string note;
 };
 
@@ -32,8 +32,8 @@ Units choose_units(const std::vector<CpuPlace>& places,
   const std::vector<int> nodes = nodes_of(places);
   const bool are_known =
       std::all_of(gpu_nodes.begin(), gpu_nodes.end(), [](int node) { return node >= 0; });
-  // With one NUMA node it does not matter that /sys says -1 of a GPU, as it does on machines
-  // without NUMA.
+  // With one NUMA node it does not matter that /sys shows -1 for a GPU, as on machines without
+  // NUMA.
   if (static_cast<int>(gpu_nodes.size()) >= workers && (are_known || nodes.size() == 1)) {
     Units units;
     for (const int node : gpu_nodes)
@@ -91,10 +91,10 @@ Cpus cpus_of_socket(const std::vector<CpuPlace>& places, int node) {
   return cpus;
 }
 
-/// Share `position` of `count`, in whole cores.
+/// Share number `position` of `count`, in whole cores.
 Cpus share_of_cores(const std::map<int, Cpus>& cores, std::size_t position, std::size_t count) {
-  // Cores, not threads: two workers on the threads of one core would share its arithmetic units
-  // and its first caches.
+  // Whole cores, as two workers on the threads of one core would share its arithmetic units and its
+  // first caches.
   const std::size_t each = cores.size() / count;
   const std::size_t left_over = cores.size() % count;
   const std::size_t begin = position * each + std::min(position, left_over);
@@ -121,7 +121,7 @@ Cpus core_complex(const std::map<int, Cpus>& caches, std::size_t position) {
   return sorted.empty() ? Cpus() : sorted[position % sorted.size()];
 }
 
-/// One unit among those of its node.
+/// The place of one unit among those of its NUMA node.
 struct Share {
   int node = -1;
   std::size_t position = 0;

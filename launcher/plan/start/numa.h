@@ -1,6 +1,6 @@
 // Which CPUs each worker is bound to, by torchrun's four modes, without the numactl program. Pure:
-// a topology in, CPU sets out. Memory needs no policy of its own: Linux gives a page from the node
-// of the CPU that touches it first, and those are bound (torchrun sets none either).
+// a topology in, CPU sets out. Memory needs no policy of its own: Linux takes a page from the NUMA
+// node of the CPU that touches it first, and the CPUs are bound (torchrun sets no policy either).
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace ddp::launcher {
 
-/// One CPU that we may use.
+/// One usable CPU.
 struct CpuPlace {
   int cpu = 0;
-  int node = 0;     // NUMA
+  int node = 0;     // NUMA node
   int package = 0;  // socket
   int core = 0;     // lowest CPU of the same physical core
   int cache = 0;    // lowest CPU that shares the last level of cache: a core complex
@@ -20,7 +20,7 @@ struct CpuPlace {
 
 struct Bindings {
   std::vector<std::vector<int>> cpus;  // by local rank, ascending
-  std::string note;                    // how, when not by GPU; empty: by GPU
+  std::string note;                    // how workers were bound; empty: by GPU
 };
 
 /// `mode` is node, socket, exclusive or core-complex; `places` ascending by CPU; `gpu_nodes` the
@@ -40,7 +40,7 @@ Bindings bind_workers(const std::string& mode,
 /// "0-3,8" to numbers, as in /sys; what cannot be read is left out.
 std::vector<int> read_cpu_list(std::string_view text);
 
-/// The way back. Precondition: ascending.
+/// The inverse of read_cpu_list(). Precondition: ascending.
 std::string format_cpu_list(const std::vector<int>& cpus);
 
 }  // namespace ddp::launcher

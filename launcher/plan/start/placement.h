@@ -1,5 +1,5 @@
-// Which rank runs where: rank = workers of lower node ranks + local rank. Unequal numbers of
-// workers are normal. The same count over the nodes of one role alone gives the rank in the role.
+// Which rank runs where: rank = workers of lower node ranks + local rank. Nodes may have different
+// numbers of workers. The same count over the nodes of one role gives the rank in the role.
 #pragma once
 
 #include <span>
@@ -21,7 +21,7 @@ struct Placement {
   bool operator==(const Placement&) const = default;
 };
 
-/// A number for each role: equal ones where the names are equal.
+/// A number for each role; equal names get equal numbers.
 std::vector<int> number_roles(std::span<const std::string> roles);
 
 /// The workers of one node, in order of local rank. Both lists are indexed by node rank; nodes of

@@ -11,14 +11,14 @@
 namespace ddp::launcher {
 namespace {
 
-/// A value, and the variable that told it.
+/// A value, and the variable that has it.
 template <typename Value>
 struct Told {
   Value value;
   std::string variable;
 };
 
-/// What a platform says of the job.
+/// What a platform's variables say about the job.
 struct JobPlace {
   std::string platform;
   Told<int> nodes{1, ""};
@@ -38,7 +38,7 @@ bool is_open(const JobValues& job, std::string_view path) {
   return job.setting(path).origin == "default";
 }
 
-/// The number of nodes that the job asks for at most; 0 when it is not a number.
+/// The largest number of nodes that the job allows; 0: not a number.
 int most_nodes(const JobValues& job) {
   const std::string_view text = job.text("launch.nnodes");
   return parse_whole<int>(text.substr(text.rfind(':') + 1), 0).value_or(0);
@@ -59,7 +59,7 @@ class Detector {
  private:
   void note(const std::string& line) { detected_.notes.push_back(line); }
 
-  /// mpirun starts helpers of its own by srun, so its variables are the nearer ones.
+  /// mpirun starts its helpers by srun, so its variables come before Slurm's.
   std::optional<JobPlace> find_place() {
     if (find_variable(environment_, "OMPI_COMM_WORLD_SIZE")) {
       return of_mpi(
@@ -126,13 +126,13 @@ class Detector {
                    .run_id = {},
                    .workers = {},
                    .address_hint = {}};
-    // A step of one node meets nobody: it takes a free port and a run id of its own.
+    // A step of one node needs no meeting point: it takes a free port and a run id of its own.
     if (step.nodes > 1) {
       place.address = {step.first_node, "SLURM_STEP_NODELIST"};
       place.port = {slurm_port(step), "SLURM_STEP_ID"};
       place.run_id = {slurm_run_id(step), "SLURM_STEP_ID"};
     }
-    // GPUs that were allocated but are not to be used say nothing about the number of workers.
+    // GPUs that are allocated but not used do not give the number of workers.
     if (step.gpus > 0 && job_.text("device") != "cpu") {
       const bool counted = find_variable(environment_, "SLURM_GPUS_ON_NODE").has_value();
       place.workers = {step.gpus, counted ? "SLURM_GPUS_ON_NODE" : "SLURM_GPUS_PER_NODE"};
@@ -140,7 +140,7 @@ class Detector {
     return place;
   }
 
-  /// An Indexed Job: each pod has a number, and its size stands in no variable.
+  /// A pod of an Indexed Job has a number, but no variable has the number of pods.
   std::optional<JobPlace> of_kubernetes() {
     const std::string variable = "JOB_COMPLETION_INDEX";
     const std::string index = *find_variable(environment_, variable);
@@ -151,7 +151,7 @@ class Detector {
       return {};
     }
     const std::optional<int> node = read_count(environment_, variable);
-    // --nnodes 1: the pods have nothing to do with each other.
+    // --nnodes 1: each pod runs a job of its own.
     if (most_nodes(job_) <= 1) return {};
     if (!node || *node >= most_nodes(job_)) {
       note("Kubernetes: " + variable + "=" + index + " is not a rank of " +
@@ -169,7 +169,7 @@ class Detector {
   }
 
   void note_several(const std::string& platform, int here, const std::string& command) {
-    if (!is_open(job_, "launch.nnodes") && most_nodes(job_) == 1) return;  // jobs side by side
+    if (!is_open(job_, "launch.nnodes") && most_nodes(job_) == 1) return;  // separate jobs
     const std::string started = platform + " started " + std::to_string(here) +
                                 " processes on this node. An agent is the only one of its node, "
                                 "and starts the workers itself: ";
@@ -182,7 +182,7 @@ class Detector {
   }
 
   void take(const JobPlace& place) {
-    // All or nothing: a rank of one count of nodes means nothing in another.
+    // Take all or nothing: a node rank means nothing with another number of nodes.
     if (!is_open(job_, "launch.nnodes") && most_nodes(job_) != place.nodes.value) {
       note(place.platform + " says " + std::to_string(place.nodes.value) + " nodes, " +
            job_.setting("launch.nnodes").origin + " says " + job_.text("launch.nnodes") +
@@ -208,7 +208,7 @@ class Detector {
     note("from " + place.platform + ":" + found.substr(1) + "; --no-auto-env turns this off");
   }
 
-  /// Where the nodes meet, and under which name.
+  /// Takes the address where the nodes meet, and the run id.
   std::string take_meeting(const JobPlace& place) {
     std::string found;
     const bool is_free =
@@ -229,7 +229,7 @@ class Detector {
     return found;
   }
 
-  /// False when the user said it, or nobody tells it.
+  /// False: the user has set the key, or the platform has no value.
   bool set(std::string_view path, JobValue value, const std::string& variable) {
     if (variable.empty() || !is_open(job_, path)) return false;
     detected_.settings.push_back({std::string(path), {std::move(value), variable}});

@@ -7,7 +7,7 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr char kTime = '\0';  // in no argument, and so in no template
+constexpr char kTime = '\0';  // a byte that no argument, and so no template, contains
 
 // Not red, which is for errors, and neither black nor white, which may be the background.
 constexpr std::array<std::string_view, 10> kColors = {

@@ -1,4 +1,4 @@
-// What stands before each line of a worker on the console. Pure.
+// The prefix of each line of a worker on the console. Pure.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace ddp::launcher {
 
-/// What a template may name.
+/// The values that a template may use.
 struct PrefixFacts {
   Placement placement;
   std::string role;
@@ -21,14 +21,14 @@ struct PrefixFacts {
 class Prefix {
  public:
   Prefix() = default;
-  /// The user's template; else torchrun's "[ROLELOCAL_RANK]:" for what is teed, and
-  /// "[NODE:RANK] " for everything else.
+  /// The user's template; else torchrun's "[ROLELOCAL_RANK]:" for a teed stream, and "[NODE:RANK] "
+  /// for all others.
   Prefix(const LogSpec& spec, const StreamPlan& plan, const PrefixFacts& facts);
 
-  /// In the colour of its rank from now on.
+  /// From now on the prefix has the colour of its rank.
   void set_color(int rank);
 
-  /// Whether `time` of text() is used at all.
+  /// Whether text() uses its `time`.
   [[nodiscard]] bool tells_time() const { return tells_time_; }
   [[nodiscard]] std::string text(std::string_view time) const;
 

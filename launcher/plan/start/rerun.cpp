@@ -13,7 +13,7 @@
 namespace ddp::launcher {
 namespace {
 
-/// What is about an agent, a round or a role: a rank alone has none.
+/// Whether the variable is about an agent, a round or a role, which a rank alone does not have.
 bool is_about_the_job(std::string_view name) {
   constexpr std::array<std::string_view, 4> kPrefixes{"TORCHELASTIC_", "DDP_", "ROLE_", "GROUP_"};
   return std::any_of(kPrefixes.begin(), kPrefixes.end(), [name](std::string_view prefix) {
@@ -21,7 +21,7 @@ bool is_about_the_job(std::string_view name) {
   });
 }
 
-/// bash's form for what must not reach a terminal as it is: $'a\012b'.
+/// Quotes control characters in bash's form: $'a\012b'.
 std::string quote_control(std::string_view word) {
   std::string quoted = "$'";
   while (!word.empty()) {
@@ -54,7 +54,7 @@ std::string quote_for_bash(const std::string& word) {
 std::string rerun_command(const JobSpec& spec,
                           const Placement& placement,
                           const RerunFacts& facts) {
-  Placement alone = placement;  // whose part it plays
+  Placement alone = placement;  // the rank that it keeps
   if (!spec.takes_job_file) {
     alone = Placement();
     alone.local_rank = placement.local_rank;

@@ -9,19 +9,20 @@
 
 namespace ddp::launcher {
 
-/// `word` as a shell reads it back; with control bytes as bash does, and no such byte in it.
+/// Quotes `word` for a shell. Control bytes are escaped in bash's form.
 std::string quote_for_bash(const std::string& word);
 
-/// What only the node knows of the end of a rank.
+/// What only the rank's node knows for its rerun.
 struct RerunFacts {
-  std::filesystem::path directory;   // where it ran
-  int port = 29500;                  // a free one: env:// wants one, and torch does not take 0
+  std::filesystem::path directory;   // its working directory
+  int port = 29500;                  // a free one, as torch's env:// does not accept 0
   std::filesystem::path checkpoint;  // the newest; empty: none
 };
 
 /// One line for a shell: the directory, the variables that a world of one rank needs, program and
-/// arguments as this rank had them. The local rank, and with it the device, stays. ddp-worker plays
-/// the rank, from the newest checkpoint; of another program the line says what it does not repeat.
+/// arguments as this rank had them. The local rank, and so the device, stays the same. ddp-worker
+/// keeps its rank, and starts from the newest checkpoint. For another program the line says what it
+/// does not repeat.
 std::string rerun_command(const JobSpec& spec, const Placement& placement, const RerunFacts& facts);
 
 }  // namespace ddp::launcher

@@ -1,11 +1,11 @@
-// A session of processes, known by more than its number, which may be used again. Pure.
-// The number of a session is its leader's pid, and the kernel gives it to nobody else while any
-// process has it as pid, group or session (kernel/pid.c, __change_pid() frees it with the last
-// one). So members that outlive their leader keep it; once all of them are gone it may be
-// anybody's, and a number that was noted before says nothing. Two things prove that it is still the
-// same session: its leader, alive or a zombie, with the noted start time; or a member that started
-// while the number was surely that session's, as that member has kept the number in use since. A
-// process that has the number as its pid and is not that leader is proof of the opposite.
+// A session of processes, identified by more than its number, which may be reused. Pure.
+// The number of a session is its leader's pid. The kernel does not reuse it while any process has
+// it as pid, group or session (kernel/pid.c, __change_pid() frees it with the last one). So members
+// that outlive their leader keep it. When all of them are gone the number may be reused, and a
+// noted number proves nothing. Two facts prove that it is still the same session: its leader, alive
+// or a zombie, has the noted start time; or a member started while the number was surely this
+// session's, as that member has kept the number in use since. A process that has the number as its
+// pid and is not that leader disproves it.
 #pragma once
 
 #include <sys/types.h>
@@ -17,8 +17,8 @@ namespace ddp::launcher {
 /// Times are in clock ticks since boot (proc(5), starttime).
 struct Session {
   pid_t number = 0;
-  std::uint64_t started = 0;     // when its leader was
-  std::uint64_t held_until = 0;  // the newest time at which the number was surely this session's
+  std::uint64_t started = 0;     // start time of its leader
+  std::uint64_t held_until = 0;  // the last time when the number was surely its own
   bool operator==(const Session&) const = default;
 };
 
@@ -29,9 +29,8 @@ struct SessionMember {
   std::uint64_t started = 0;
 };
 
-/// Whether that process proves that the number still stands for that session. The order of two
-/// events within one tick (10 ms) is not known; that does no harm, as a number takes longer to be
-/// used again.
+/// Whether that process proves that the number still means that session. The order of two events
+/// within one tick (10 ms) is not known, which is harmless, as the reuse of a number takes longer.
 inline bool proves(const Session& session, const SessionMember& process) {
   if (process.session != session.number) return false;
   if (process.pid == session.number) return process.started == session.started;

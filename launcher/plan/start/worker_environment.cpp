@@ -9,8 +9,8 @@
 namespace ddp::launcher {
 namespace {
 
-/// What an outer launcher may have told its own worker and what would be wrong for ours. The rest
-/// is overwritten.
+/// Variables that an outer launcher may have set for its own worker and that are wrong for ours.
+/// Others are overwritten.
 constexpr const char* kStale[] = {
     "DDP_RUN_DIR", "DDP_PROGRESS_FD", "DDP_JOB_START", "TORCHELASTIC_TIMER_FILE"};
 constexpr const char* kSecret = "DDP_TOKEN";  // between agents only
@@ -28,7 +28,7 @@ std::string visible_device(const JobSpec& spec, int local_rank) {
 }
 
 void add_threads(const JobSpec& spec, const Placement& placement, Environment& added) {
-  if (spec.environment.contains("OMP_NUM_THREADS")) return;  // the user's word
+  if (spec.environment.contains("OMP_NUM_THREADS")) return;  // set by the user
   if (spec.takes_job_file) {
     added["OMP_NUM_THREADS"] =
         std::to_string(std::max(1, spec.facts.cpus / placement.local_world_size));
@@ -37,21 +37,21 @@ void add_threads(const JobSpec& spec, const Placement& placement, Environment& a
   }
 }
 
-/// What NCCL did last, as LibTorch writes it down when a collective hangs: beside the logs, not
+/// Lets LibTorch write NCCL's last operations beside the logs when a collective hangs, and not
 /// under the user's home. LibTorch appends the rank.
 void add_flight_recorder(const JobSpec& spec, const RoundFacts& facts, Environment& added) {
   constexpr const char* kName = "TORCH_FR_DUMP_TEMP_FILE";
   constexpr const char* kOldName = "TORCH_NCCL_DEBUG_INFO_TEMP_FILE";
   if (facts.run_dir.empty()) return;
   for (const char* const name : {kName, kOldName}) {
-    if (spec.environment.contains(name) || added.contains(name)) return;  // the user's word
+    if (spec.environment.contains(name) || added.contains(name)) return;  // set by the user
   }
   const std::string round = "round-" + std::to_string(facts.round);
   added[kName] = (facts.run_dir / "logs" / round / "nccl-trace-rank-").string();
 }
 
-/// Programs write to a pipe, and fit their bars and tables to these. What stands before a line,
-/// "[0:1] ", takes its place too.
+/// Sets the terminal's size, to which programs that write to a pipe fit bars and tables. The prefix
+/// of a line, "[0:1] ", is subtracted.
 void add_terminal(const JobSpec& spec,
                   const Placement& placement,
                   const RoundFacts& facts,
@@ -115,7 +115,8 @@ Environment added_environment(const JobSpec& spec,
   }
   for (const auto& [name, value] : spec.job.text_map("launch.env"))
     added.emplace(name, value);
-  // At a hang Python is asked for its stacks (run/stack_collector); it then tells of crashes too.
+  // At a hang Python is asked for its stacks (run/stack_collector). It then also prints them at
+  // crashes.
   if (!spec.takes_job_file && !spec.environment.contains("PYTHONFAULTHANDLER")) {
     added.emplace("PYTHONFAULTHANDLER", "1");
   }

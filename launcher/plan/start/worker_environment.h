@@ -15,22 +15,22 @@ namespace ddp::launcher {
 
 /// What is known only when a round starts.
 struct RoundFacts {
-  std::string run_id;       // DDP_RUN_ID, of the job
-  std::string agent_id;     // DDP_AGENT_ID: what our agent has started, and no other
-  std::string user_run_id;  // TORCHELASTIC_RUN_ID
+  std::string run_id;                                 // DDP_RUN_ID, of the job
+  std::string agent_id;                               // DDP_AGENT_ID: marks processes of our agent
+  std::string user_run_id;                            // TORCHELASTIC_RUN_ID
   std::chrono::steady_clock::time_point job_start{};  // DDP_JOB_START: nanoseconds of that clock
   int round = 0;
   std::string master_addr;
   int master_port = 0;
-  std::string interface;          // that leads to the other nodes; empty: the libraries choose
+  std::string interface;          // to the other nodes; empty: the libraries choose
   std::filesystem::path run_dir;  // empty: none
   std::filesystem::path log_dir;  // in torchrun's layout, absolute; empty: none
-  // Of the terminal that shows the workers' lines when the job begins; 0: there is none.
+  // Size of the terminal that shows the workers' lines when the job begins; 0: none.
   int columns = 0;
   int rows = 0;
 };
 
-/// Of a worker's identity what its place and the round say; the rest is empty.
+/// The parts of a worker's identity that placement and round give; the rest is empty.
 WorkerIdentity identity_in_round(const Placement& placement, int round);
 
 /// The variables laid over the launcher's own environment for this worker.
@@ -40,7 +40,7 @@ Environment added_environment(const JobSpec& spec,
                               const std::string& error_file,
                               int progress_fd);
 
-/// What may be shown of a variable: the values of launch.env are secrets.
+/// The value of a variable as it may be shown. Values of launch.env count as secrets.
 std::string shown_value(const JobSpec& spec, const std::string& name, const std::string& value);
 
 /// The whole environment: the launcher's without what an outer launcher had set for its own worker,

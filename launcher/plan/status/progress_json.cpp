@@ -13,7 +13,7 @@ boost::json::value number_or_null(double value) {
 
 namespace {
 
-/// On the page, less than that is unknown.
+/// The count, or null below `least`, which means unknown on the page.
 boost::json::value count_or_null(std::int64_t value, std::int64_t least) {
   return value < least ? boost::json::value(nullptr) : boost::json::value(value);
 }
@@ -29,7 +29,7 @@ void add_progress(boost::json::object& worker, const WorkerSample& sample) {
   worker["steps_total"] = count_or_null(sample.steps_total, 1);
   worker["samples"] = sample.samples;
   worker["loss"] = number_or_null(sample.loss.value_or(kNone));
-  // JSON has no such number, and who watches must not take it for one that is not there.
+  // JSON has no NaN or infinity, and readers must not take such a loss for a missing one.
   if (sample.loss) worker["loss_is_finite"] = std::isfinite(*sample.loss);
   worker["lr"] = number_or_null(sample.lr.value_or(kNone));
   worker["checkpoint_step"] = count_or_null(sample.checkpoint_step, 0);

@@ -1,5 +1,5 @@
-// What the progress page of a worker says, as JSON: the same names for `ddp-launch status` and for
-// /api/status. Pure.
+// A worker's progress page as JSON, with the same names for `ddp-launch status` and /api/status.
+// Pure.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -9,11 +9,10 @@
 
 namespace ddp::launcher {
 
-/// JSON knows no NaN: that, and infinity, is null.
+/// The number, or null for NaN and infinity, which JSON does not have.
 boost::json::value number_or_null(double value);
 
-/// Adds to `worker` what its page tells, null for what it does not tell yet; nothing where it has
-/// none.
+/// Adds the fields of the page to `worker`; null: not known yet. Adds nothing if there is no page.
 void add_progress(boost::json::object& worker, const WorkerSample& sample);
 
 }  // namespace ddp::launcher

@@ -20,7 +20,7 @@ constexpr std::size_t kLongestMember = 4096;  // a path
 constexpr std::size_t kLongestLine = 16 << 10;
 constexpr double kLongestUptime = 1e10;  // seconds
 
-/// The members of one object; what is wrong with one is remembered.
+/// Reads the members of one object, and remembers whether one was wrong.
 class Members {
  public:
   explicit Members(const json::value& value) : object_(value.if_object()) {
@@ -42,7 +42,7 @@ class Members {
     into = string != nullptr ? plain_line(std::string_view(*string), kLongestMember)
                              : json::serialize(*value);
   }
-  /// As losses are shown everywhere.
+  /// Reads a loss as it is shown everywhere.
   void maybe_loss(const char* name, std::string& into) {
     const json::value* const value = find(name);
     const json::value* const is_finite = find("loss_is_finite");
@@ -73,7 +73,7 @@ class Members {
       append_clean(into.emplace_back(), std::string_view(*string).substr(0, kLongestLine));
     }
   }
-  /// Empty where there is none.
+  /// The array of that name; empty: there is none.
   const json::array& list(const char* name) {
     static const json::array kNone;
     const json::value* const value = find(name);

@@ -1,6 +1,6 @@
-// What an agent answers over its control socket, as `ddp-launch status|stop|logs` read and show it.
-// Pure. Promises: whatever bytes come, a whole answer or nothing; every text of it stands in one
-// line, is of bounded length and moves no terminal.
+// An agent's answer over its control socket, as `ddp-launch status|stop|logs` read and show it.
+// Pure. Promises: any bytes give a whole answer or nothing. Every text in it is one line of bounded
+// length, without terminal control.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,18 @@ inline constexpr std::size_t kLongestAnswer = std::size_t{4} << 20;  // 10,000 w
 /// Stdout or stderr of a worker.
 struct StreamAnswer {
   std::vector<std::string> tail;  // its last lines
-  std::uint64_t lines = 0;        // that have come so far
-  std::string file;               // empty: it has none
+  std::uint64_t lines = 0;        // read so far
+  std::string file;               // empty: none
   bool operator==(const StreamAnswer&) const = default;
 };
 
-/// Numbers stand here as they are shown; an empty text: the answer does not have it.
+/// Numbers are texts as they are shown; empty: not in the answer.
 struct WorkerAnswer {
   std::string rank;
   std::string pid;
   std::string state;   // of a living process (proc(5))
-  std::string ending;  // of one that has ended: how
-  std::string phase;   // this and the next of its progress page
+  std::string ending;  // how it ended; empty: it lives
+  std::string phase;   // from here on from its progress page
   std::string epoch;
   std::string step;
   std::string steps_total;
@@ -40,7 +40,7 @@ struct WorkerAnswer {
 
 struct JobAnswer {
   std::string run_id;       // the job's random id
-  std::string user_run_id;  // that the user gave it
+  std::string user_run_id;  // given by the user
   std::string program;
   std::string pid;
   std::string run_dir;
@@ -51,10 +51,10 @@ struct JobAnswer {
   bool operator==(const JobAnswer&) const = default;
 };
 
-/// Of `status` or `logs`.
+/// Parses the answer to `status` or `logs`. Nothing: not valid.
 std::optional<JobAnswer> read_answer(std::string_view text);
 
-/// The job in one line, without its end.
+/// The job in one line, without a newline.
 std::string headline(const JobAnswer& job);
 /// The headline, and a line for each worker.
 std::string describe(const JobAnswer& job);

@@ -1,5 +1,6 @@
-// What is new in streams that are seen through their last lines, from one answer to the next. Pure.
-// Promises: no line twice; lines that fell out of the tail between two answers are counted.
+// Finds the new lines of streams that are only seen through their last lines, from one answer to
+// the next. Pure. Promises: no line is shown twice; lines that fell out of the tail between two
+// answers are counted.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +14,14 @@ namespace ddp::launcher {
 
 class TailFollower {
  public:
-  /// The new lines of streams without a log file, with their prefix; of all ranks, or of one. Of a
-  /// stream that is seen for the first time its tail.
+  /// The new lines of streams without a log file, with their prefix; of all ranks, or of `rank`. A
+  /// stream seen for the first time gives its tail.
   std::string take(const JobAnswer& job, const std::string& rank);
 
  private:
   std::string take(const WorkerAnswer& worker, const StreamAnswer& stream, const std::string& name);
 
-  // By pid and stream: the next round has other processes, and counts again.
+  // By pid and stream, as the next round has other processes that count again.
   std::map<std::pair<std::string, std::string>, std::uint64_t> seen_;
 };
 

@@ -11,9 +11,9 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr std::size_t kEntryBytes = 128;  // what a map's entry takes besides its texts, roughly
-constexpr std::size_t kQueueBytes = 640;  // what an empty queue takes, roughly
-constexpr std::size_t kDigits = 20;       // of an i64, with its sign
+constexpr std::size_t kEntryBytes = 128;  // of a map's entry besides its texts, roughly
+constexpr std::size_t kQueueBytes = 640;  // of an empty queue, roughly
+constexpr std::size_t kDigits = 20;       // of an i64 with sign
 
 std::size_t cost(const std::string& key, const std::string& value) {
   return kEntryBytes + key.size() + value.size();
@@ -23,26 +23,26 @@ std::size_t list_cost(const std::string& key) {
   return sizeof(std::uint64_t) + key.size();
 }
 
-/// What keeping all of a request may take; 0 for those that keep nothing.
+/// The memory that the store may need to keep the request; 0 for requests that keep nothing.
 std::size_t cost(const KeySpace::Work& work) {
   using enum StoreCommand;
   constexpr std::array kKeeping{set, multi_set, compare_set, add, append, queue_push, wait};
   const StoreCommand command = work.request.command;
   if (std::ranges::count(kKeeping, command) == 0) return 0;
-  const std::size_t copies = command == wait ? 2 : 1;  // a wait is kept by key, too
+  const std::size_t copies = command == wait ? 2 : 1;  // a wait is also kept by key
   return copies * work.request_bytes + (command == add          ? kDigits
                                         : command == queue_push ? kQueueBytes
                                                                 : 0);
 }
 
-/// For a reply of so many bytes: others may add to it between two steps, and then it is not to be
-/// copied.
+/// The capacity for a reply of so many bytes: values may grow between two steps, and the reply
+/// should not be copied then.
 std::size_t with_room_to_grow(std::size_t bytes) {
   return bytes + bytes / 4;
 }
 
-/// Does `act` with the number of each of `size` texts, or of each `stride`th, from `next` on. True:
-/// the last is done.
+/// Calls `act` with the index of each `stride`th of `size` texts, from `next` on, until the step
+/// should end. True: the last is done.
 template <typename Act>
 bool each_from(std::size_t& next,
                std::size_t size,
@@ -57,7 +57,7 @@ bool each_from(std::size_t& next,
   return true;
 }
 
-/// As the reference server reads a number: strtoll, so "12x" is 12. Nothing where there is none.
+/// Reads a number as the reference server does: by strtoll, so "12x" is 12. Nothing: no number.
 std::optional<std::int64_t> read_integer(const std::string& text) {
   char* end = nullptr;
   errno = 0;
@@ -89,7 +89,7 @@ KeySpace::Step KeySpace::step(Work& work, const ShouldYield& should_yield) {
     work.has_begun = true;
   }
   switch (work.request.command) {
-    case StoreCommand::validate:  // belongs to the handshake
+    case StoreCommand::validate:  // only in the handshake
       work.refused = "a second VALIDATE";
       break;
     case StoreCommand::set:
@@ -145,7 +145,7 @@ KeySpace::Step KeySpace::step(Work& work, const ShouldYield& should_yield) {
   return step;
 }
 
-/// Before anything is changed: what cannot be kept is refused as a whole.
+/// Refuses, before any change, a request that cannot be kept as a whole.
 bool KeySpace::begin(Work& work) const {
   const std::size_t more = cost(work);
   if (more > 0 && bytes_ + more > max_bytes_)
@@ -173,7 +173,7 @@ void KeySpace::put(const std::string& key, std::string value, Step& step) {
 bool KeySpace::put_all(Work& work, Step& step, const ShouldYield& should_yield) {
   std::vector<std::string>& texts = work.request.texts;
   return each_from(work.next, texts.size(), 2, should_yield, [&](std::size_t i) {
-    work.request_bytes -= kEntryBytes + texts[i + 1].size();  // the store keeps it from now on
+    work.request_bytes -= kEntryBytes + texts[i + 1].size();  // counted by the store from now on
     put(texts[i], std::move(texts[i + 1]), step);
   });
 }
@@ -183,8 +183,8 @@ void KeySpace::compare_set(Work& work, Step& step) {
   const std::string& expected = work.request.texts[1];
   const std::string& desired = work.request.texts[2];
   const auto found = values_.find(key);
-  // A missing key counts as empty, so an empty `expected` creates it; and a missing key with
-  // another `expected` is answered by that: both as the reference server has it.
+  // As in the reference server, a missing key counts as empty: an empty `expected` creates it. A
+  // missing key with another `expected` is answered with `expected`.
   const std::string_view current =
       found == values_.end() ? std::string_view() : std::string_view(found->second);
   if (current == expected) {
@@ -195,7 +195,7 @@ void KeySpace::compare_set(Work& work, Step& step) {
   }
 }
 
-/// First the size, then the reply: what is too large to be sent is not made.
+/// Computes the size first, so that a reply that is too large is never made.
 bool KeySpace::get(Work& work, const ShouldYield& should_yield) const {
   const std::vector<std::string>& keys = work.request.texts;
   const auto value_of = [&](std::size_t i) {
@@ -218,7 +218,7 @@ bool KeySpace::get(Work& work, const ShouldYield& should_yield) const {
     work.reply.reserve(with_room_to_grow(work.reply_bytes));
   }
   return each_from(work.next, keys.size(), 1, should_yield, [&](std::size_t i) {
-    const std::string_view value = value_of(i);  // it may have grown since
+    const std::string_view value = value_of(i);  // may have grown since
     if (work.reply.size() + sizeof(std::uint64_t) + value.size() > max_reply_bytes_) {
       refuse();
     } else {
@@ -236,7 +236,7 @@ void KeySpace::add(Work& work, Step& step) {
     work.refused = "ADD to a key whose value is not a number";
     return;
   }
-  // Unsigned, as a sum that does not fit wraps.
+  // Unsigned, so that an overflow wraps.
   const auto sum =
       static_cast<std::uint64_t>(*old) + static_cast<std::uint64_t>(work.request.number);
   put_u64(work.reply, sum);
@@ -259,7 +259,7 @@ bool KeySpace::wait(Work& work, const ShouldYield& should_yield) {
   Waiter& waiter = waiters_[work.client];
   waiter.since = work.begin;
   const bool is_done = each_from(work.next, keys.size(), 1, should_yield, [&](std::size_t i) {
-    // What is there already is not waited for: only a key that appears wakes anybody.
+    // A key that exists is not awaited, as only a new key wakes waiters.
     if (!has(keys[i])) await(work.client, waiter, std::move(keys[i]));
   });
   if (!is_done) return false;
@@ -336,7 +336,7 @@ void KeySpace::queue_length(Work& work) const {
   put_u64(work.reply, found == queues_.end() ? 0 : found->second.size());
 }
 
-/// How many there are stands first, and is known last.
+/// The number of keys stands first in the reply, but is known last.
 bool KeySpace::list_keys(Work& work, const ShouldYield& should_yield) const {
   if (!work.is_sized) {
     if (sizeof(std::uint64_t) + listed_bytes_ > max_reply_bytes_) {
@@ -366,7 +366,7 @@ bool KeySpace::list_keys(Work& work, const ShouldYield& should_yield) const {
   return true;
 }
 
-/// A key that appears counts for everybody who waits for it, also if it is deleted again.
+/// A key that appears counts for all that wait for it, even if it is deleted again.
 void KeySpace::wake_all(const std::string& key, Step& step) {
   auto list = awaited_.extract(key);
   if (list.empty()) return;
@@ -375,7 +375,7 @@ void KeySpace::wake_all(const std::string& key, Step& step) {
   bytes_ -= list.mapped().size() * cost(key, "");
 }
 
-/// An entry of a queue is for one: it ends at most one wait, the oldest.
+/// An entry of a queue ends at most one wait, the oldest.
 void KeySpace::wake_one(const std::string& key, Step& step) {
   const auto found = awaited_.find(key);
   if (found == awaited_.end()) return;
@@ -389,7 +389,7 @@ void KeySpace::wake_one(const std::string& key, Step& step) {
   if (found->second.empty()) awaited_.erase(found);
 }
 
-/// True: that was the last key of the client's wait. A wait that is over has left nothing to count.
+/// Removes one key from a client's wait. True: it was the last, so the wait is over.
 bool KeySpace::count_down(StoreClientId client, Turn turn, const std::string& key, Step& step) {
   const auto waiter = waiters_.find(client);
   if (waiter == waiters_.end() || waiter->second.missing.erase(turn) == 0) return false;
@@ -408,7 +408,7 @@ void KeySpace::forget(StoreClientId client) {
 void KeySpace::stop_awaiting(Turn turn, const std::string& key) {
   bytes_ -= cost(key, "");
   const auto list = awaited_.find(key);
-  if (list == awaited_.end() || list->second.erase(turn) == 0) return;  // it has come since
+  if (list == awaited_.end() || list->second.erase(turn) == 0) return;  // the key has come since
   bytes_ -= cost(key, "");
   if (list->second.empty()) awaited_.erase(list);
 }
@@ -448,7 +448,7 @@ bool KeySpace::clear(const ShouldYield& should_yield) {
 std::vector<KeySpace::Wait> KeySpace::waits() const {
   std::vector<Wait> waits;
   for (const auto& [client, waiter] : waiters_) {
-    if (waiter.missing.empty()) continue;  // it is not known yet whether it will have to wait
+    if (waiter.missing.empty()) continue;  // its keys are still being checked
     const std::string& first = waiter.missing.begin()->second;
     waits.push_back(Wait{client, first, waiter.missing.size(), waiter.since});
   }

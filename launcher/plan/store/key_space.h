@@ -1,9 +1,8 @@
-// The store of one round: values, queues, and who waits for what. Pure: a request goes in, its
-// reply and the waits that it ends come out. A new round is a new key space.
-// A request is carried out in steps, as its caller asks: others are served between two of them, so
-// that a large one keeps nobody waiting. The rest of a request sees what others have changed in
-// between. Values and queues are two maps: one name may be in both, and waits and checks see
-// either.
+// The store of one round: values, queues, and which client waits for which keys. Pure: a request
+// goes in; its reply and the waits that it ends come out. Each round has a new key space.
+// A request is carried out in steps. Other requests are served between two steps, so that a large
+// one delays nobody; later steps see their changes. Values and queues are two maps: one name may be
+// in both, and waits and checks see either.
 // Source: the reference server's rules, TCPStoreLibUvBackend.cpp of torch 2.11.
 #pragma once
 
@@ -28,13 +27,12 @@ class KeySpace {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  static constexpr std::size_t kMaxBytes = 1ULL << 30;  // of all that is kept
+  static constexpr std::size_t kMaxBytes = 1ULL << 30;  // of all values and queues
   static constexpr std::size_t kMaxReplyBytes = 128ULL << 20;
-  static constexpr std::size_t kMaxAppendedBytes = 32ULL << 20;  // of a value that APPEND has made
+  static constexpr std::size_t kMaxAppendedBytes = 32ULL << 20;  // of a value made by APPEND
 
-  /// What a job of so many ranks may keep, unless it is told otherwise: what a rank tells the
-  /// others is a few KiB, so this is far above that, and far below what hurts a node. At most
-  /// kMaxBytes.
+  /// The default limit for a job of so many ranks. A rank stores a few KiB, so this is far above
+  /// what a job needs and far below what hurts a node. At most kMaxBytes.
   static constexpr std::size_t max_bytes_of(int world_size) {
     constexpr std::size_t kBase = 256ULL << 20;
     constexpr std::size_t kPerRank = 4ULL << 20;
@@ -44,11 +42,11 @@ class KeySpace {
   explicit KeySpace(std::size_t max_bytes = kMaxBytes, std::size_t max_reply_bytes = kMaxReplyBytes)
       : max_bytes_(max_bytes), max_reply_bytes_(max_reply_bytes) {}
 
-  /// A request under way.
+  /// A request that is being carried out.
   struct Work {
     Work(StoreClientId who, StoreRequest what, Time when);
 
-    /// Memory that it takes, in bytes, roughly.
+    /// Its memory in bytes, roughly.
     [[nodiscard]] std::size_t bytes() const { return request_bytes + reply.capacity(); }
 
     StoreClientId client;
@@ -56,55 +54,55 @@ class KeySpace {
     Time begin;
     std::size_t request_bytes;
     bool has_begun = false;
-    std::size_t next = 0;         // of the request's texts
+    std::size_t next = 0;         // next of the request's texts
     bool is_sized = false;        // whether reply_bytes is known
     std::size_t reply_bytes = 0;  // of MULTI_GET
-    std::uint64_t listed = 0;     // by LIST_KEYS
-    std::string last_key;         // of them
-    std::string reply;            // to the client, once it is done; may be empty
-    std::string refused;          // not empty: why the connection is to be closed
+    std::uint64_t listed = 0;     // keys listed by LIST_KEYS
+    std::string last_key;         // the last key listed
+    std::string reply;            // to the client, when done; may be empty
+    std::string refused;          // not empty: why to close the connection
   };
   /// The result of a step.
   struct Step {
-    bool is_done = false;                 // the work's reply is whole, or it is refused
-    std::vector<StoreClientId> released;  // their waits are over: each is to get kReleased
+    bool is_done = false;                 // the reply is whole, or `refused` is set
+    std::vector<StoreClientId> released;  // waits that are over; send each kReleased
   };
   static constexpr std::uint8_t kReleased = 0;
-  /// Whether a step has taken long enough. Asked after each key or value.
+  /// Whether to end the step now. Called after each key or value.
   using ShouldYield = std::function<bool()>;
 
-  /// Carries `work` on, by one key or value at least. Precondition: it is not done.
+  /// Carries `work` on by at least one key or value. Precondition: it is not done.
   [[nodiscard]] Step step(Work& work, const ShouldYield& should_yield);
 
-  /// The client is gone, and its wait with it.
+  /// Removes a client that is gone, and its wait.
   void forget(StoreClientId client);
 
-  /// Whether nothing is left of waits that are over.
+  /// Whether no memory is left of waits that are over.
   [[nodiscard]] bool has_no_garbage() const { return dead_waiters_.empty(); }
-  /// Frees what is left of waits that are over. True: nothing is left.
+  /// Frees memory of waits that are over. True: none is left.
   bool collect_garbage(const ShouldYield& should_yield);
-  /// Lets go of everything, for good. True: it is done.
+  /// Frees everything. True: it is done.
   bool clear(const ShouldYield& should_yield);
 
   struct Wait {
     StoreClientId client = 0;
-    std::string key;  // one that has not come; of several, the first that was named
+    std::string key;  // a key not set; of several, the first one named
     std::size_t missing = 0;
     Time since;
   };
   /// Every wait that is not over, by client.
   [[nodiscard]] std::vector<Wait> waits() const;
 
-  /// Memory that is kept, roughly.
+  /// Memory in use, roughly.
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
  private:
-  /// Of all waits for keys, in the order in which they began: never used twice.
+  /// Numbers waits for keys in the order in which they began; never used twice.
   using Turn = std::uint64_t;
   struct Waiter {
-    std::map<Turn, std::string> missing;  // the keys that have not come, each once
+    std::map<Turn, std::string> missing;  // keys not set yet, each once
     Time since;
-    bool is_whole = false;  // all keys of the request have been looked at
+    bool is_whole = false;  // all keys of the request were checked
   };
 
   [[nodiscard]] std::string too_large() const;
@@ -132,12 +130,13 @@ class KeySpace {
   std::size_t max_bytes_;
   std::size_t max_reply_bytes_;
   std::size_t bytes_ = 0;
-  // Trees: LIST_KEYS goes on where it was, and no insertion moves all that is there.
+  // Trees: LIST_KEYS can continue at a key, and an insertion moves nothing.
   std::map<std::string, std::string> values_;
   std::size_t listed_bytes_ = 0;                           // of the reply to LIST_KEYS
   std::map<std::string, std::deque<std::string>> queues_;  // none is empty
-  // By key, oldest first. Keyed by turn, so that one wait can be removed without a scan of the
-  // others: many ranks wait for one key, and a client that repeats its wait must not slow the rest.
+  // Waits by key, oldest first. Keyed by turn, so that one wait can be removed without a scan of
+  // the others: many ranks wait for one key, and a client that repeats its wait must not slow the
+  // rest.
   std::map<std::string, std::map<Turn, StoreClientId>> awaited_;
   Turn next_turn_ = 0;
   std::map<StoreClientId, Waiter> waiters_;

@@ -6,7 +6,7 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr int kNamed = 8;  // of a thousand that are missing
+constexpr int kNamed = 8;  // ranks named in one line
 
 }  // namespace
 
@@ -16,7 +16,7 @@ std::optional<std::string> who_is_missing(std::span<const WorkerState> ranks, in
   std::string names;
   for (const WorkerState& rank : ranks) {
     if (rank.joined_store) ++joined;
-    if (rank.joined_store || rank.ended) continue;  // who has left is another question
+    if (rank.joined_store || rank.ended) continue;  // a rank that has ended will not join
     if (++missing > kNamed) continue;
     add_word(names, name_rank(rank.rank, rank.pid));
   }

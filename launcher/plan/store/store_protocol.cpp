@@ -9,10 +9,10 @@ namespace {
 constexpr int kCountBytes = 8;
 constexpr std::size_t kKeptBytes = 4096;  // of an idle connection
 
-/// What follows a command's byte, in this order.
+/// The fields after a command's byte, in this order.
 struct Shape {
-  bool counted;  // how many entries there are
-  int texts;     // of one entry; the first is a key, the others are values
+  bool counted;  // a count of entries comes first
+  int texts;     // per entry: a key, then values
   int number;    // bytes
 };
 constexpr std::array<Shape, kStoreCommands> kShapes{{
@@ -40,7 +40,7 @@ const Shape& shape_of(const StoreRequest& request) {
   return kShapes[static_cast<std::size_t>(request.command)];
 }
 
-/// Little endian, whatever this machine is.
+/// Reads a little endian number, on any machine.
 std::uint64_t read_little(std::string_view bytes) {
   std::uint64_t value = 0;
   for (std::size_t i = bytes.size(); i > 0; --i)
@@ -78,7 +78,7 @@ std::optional<StoreRequest> StoreDecoder::next() {
     texts_left_.reset();
     return std::exchange(request_, std::nullopt);
   }
-  // What was taken goes; what is left is less than one field, if it is not broken.
+  // Drop decoded bytes; unless the input is broken, less than one field is left.
   input_.erase(0, position_);
   position_ = 0;
   if (broken_) input_.clear();
@@ -89,7 +89,7 @@ std::optional<StoreRequest> StoreDecoder::next() {
 bool StoreDecoder::begin() {
   if (position_ == input_.size()) return false;
   const auto command = static_cast<unsigned char>(input_[position_]);
-  // The handshake is over: a second VALIDATE is as wrong as an unknown command.
+  // After the handshake VALIDATE is as wrong as an unknown command.
   if (command == 0 || command >= kStoreCommands) return give_up();
   ++position_;
   request_.emplace();

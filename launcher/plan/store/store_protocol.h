@@ -1,9 +1,9 @@
 // The wire protocol of torch's TCPStore (c10d, torch 2.4 to 2.11): bytes in, whole requests out.
 // Pure. Integers are little endian; a text is a u64 length and its bytes. A client opens with
-// VALIDATE and a magic number, then sends requests in any pieces; every request has its reply, or
-// none, in order.
-// Promises: a decoder holds no more than the bytes it was fed, whatever lengths they announce; what
-// breaks a limit is refused when its length is read.
+// VALIDATE and a magic number, then sends requests in pieces of any size. Replies come in order;
+// some requests have none.
+// Promises: a decoder holds no more than the bytes it was fed, whatever lengths they announce. A
+// length above its limit is refused as soon as it is read.
 // Source: torch/csrc/distributed/c10d/TCPStoreLibUvBackend.cpp of torch 2.11.
 #pragma once
 
@@ -38,7 +38,7 @@ enum class StoreCommand : std::uint8_t {
 };
 inline constexpr std::size_t kStoreCommands = 18;
 
-/// Whether others can see that it was sent.
+/// Whether the command changes values or queues.
 constexpr bool changes_store(StoreCommand command) {
   switch (command) {
     case StoreCommand::set:
@@ -68,7 +68,7 @@ inline constexpr std::uint64_t kMaxKeys = 131072;              // of one request
 inline constexpr std::size_t kMaxRequestBytes = 256ULL << 20;  // ours; torch has no such limit
 inline constexpr std::uint32_t kStoreMagic = 0x3C85F7CE;
 
-/// What the first bytes of a connection are.
+/// The kind of a connection, from its first bytes.
 enum class StoreOpening {
   unknown,      // too few bytes to tell
   store,        // VALIDATE and the magic number
@@ -79,18 +79,19 @@ inline constexpr std::size_t kStoreOpeningBytes = 5;
 /// Looks at up to kStoreOpeningBytes bytes.
 StoreOpening read_opening(std::string_view bytes);
 
-/// From the bytes that follow the opening to requests.
+/// Decodes the bytes after the opening into requests.
 class StoreDecoder {
  public:
   void feed(std::string_view bytes) { input_.append(bytes); }
 
-  /// The next request that is there as a whole. Nothing: more bytes are needed, or it is broken.
+  /// The next whole request. Nothing: more bytes are needed, or is_broken().
   std::optional<StoreRequest> next();
 
-  /// Bytes came that are not a request. Nothing more comes out; the connection is to be closed.
+  /// Whether bytes came that are not a request. Then next() returns nothing more; close the
+  /// connection.
   [[nodiscard]] bool is_broken() const { return broken_; }
 
-  /// Bytes of memory that a request under way takes.
+  /// Memory of the request being decoded, in bytes.
   [[nodiscard]] std::size_t held() const { return input_.capacity() + request_bytes_; }
 
  private:
@@ -102,14 +103,14 @@ class StoreDecoder {
   std::optional<std::uint64_t> peek(int bytes) const;
 
   std::string input_;
-  std::size_t position_ = 0;  // into input_: what comes before it has been taken
+  std::size_t position_ = 0;  // into input_: bytes before it are decoded
   std::optional<StoreRequest> request_;
-  std::optional<std::uint64_t> texts_left_;  // nothing: their count is still to come
+  std::optional<std::uint64_t> texts_left_;  // nothing: count not read yet
   std::size_t request_bytes_ = 0;
   bool broken_ = false;
 };
 
-/// Replies, added to the end of `reply`.
+/// Append a field of a reply to `reply`.
 void put_byte(std::string& reply, std::uint8_t value);
 void put_u32(std::string& reply, std::uint32_t value);
 void put_u64(std::string& reply, std::uint64_t value);

@@ -7,7 +7,7 @@
 namespace ddp::launcher {
 namespace {
 
-/// Every second one, and so the last of an odd number.
+/// Keeps every second value; of an odd number also the last.
 template <typename Value>
 void halve(std::vector<Value>& values) {
   std::size_t kept = 0;
@@ -16,7 +16,7 @@ void halve(std::vector<Value>& values) {
   values.resize(kept);
 }
 
-/// The smallest and the largest of what the ranks have.
+/// The smallest and the largest value of the ranks.
 struct Spread {
   double low = 0;
   double high = 0;
@@ -58,7 +58,7 @@ void Series::add(double x, double y) {
 
 std::optional<double> JobHistory::Pace::note(std::chrono::nanoseconds at, std::int64_t count) {
   if (at.count() == 0 || count <= 0)
-    return std::nullopt;  // the page was opened, and not yet written
+    return std::nullopt;  // the page is opened, but not written yet
   if (!old_ || count < newer_.count || at < newer_.at) {
     old_ = newer_ = Look{at, count};
     return std::nullopt;
@@ -85,7 +85,7 @@ void JobHistory::note(JobView& job) {
     const std::chrono::nanoseconds told_at(first->sample.written_ns);
     const std::optional<double> seconds = samples_.note(told_at, first->sample.samples);
     if (seconds) job.samples_per_second = 1 / *seconds;
-    if (first->sample.step > 0) {  // else nothing was learned yet
+    if (first->sample.step > 0) {  // before it there is nothing to show
       note_marks(job, *first);
       note_curves(job, *first);
     }
@@ -97,7 +97,7 @@ void JobHistory::note_ranks(JobView& job) {
     JobView::Rank& rank = job.ranks[i];
     Track& track = tracks_[i];
     if (!rank.sample.has_page || rank.ended) continue;
-    // By the clock of the page, when the step was done.
+    // By the page's clock: when the step was done.
     rank.step_seconds =
         track.steps.note(std::chrono::nanoseconds(rank.sample.written_ns), rank.sample.step);
     const std::optional<double> for_one = track.data_wait.note(
@@ -113,7 +113,7 @@ void JobHistory::note_marks(const JobView& job, const JobView::Rank& first) {
   std::vector<ChartMark>& marks = marks_;
   if (job.round != round_) {
     round_ = job.round;
-    // What was made of later steps is not part of this run any more.
+    // Checkpoints of later steps are no longer part of this run.
     std::erase_if(marks, [step](const ChartMark& mark) {
       return mark.kind == ChartMark::Kind::save && mark.x > step;
     });

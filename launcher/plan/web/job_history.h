@@ -1,6 +1,6 @@
-// What the page of a job knows of the time before now: curves over steps, where rounds began and
-// checkpoints were made, and what a step takes. Pure. Promises: memory is bounded, whatever the
-// length of the job: of a long curve every n-th point is kept, and its end.
+// The history that the web page of a job shows: curves over steps, where rounds began and
+// checkpoints were made, and how long a step takes. Pure. Promises: memory is bounded, however long
+// the job: a long curve keeps every n-th point and its end.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@
 
 namespace ddp::launcher {
 
-/// y over x, as it comes. Where x goes back (a round begins again), what lay behind it is dropped.
+/// y over x. When x goes back (a round begins again), the points after it are dropped.
 class Series {
  public:
   static constexpr std::size_t kMaxPoints = 400;
@@ -23,17 +23,17 @@ class Series {
 
  private:
   std::vector<ChartPoint> points_;
-  std::size_t stride_ = 1;  // looks for one point
-  std::size_t looks_ = 0;   // at the last point
+  std::size_t stride_ = 1;  // samples per point
+  std::size_t looks_ = 0;   // samples in the last point
 };
 
 class JobHistory {
  public:
-  static constexpr std::chrono::seconds kWindow{10};  // that steps and samples are counted over
+  static constexpr std::chrono::seconds kWindow{10};  // over which steps and samples are counted
   static constexpr std::size_t kMaxMarks = 400;
 
-  /// Takes one look in, about once a second, and adds to it what takes more than one: step times,
-  /// waiting, throughput. Times are those that the pages tell: looks come when they come.
+  /// Takes a snapshot, about once a second, and adds to it what needs several: step times, waiting,
+  /// throughput. Times are those on the progress pages, as snapshots come irregularly.
   void note(JobView& job);
 
   struct Curves {
@@ -56,10 +56,10 @@ class JobHistory {
   [[nodiscard]] const std::vector<ChartMark>& marks() const { return marks_; }
 
  private:
-  /// A count that grows, and when: its rate over the last kWindow, or half of that.
+  /// The rate of a growing count over the last kWindow, or half of that.
   class Pace {
    public:
-    /// Seconds for one; nothing: it has not grown, or only one look was taken.
+    /// Seconds per unit; nothing: the count has not grown, or this is the first sample.
     std::optional<double> note(std::chrono::nanoseconds at, std::int64_t count);
 
    private:
@@ -79,8 +79,8 @@ class JobHistory {
   void note_marks(const JobView& job, const JobView::Rank& first);
   void note_curves(const JobView& job, const JobView::Rank& first);
 
-  int round_ = 0;          // that marks and curves are of
-  int tracked_round_ = 0;  // that tracks_ are of: the same, once it has made a step
+  int round_ = 0;          // of marks and curves
+  int tracked_round_ = 0;  // of tracks_; equal to round_ once that round has made a step
   std::int64_t checkpoint_step_ = -1;
   std::vector<Track> tracks_;  // by rank
   Pace samples_;

@@ -1,5 +1,4 @@
-// How the whole job is, as node 0 sees it at one moment: what its page, /api/status and /metrics
-// show. A value.
+// A snapshot of the whole job on node 0: what its web page, /api/status and /metrics show. A value.
 #pragma once
 
 #include <algorithm>
@@ -14,35 +13,35 @@
 
 namespace ddp::launcher {
 
-// The last lines of workers that a node tells of, while somebody looks.
+// The last lines of workers that a node sends while the page is watched.
 inline constexpr std::size_t kToldLines = 3;  // of one worker, at most
 inline constexpr std::size_t kToldLineBytes = 200;
 
-/// Of each of so many workers of a node: all of them are to fit into a frame, beside the samples.
+/// Lines sent for each of `workers` of a node, so that all fit into a frame beside the samples.
 constexpr std::size_t count_lines_told(std::size_t workers) {
   constexpr std::size_t kAll = 64 << 10;
   return std::min(kToldLines, kAll / (kToldLineBytes * std::max<std::size_t>(workers, 1)));
 }
 
 struct JobView {
-  /// As people are shown it; what a job waits for is Job::State.
+  /// The state as people see it; Job::State is the exact one.
   enum class Shown : std::uint8_t { waiting, running, stopping, over };
 
   struct Node {
     int rank = 0;
     std::string host;
-    int first_rank = 0;  // of its workers
+    int first_rank = 0;  // lowest rank of its workers
     std::size_t workers = 0;
   };
 
   struct Rank {
     WorkerSample sample;  // the newest
     int node_rank = 0;
-    std::int64_t pid = 0;  // 0: it was not started yet
+    std::int64_t pid = 0;  // 0: not started yet
     bool ended = false;
-    std::optional<double> step_seconds = {};  // of one step, lately (plan/web/job_history)
-    std::optional<double> waiting = {};    // share of looks, lately, that found it in a collective
-    std::optional<double> data_wait = {};  // share of the time, lately, that it waited for data
+    std::optional<double> step_seconds = {};   // per step, lately (plan/web/job_history)
+    std::optional<double> waiting = {};        // share of recent samples in a collective
+    std::optional<double> data_wait = {};      // share of recent time spent waiting for data
     std::vector<std::string> last_lines = {};  // of its output, oldest first
   };
 
@@ -54,24 +53,24 @@ struct JobView {
   std::string endpoint;
   std::int64_t pid = 0;  // of node 0's agent
   Shown state = Shown::waiting;
-  std::optional<int> exit_code;  // once it is over
-  bool was_stopped = false;      // likewise: by the user
-  std::string report;            // likewise; empty after a good end
+  std::optional<int> exit_code;  // when the job is over
+  bool was_stopped = false;      // when over: by the user
+  std::string report;            // when over; empty after a good end
   int round = 0;
   int max_restarts = 0;
-  bool lost_nodes_are_free = false;  // rounds after one do not count as restarts
+  bool lost_nodes_are_free = false;  // restarts after a lost node do not count
   int world_size = 0;                // 0: no round has begun
   double uptime = 0;                 // seconds
   std::optional<double> samples_per_second;
   std::vector<Node> nodes;                  // of the round, by node rank
   std::vector<Rank> ranks;                  // by rank
-  std::vector<std::string> earlier_rounds;  // what they came to, a line each
+  std::vector<std::string> earlier_rounds;  // their outcomes, a line each
 };
 
 std::string_view to_text(JobView::Shown state);
 
-/// Who speaks for the job: the lowest rank that has a progress page, of those that run if any does;
-/// null: there is none.
+/// The rank that represents the job: the lowest with a progress page, a running one if there is
+/// any; null: none.
 const JobView::Rank* first_with_page(const JobView& job);
 
 }  // namespace ddp::launcher

@@ -13,15 +13,15 @@ namespace ddp::launcher {
 namespace {
 
 constexpr double kMillisecond = 1e-3;
-constexpr std::size_t kLongestCell = 160;  // of a worker, as shown
-constexpr std::size_t kFewRanks = 32;      // have more than one line each
+constexpr std::size_t kLongestCell = 160;  // of a worker's line, as shown
+constexpr std::size_t kFewRanks = 32;      // up to so many ranks have several lines each
 
 std::string step_time(double seconds) {
   return seconds < 1 ? fmt::format("{:.3g} ms", seconds / kMillisecond)
                      : fmt::format("{:.3g} s", seconds);
 }
 
-/// As it is read: 0.25, 318.5, 12 345.
+/// "0.25", "318.5", "12 345".
 std::string rate_text(double rate) {
   return rate < 1000 ? fmt::format("{:.4g}", rate) : grouped(std::llround(std::min(rate, 1e15)));
 }
@@ -34,7 +34,7 @@ std::string tile(std::string_view name, const std::string& value) {
   return "<div class=\"tile\"><b>" + escape(value) + "</b>" + element("span", name) + "</div>\n";
 }
 
-/// Its class is one of the report's.
+/// The state as a badge, with a class of the report's.
 std::string badge(const JobView& job) {
   if (job.state != JobView::Shown::over)
     return element("span", to_text(job.state), "badge running");
@@ -71,7 +71,7 @@ std::string step_tiles(const JobView::Rank& rank) {
 }
 
 std::string head_part(const JobView& job) {
-  const std::size_t name = job.run_dir.find_last_of('/') + 1;  // as the report has it
+  const std::size_t name = job.run_dir.find_last_of('/') + 1;  // as in the report
   const std::string title = job.run_dir.empty() ? job.program : job.run_dir.substr(name);
   std::string html = "<div class=\"head\">" + element("h1", title) + badge(job) + "</div>\n";
   std::string where = job.run_dir.empty() ? "" : job.program + ", ";
@@ -114,7 +114,7 @@ ChartCurve curve(std::string name, const Series& series, int color, double times
   return curve;
 }
 
-/// Programs that are not ours rarely tell of it.
+/// Whether any rank has waited; external programs rarely report it.
 bool has_waited(const Series& series) {
   return std::ranges::any_of(series.points(), [](const ChartPoint& point) { return point.y > 0; });
 }
@@ -162,7 +162,7 @@ std::string charts_part(const JobHistory& history) {
   return "<h2>Curves</h2>\n<div class=\"grid\">" + html + "</div>\n";
 }
 
-/// The newest `most` of them, one below the other.
+/// The newest `most` lines, one below the other.
 std::string lines_cell(const std::vector<std::string>& lines, std::size_t most) {
   std::string html;
   for (std::size_t i = lines.size() - std::min(most, lines.size()); i < lines.size(); ++i)

@@ -1,6 +1,6 @@
-// The parts of the page of a job, each as HTML that replaces the former one in the browser. Pure.
-// Promises: whatever comes from workers, nodes or the user is escaped; a part is of bounded length,
-// however many ranks there are.
+// The parts of a job's web page, each as HTML that replaces the previous one in the browser. Pure.
+// Promises: text from workers, nodes or the user is escaped; a part has a bounded length, however
+// many ranks there are.
 #pragma once
 
 #include <array>

@@ -20,7 +20,7 @@ std::string value_text(double value) {
   return format_number(value);
 }
 
-/// In quotes: backslash, quote and line end are escaped, and it is UTF-8.
+/// A label with its value in quotes: backslash, quote and line end are escaped, and it is UTF-8.
 std::string label(std::string_view name, std::string_view value) {
   std::string text = std::string(name) + "=\"";
   for (const char character : one_line(value)) {
@@ -30,7 +30,7 @@ std::string label(std::string_view name, std::string_view value) {
   return text + "\"";
 }
 
-/// What only grows is a counter, and is called so.
+/// The head of a family. A name ending in "_total" is a counter.
 void head(std::string& text, std::string_view name, std::string_view help) {
   const char* const type = name.ends_with("_total") ? "counter" : "gauge";
   text += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", name, help, type);

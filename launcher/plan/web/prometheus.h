@@ -1,5 +1,5 @@
-// /metrics: the job in the text format of Prometheus, version 0.0.4. Times are in seconds and sizes
-// in bytes, as its naming rules want. Pure.
+// /metrics: the job in the text format of Prometheus, version 0.0.4. Units: seconds and bytes, as
+// Prometheus' naming rules require. Pure.
 #pragma once
 
 #include <string>

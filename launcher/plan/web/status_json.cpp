@@ -15,7 +15,7 @@ namespace json = boost::json;
 
 constexpr std::size_t kLongestText = 4096;
 
-/// JSON is UTF-8, and a name or a line may be anything.
+/// Makes any name or line valid UTF-8, as JSON requires.
 json::string text(std::string_view text) {
   return json::string(ddp::one_line(text, kLongestText));
 }

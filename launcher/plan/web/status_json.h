@@ -1,4 +1,4 @@
-// /api/status: the job as JSON, by the names that `ddp-launch status` has on the control socket.
+// /api/status: the job as JSON, with the names that `ddp-launch status` uses on the control socket.
 // Pure.
 #pragma once
 

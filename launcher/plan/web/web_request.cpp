@@ -31,7 +31,7 @@ bool is_same_word(std::string_view left, std::string_view right) {
   });
 }
 
-/// %41 is A. What is not such a pair stays as it is.
+/// Decodes "%41" to "A". An invalid escape stays as it is.
 std::string decode(std::string_view text) {
   std::string plain;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -51,7 +51,7 @@ bool is_port(std::string_view text) {
   return text == ":" || (text.starts_with(':') && parse_port(text.substr(1)));
 }
 
-/// The name, or the address without its brackets; nothing where anything else is in it.
+/// The name, or the address without its brackets; nothing: `host` has anything else in it.
 std::optional<std::string_view> read_host(std::string_view host) {
   const auto is_part = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' || c == '_';
@@ -107,7 +107,7 @@ WebDecision decide(const WebRequest& request, bool is_user, const IsToken& is_to
     return {400, {}, "Give one Host header: a name or an address, with a port or without."};
   const std::optional<std::string> token = presented_token(request);
   const bool has_token = token && is_token(*token);
-  // A wrong token is said, no matter who brings it: what works here would not work from elsewhere.
+  // Refuse a wrong token even from our own user: a link that works here must also work elsewhere.
   if (token && !has_token) return {401, {}, "This is not the token of the job."};
   if (!has_token && !is_user) {
     return {401,

@@ -1,7 +1,7 @@
-// Slots for connections that have not yet shown what they are: so many for all, so many for each
-// source, and who goes when one more comes. Pure.
-// Promises: a source that has few connections does not lose one to a source that has many; of the
-// source that loses one, it is the one that has made no progress for longest.
+// Slots for unproven connections: a limit for all, a limit per source, and which connection is
+// dropped when one more comes. Pure.
+// Promises: a source with few connections does not lose one to a source with many. A source loses
+// the connection that has made no progress for longest.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +20,15 @@ class ConnectionSlots {
   ConnectionSlots(std::size_t most, std::size_t most_of_source)
       : most_(most), of_source_(most_of_source) {}
 
-  /// Who is to be closed and released before one more of `source` comes; nothing: there is a slot.
+  /// The connection to close and release before one more of `source` is taken; nothing: a slot is
+  /// free.
   [[nodiscard]] std::optional<Id> find_to_drop(const std::string& source) const;
-  /// Who makes room for anybody, however many slots there are; nothing: all are empty.
+  /// The connection to close when any room is needed; nothing: all slots are free.
   [[nodiscard]] std::optional<Id> find_to_drop() const;
 
-  /// Precondition: find_to_drop(source) says nothing, and `id` is new.
+  /// Precondition: find_to_drop(source) returns nothing, and `id` is new.
   void take(Id id, const std::string& source);
-  /// What it has said is a step towards what it wants. An id that is not there means nothing.
+  /// The connection has made progress in its handshake. An unknown id is ignored.
   void note_progress(Id id);
   void release(Id id);
 
@@ -42,7 +43,7 @@ class ConnectionSlots {
 
   const std::size_t most_;
   const std::size_t of_source_;
-  SlotList slots_;  // without progress for longest: first
+  SlotList slots_;  // first: longest without progress
   std::map<Id, SlotList::iterator> by_id_;
   std::map<std::string, std::size_t> of_each_;  // source
 };

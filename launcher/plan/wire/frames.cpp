@@ -3,7 +3,7 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr std::string_view kMagic = "\xddPagt";  // and two bytes of version, one of flags
+constexpr std::string_view kMagic = "\xddPagt";  // then two bytes of version, one of flags
 constexpr char kHasToken = 1;
 constexpr std::size_t kKeptBytes = 4096;  // of an idle link's buffer
 
@@ -61,7 +61,7 @@ std::optional<std::string_view> FrameDecoder::next() {
       return left.substr(kFrameHeadBytes, *size);
     }
   }
-  // What was taken goes; what is left is less than one frame.
+  // Drop returned frames; less than one frame is left.
   input_.erase(0, taken_);
   taken_ = 0;
   if (broken_) input_.clear();

@@ -1,4 +1,4 @@
-// The control link between two agents as bytes: an opening of 8 bytes, said once by the node that
+// The control link between two agents as bytes: an opening of 8 bytes, sent once by the node that
 // connects, then frames both ways, each a u32 length (big endian) and so many bytes. Pure.
 // Promises: every version can read any version's opening; a decoder holds no more than the bytes
 // it was fed, whatever lengths they announce.
@@ -11,7 +11,7 @@
 
 namespace ddp::launcher {
 
-/// What a node says first. Its first byte is not 0, so it is not a client of the store.
+/// The first bytes that a node sends. The first byte is not 0, unlike a store client's.
 struct AgentOpening {
   int protocol = 0;
   bool has_token = false;  // the token handshake comes next, else a Hello
@@ -21,16 +21,15 @@ inline constexpr std::size_t kAgentOpeningBytes = 8;
 
 std::string to_bytes(const AgentOpening& opening);
 
-/// Nothing: anyone who sends this is not an agent, or `bytes` are fewer than kAgentOpeningBytes.
+/// Nothing: the sender is not an agent, or `bytes` are fewer than kAgentOpeningBytes.
 std::optional<AgentOpening> read_agent_opening(std::string_view bytes);
 
-/// Whether more bytes can make an opening of these.
+/// Whether these bytes may be the beginning of an opening.
 bool may_become_opening(std::string_view bytes);
 
 inline constexpr std::size_t kFrameHeadBytes = 4;
 inline constexpr std::size_t kLongestFrame = std::size_t{1} << 20;
-/// What sealing adds to a frame (net/frame_cipher): to each its tag, to the first the stream's
-/// head.
+/// What encryption adds (net/frame_cipher): a tag to each frame, the stream's header to the first.
 inline constexpr std::size_t kSealBytes = 17;
 inline constexpr std::size_t kSealHeadBytes = 24;
 inline constexpr std::size_t kLongestSealed = kLongestFrame + kSealBytes + kSealHeadBytes;
@@ -42,18 +41,18 @@ std::string frame_head(std::size_t bytes);
 std::optional<std::size_t> read_frame_head(std::string_view head,
                                            std::size_t longest = kLongestFrame);
 
-/// From bytes in any pieces to frames.
+/// Decodes bytes, in pieces of any size, into frames.
 class FrameDecoder {
  public:
   explicit FrameDecoder(std::size_t longest = kLongestFrame) : longest_(longest) {}
 
   void feed(std::string_view bytes) { input_.append(bytes); }
 
-  /// The next frame that is there as a whole, without its length; valid until the next call.
-  /// Nothing: more bytes are needed, or it is broken.
+  /// The next whole frame, without its length; valid until the next call. Nothing: more bytes are
+  /// needed, or is_broken().
   std::optional<std::string_view> next();
 
-  /// A length came that no frame has. Nothing more comes out; the connection is to be closed.
+  /// Whether an impossible length came. Then next() returns nothing more; close the connection.
   [[nodiscard]] bool is_broken() const { return broken_; }
 
   [[nodiscard]] std::size_t held() const { return input_.capacity(); }
@@ -61,7 +60,7 @@ class FrameDecoder {
  private:
   std::size_t longest_;
   std::string input_;
-  std::size_t taken_ = 0;  // of input_
+  std::size_t taken_ = 0;  // bytes of input_ already returned
   bool broken_ = false;
 };
 

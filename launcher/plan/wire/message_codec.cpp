@@ -204,7 +204,7 @@ void fields(Io& io, A<Activity> auto& m) {
   io.field("rss", m.resident_bytes, kNotNegative);
 }
 
-// By short names: those of kMaxWorkersOfNode are to fit into a frame.
+// Short names, so that the samples of kMaxWorkersOfNode fit into a frame.
 template <typename Io>
 void fields(Io& io, A<WorkerSample> auto& m) {
   io.field("rank", m.rank, kRank);
@@ -274,7 +274,7 @@ template <>
 bool is_valid(const Hello& m) {
   return m.min_nodes <= m.max_nodes;
 }
-/// It becomes part of paths and of the environment.
+/// The run id becomes part of paths and of the environment.
 template <>
 bool is_valid(const Welcome& m) {
   constexpr std::size_t kLongest = 64;
@@ -294,7 +294,7 @@ bool is_valid(const StartRound& m) {
       m.role_of_node.size() == counts.size() &&
       std::all_of(
           m.role_of_node.begin(), m.role_of_node.end(), [nodes](int role) { return role < nodes; });
-  const bool is_plain = !has_control(m.run_dir);  // it is shown
+  const bool is_plain = !has_control(m.run_dir);  // it is printed
   const bool is_path = m.run_dir.empty() ||
                        (m.run_dir.starts_with('/') && is_plain && m.run_dir.size() < kLongestPath);
   return has_place && has_roles && is_path &&
@@ -313,14 +313,14 @@ bool is_valid(const GroupEnded& m) {
   return m.workers.size() <= kMaxWorkersOfNode;
 }
 
-// --- What may be long, made to fit.
+// --- Shortens messages that may be too long.
 
 namespace {
 
-/// The newest lines that fill at most `most` bytes, each cut to kLongestLine.
+/// Keeps the newest lines, at most `most` bytes of them, each cut to kLongestLine.
 void keep_newest(std::vector<std::string>& lines, std::size_t most) {
   std::size_t bytes = 0;
-  std::size_t newest = 0;  // that fit
+  std::size_t newest = 0;  // number of newest lines that fit
   while (newest < lines.size()) {
     std::string& line = lines[lines.size() - 1 - newest];
     if (line.size() > kLongestLine) line = cleaned(line, kLongestLine);
@@ -368,7 +368,7 @@ std::string write_shortened(M message, std::size_t most) {
 std::string write_any(const GroupEnded& message) {
   return write_shortened(message, kLongestFrame);
 }
-/// It goes to every node at once, and has a moment to get there.
+/// An EndJob goes to all nodes at once and must arrive quickly.
 std::string write_any(const EndJob& message) {
   return write_shortened(message, kLongestEndText);
 }

@@ -1,8 +1,8 @@
-// Messages as JSON objects: a message names its fields once, in a function `fields(io, message)`,
-// for both directions: a Writer puts them into an object, a Reader takes them out of one. For the
-// sources of codecs only; message_codec.h says what they promise.
-// A codec adds to this namespace, before it writes or reads: fields() and kType of its messages,
-// and is_valid() where no single field can say it.
+// Messages as JSON objects. One function `fields(io, message)` names a message's fields for both
+// directions: a Writer puts them into an object, a Reader takes them out of one. For codecs'
+// sources only; message_codec.h has the promises.
+// Before it writes or reads, a codec adds to this namespace fields() and kType of its messages, and
+// is_valid() for rules over several fields.
 #pragma once
 
 #include <algorithm>
@@ -34,10 +34,10 @@ namespace json = boost::json;
 inline constexpr std::size_t kMaxDepth = 16;
 inline constexpr std::size_t kMaxTexts = 1024;  // of one map
 inline constexpr std::int64_t kMany = 1'000'000'000;
-// 31 years in nanoseconds, an exabyte: a few of them, added up, do not overflow.
+// 31 years in nanoseconds, or an exabyte. The sum of a few does not overflow.
 inline constexpr std::int64_t kLarge = 1'000'000'000'000'000'000;
 
-/// Of a number, both ends included.
+/// The range of a number, both ends included.
 struct Range {
   std::int64_t least = 0;
   std::int64_t most = kMany;
@@ -46,8 +46,8 @@ inline constexpr Range kCode{0, 255};
 inline constexpr Range kFailure{1, 255};
 inline constexpr Range kSignal{0, 64};
 inline constexpr Range kNotNegative{0, kLarge};    // bytes, ticks, a steady clock, a span of time
-inline constexpr Range kSigned{-kLarge, kLarge};   // what a worker counts, a time since a begin
-inline constexpr Range kWallClock{0, 9 * kLarge};  // nanoseconds since 1970, shown and no more
+inline constexpr Range kSigned{-kLarge, kLarge};   // a worker's counts, a time since a begin
+inline constexpr Range kWallClock{0, 9 * kLarge};  // nanoseconds since 1970; only shown
 inline constexpr Range kGrace{0, 30LL * 24 * 3600 * 1'000'000'000};
 inline constexpr Range kPid{0, 1 << 22};  // proc(5), pid_max
 inline constexpr Range kPort{0, 65535};
@@ -61,13 +61,13 @@ concept A = std::same_as<std::remove_const_t<M>, T>;
 template <typename M>
 inline constexpr std::string_view kType = "";
 
-/// What no single field can say.
+/// Checks rules over several fields.
 template <typename M>
 bool is_valid(const M&) {
   return true;
 }
 
-// --- Out.
+// --- Writing.
 
 /// Valid UTF-8, at most `most` bytes of `text` and a mark where it was cut.
 inline std::string cleaned(std::string_view text, std::size_t most) {
@@ -78,15 +78,15 @@ inline std::string cleaned(std::string_view text, std::size_t most) {
     const std::size_t good = valid_utf8(text);
     result.append(text.substr(0, good));
     if (good == text.size()) break;
-    const bool is_half = is_cut && text.size() - good < 4;  // of a character, by the cut
+    const bool is_half = is_cut && text.size() - good < 4;  // a character halved by the cut
     if (!is_half) result.append(kReplacement);
     text.remove_prefix(good + 1);
   }
   return is_cut ? result + "..." : result;
 }
 
-/// A number outside of its range becomes the nearest in it: what a broken worker writes on its page
-/// must not make its node's message nonsense.
+/// Puts a message into an object. A number outside its range becomes the nearest in it, so that a
+/// broken worker's page never makes its node's message invalid.
 class Writer {
  public:
   template <typename T>
@@ -161,7 +161,7 @@ std::string write_message(const M& message) {
   return json::serialize(object);
 }
 
-// --- In.
+// --- Reading.
 
 class Reader {
  public:
@@ -172,7 +172,7 @@ class Reader {
     const json::value* const found = is_good_ ? object_.if_contains(name) : nullptr;
     is_good_ = found != nullptr && take(*found, value, range);
   }
-  /// As long as its frame lets it be.
+  /// Reads a text of any length that fits into a frame.
   void whole_text(std::string_view name, std::string& text) {
     const json::value* const found = is_good_ ? object_.if_contains(name) : nullptr;
     const json::string* const string = found == nullptr ? nullptr : found->if_string();
@@ -209,7 +209,7 @@ class Reader {
     return !error;
   }
   static bool take(const json::value& from, std::string& text, Range) {
-    // As a Writer cuts it: a byte that is not UTF-8 takes three.
+    // The longest text that a Writer writes: a byte that is not UTF-8 becomes three.
     constexpr std::size_t kLongest = kReplacement.size() * (kLongestText + 1);
     const json::string* const string = from.if_string();
     if (string == nullptr || string->size() > kLongest) return false;
@@ -264,7 +264,7 @@ class Reader {
   bool is_good_ = true;
 };
 
-/// The message of that type, if it is one of the variant's.
+/// Reads the message of that type; nothing: the variant has no such type, or it is not valid.
 template <typename Variant, std::size_t I = 0>
 std::optional<Variant> read_as(std::string_view type, const json::value& from) {
   if constexpr (I < std::variant_size_v<Variant>) {

@@ -1,4 +1,5 @@
-// Any node of `ddp-launch doctor` but node 0: tells about itself, and does as it is asked.
+// Any node of `ddp-launch doctor` but node 0: describes itself, and runs the checks that node 0
+// asks for.
 #pragma once
 
 #include <memory>
@@ -10,9 +11,8 @@
 
 namespace ddp::launcher {
 
-/// `link` leads to node 0 and has not been started. Suspends: until node 0 has made its diagnosis,
-/// which is the result; at most ten minutes between two of its words. Errors: SystemError, 202 when
-/// it is gone.
+/// `link` leads to node 0 and has not been started. Returns node 0's diagnosis. Suspends: until it
+/// arrives, at most ten minutes between two messages. Errors: SystemError, 202 when node 0 is gone.
 asio::awaitable<DoctorEnd> run_doctor_agent(asio::io_context& io,
                                             const JobSpec& spec,
                                             std::shared_ptr<ControlLink> link);

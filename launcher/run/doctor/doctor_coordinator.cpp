@@ -12,8 +12,8 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr std::chrono::seconds kMissingPause(10);  // between two lines that say who is missing
-constexpr std::chrono::seconds kLookWait(60);      // for the checks of the slowest node
+constexpr std::chrono::seconds kMissingPause(10);  // between two lines about missing nodes
+constexpr std::chrono::seconds kLookWait(60);      // for the slowest node's checks
 constexpr std::chrono::seconds kFlushWait(2);
 
 void print_line(const std::string& text) {
@@ -101,7 +101,7 @@ void DoctorCoordinator::note(const Event& event) {
   const auto& message = std::get<DoctorMessage>(told.what);
   if (const auto* const health = std::get_if<NodeHealth>(&message)) {
     node->second.health = *health;
-    // Where the others will look for it: the address that we see.
+    // The address that we see, at which the others will try to reach the node.
     node->second.health->address = node->second.link->peer_address();
   } else if (const auto* const checks = std::get_if<NodeChecks>(&message)) {
     take(*checks);
@@ -152,7 +152,7 @@ asio::awaitable<void> DoctorCoordinator::dismiss(std::shared_ptr<ControlLink> li
   link->close();
 }
 
-/// The nodes are those that are here now.
+/// Fixes the nodes: those that are here now.
 void DoctorCoordinator::assign_node_ranks() {
   is_looking_ = true;
   const std::vector<int> ids = table_.assign_node_ranks();
@@ -163,7 +163,7 @@ void DoctorCoordinator::assign_node_ranks() {
       continue;
     }
     Node& node = nodes_.at(ids[node_rank]);
-    if (!node.health) continue;  // it came, and said nothing
+    if (!node.health) continue;  // it joined, but sent nothing
     node.health->node_rank =
         table_.find(ids[node_rank]).hello.node_rank.value_or(static_cast<int>(node_rank));
     healths_.push_back(*node.health);
@@ -174,7 +174,7 @@ void DoctorCoordinator::assign_node_ranks() {
   }
 }
 
-/// All nodes look at once; with `bytes` each measures the way to the next one.
+/// All nodes check their peers at once. With `bytes` each measures the rate to the next one.
 asio::awaitable<void> DoctorCoordinator::probe(std::int64_t bytes) {
   answers_ = 0;
   std::size_t asked = 1;
@@ -213,7 +213,7 @@ void DoctorCoordinator::take(const NodeChecks& checks) {
     });
     if (place == peers.end()) {
       peers.push_back(peer);
-    } else {  // the second look
+    } else {  // the second probe
       place->bytes_per_second = peer.bytes_per_second;
       if (place->error.empty()) place->error = peer.error;
     }

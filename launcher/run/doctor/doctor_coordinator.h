@@ -1,6 +1,7 @@
-// Node 0 of `ddp-launch doctor`, or the only node: waits for the others, has all of them look at
-// once, and makes the diagnosis. Promises: it ends, no matter who is silent: it waits for others as
-// long as the job may take to join, then looks at who is there, and gives each look a deadline.
+// Node 0 of `ddp-launch doctor`, or the only node: waits for the others, has all of them run their
+// checks at once, and makes the diagnosis.
+// Promises: it ends, even if nodes are silent. It waits for others at most as long as a job waits
+// for nodes to join, then checks the nodes that are there, and gives each probe a deadline.
 #pragma once
 
 #include <cstddef>
@@ -27,18 +28,18 @@
 
 namespace ddp::launcher {
 
-/// Of every node of doctor: so an agent that starts a job is told that it has come to the wrong
-/// one.
+/// The run id of every doctor node, so that an agent that starts a job is refused.
 inline constexpr const char* kDoctorRunId = "ddp-launch doctor";
 
 class DoctorCoordinator {
  public:
-  /// Takes the listeners of the rendezvous, if there are other nodes. `io` and `spec` outlive it.
+  /// Takes over the listeners of the rendezvous, if there are other nodes. `io` and `spec` outlive
+  /// it.
   DoctorCoordinator(asio::io_context& io, const JobSpec& spec, Rendezvous& rendezvous);
   DoctorCoordinator(const DoctorCoordinator&) = delete;
   DoctorCoordinator& operator=(const DoctorCoordinator&) = delete;
 
-  /// Suspends: until the diagnosis is made and the others have it, or are gone.
+  /// Returns the diagnosis. Suspends: until it is made, and the others have it or are gone.
   asio::awaitable<DoctorEnd> run();
 
  private:
@@ -53,7 +54,7 @@ class DoctorCoordinator {
     int id = 0;
     std::variant<DoctorMessage, LinkLost> what;
   };
-  using Event = std::variant<HelloCame, NodeTold, NodeChecks>;  // the last: our own
+  using Event = std::variant<HelloCame, NodeTold, NodeChecks>;  // NodeChecks: our own
   struct Node {
     std::shared_ptr<ControlLink> link;
     std::optional<NodeHealth> health;
@@ -76,15 +77,15 @@ class DoctorCoordinator {
   const Welcome welcome_;
   NodeTable table_;
   Inbox<Event> inbox_;
-  StoreServer store_;  // of no worker: the port has one
+  StoreServer store_;  // unused; the port needs one
   std::optional<Endpoint> endpoint_;
   std::optional<HandshakeServer> handshakes_;
   NodeHealth own_;
   std::optional<PeerListener> listener_;
-  std::map<int, Node> nodes_;  // the others, by id
+  std::map<int, Node> nodes_;  // the other nodes, by id
   bool is_looking_ = false;
   std::vector<NodeHealth> healths_;
-  std::vector<PeerPlace> places_;     // of the same
+  std::vector<PeerPlace> places_;     // of the same nodes
   std::map<int, NodeChecks> checks_;  // by node rank
   std::size_t answers_ = 0;
 };

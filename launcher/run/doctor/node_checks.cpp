@@ -16,9 +16,9 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr std::size_t kAtOnce = 16;  // peers that a node tries side by side
+constexpr std::size_t kAtOnce = 16;  // peers that a node checks in parallel
 
-/// The task's peers: all others in a ring, or the next one.
+/// The task's peers: all others in a ring, or only the next one.
 std::vector<PeerPlace> peers_of(const CheckPeers& task) {
   std::vector<PeerPlace> peers;
   const auto own = std::find_if(task.nodes.begin(), task.nodes.end(), [&](const auto& node) {
@@ -58,7 +58,7 @@ asio::awaitable<NodeChecks> check_peers(asio::io_context& io, CheckPeers task) {
   NodeChecks checks;
   checks.node_rank = task.own_node_rank;
   const std::vector<PeerPlace> peers = peers_of(task);
-  const auto checked = std::make_shared<Checked>(io);  // owners: this, and the checks under way
+  const auto checked = std::make_shared<Checked>(io);  // owners: this, and the running checks
   std::size_t begun = 0;
   while (checks.peers.size() < peers.size()) {
     while (begun < peers.size() && begun < checks.peers.size() + kAtOnce) {

@@ -1,5 +1,5 @@
-// What one node of `ddp-launch doctor` finds out: about itself, and about its way to the others.
-// Promises: a peer that cannot be reached is a result, not an error.
+// What one node of `ddp-launch doctor` checks: itself, and its connections to the others. Promises:
+// a peer that cannot be reached is a result, not an error.
 #pragma once
 
 #include "launcher/os/asio.h"
@@ -8,11 +8,11 @@
 
 namespace ddp::launcher {
 
-/// All but node rank, address and port, which are of the job. Errors: SystemError when the
+/// Describes this node, without node rank, address and port. Errors: SystemError when the
 /// interfaces cannot be read.
 NodeHealth check_node(const JobSpec& spec);
 
-/// Tries the task's peers, 16 side by side. Suspends: as long as check_peer() does, for every 16.
+/// Checks the task's peers, 16 in parallel. Suspends: as long as check_peer() does, for every 16.
 asio::awaitable<NodeChecks> check_peers(asio::io_context& io, CheckPeers task);
 
 }  // namespace ddp::launcher
