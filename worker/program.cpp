@@ -16,7 +16,6 @@
 #include <optional>
 
 #include "common/error.h"
-#include "common/job/run_dir.h"
 #include "common/program/log.h"
 #include "common/program/streams.h"
 #include "common/report/report_file.h"
@@ -144,8 +143,9 @@ int refuse_early(const WorkerIdentity& self, const UsageError& error) {
 
 /// The last line for metrics.command.
 std::string end_line(int code) {
-  return fmt::format(
-      "{{\"kind\":\"end\",\"state\":\"{}\",\"exit_code\":{}}}\n", to_text(state_of(code)), code);
+  const bool is_stop = code == exit_code::kStoppedAfterCheckpoint;
+  const char* const state = code == exit_code::kOk ? "finished" : is_stop ? "stopped" : "failed";
+  return fmt::format("{{\"kind\":\"end\",\"state\":\"{}\",\"exit_code\":{}}}\n", state, code);
 }
 
 void handle_stop_signals(ProgressPage& page) {

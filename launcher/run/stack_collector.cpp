@@ -35,7 +35,7 @@ std::string find_py_spy(const JobSpec& spec) {
 }
 
 bool is_gone(const StackSource& source) {
-  const ProcessState state = look_at(source.pid);
+  const ProcessState state = read_process_state(source.pid);
   return state.session != source.session || state.state == 'Z' || state.state == 'X';
 }
 

@@ -37,7 +37,7 @@ json::object describe_worker(const Worker& worker) {
   if (worker.ending) {
     object["ending"] = to_text(worker.ending->status);
   } else {
-    object["state"] = std::string(1, look_at(worker.pid).state);
+    object["state"] = std::string(1, read_process_state(worker.pid).state);
     object["uptime"] = seconds_since(worker.started_at);
   }
   put_file(object, "stdout_file", *worker.output);

@@ -202,11 +202,11 @@ void AveragePrecision::update(const Outputs& outputs, const Batch& batch) {
   const auto classes = static_cast<int>(names_.size());
   const Suppressed found = suppress(outputs[0], outputs[1], evaluation_suppression());
   const ImageSize input = input_size(batch).value_or(image_);
-  BatchTruths truths(batch);
+  BatchTruths all(batch);
   for (std::size_t i = 0; i < batch.indices.size(); ++i) {
     const std::vector<GroundTruth> truths =
-        read_ground_truth(truths.take_rows(), batch.indices[i], classes);
-    const std::optional<Letterbox> letterbox = truths.letterbox(i);
+        read_ground_truth(all.take_rows(), batch.indices[i], classes);
+    const std::optional<Letterbox> letterbox = all.letterbox(i);
     const auto place = [&](const Box& box) -> std::optional<Box> {
       return letterbox ? box_in_image(box, *letterbox) : clamp_box(box, input);
     };
