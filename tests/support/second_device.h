@@ -1,22 +1,67 @@
-// A device that is not the CPU, for tests on machines without a GPU. Its operations are those of
-// the CPU, but its memory cannot be reached by the host: a tensor that is on the wrong device is
-// LibTorch's error, as on a GPU, and a pointer into one that the host follows ends the test by
-// SIGSEGV.
-// What it does not show: the kernels of CUDA, streams, and what is faster there.
+// A device that is not the CPU, for tests on machines without a GPU. Its operators are those of the
+// CPU, and it does the rest as late as a GPU may, so that what is missing shows at every run:
+// - A pointer into its memory that the host follows ends the test by SIGSEGV, and a tensor that is
+//   on the wrong device is LibTorch's error.
+// - A copy to it from pinned memory happens when something behind it on its stream, or an event,
+//   needs it. A copy to pinned memory is seen by the host only after a wait.
+// - Memory is NaN when it is given out, and again when the stream that it was given out for comes
+//   to where it was freed: a read of it on another stream, for which nobody has recorded it, is
+//   NaN.
+// - Backward runs on autograd's own thread of the device.
+// It counts what a GPU would be asked for. Thread-safe.
+// What it does not show: the kernels of CUDA, operators that run beside the host, what is faster.
 #pragma once
 
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 namespace ddp::worker {
 
-/// Linking this file registers it with LibTorch, under the type of an accelerator that
-/// no test of ours has.
-at::Device second_device();
+/// Linking this file registers four of them with LibTorch, under the type of an accelerator that no
+/// test of ours has.
+at::Device second_device(int index = 0);
 
-/// How often the host has waited for it so far: copies to the host, and the numbers of a tensor
-/// that were asked for, as by item() or by nonzero() for its size. On a GPU each is a stall.
-std::int64_t waits_for_second_device();
+/// What all second devices were asked for.
+struct DeviceCounts {
+  std::int64_t launches = 0;     // operators that compute, and copies on the device
+  std::int64_t copies = 0;       // between the host and the device
+  std::int64_t allocations = 0;  // of the device's memory
+  // The host waited for a stream or the device: copies that block, and the numbers of a tensor that
+  // were asked for, as by item() or by nonzero() for its size. On a GPU each is a stall.
+  std::int64_t host_waits = 0;
+  std::int64_t event_waits = 0;  // the host waited for an event
+  // Memory that was freed while an operator of another stream might still use it: nobody had
+  // recorded that stream, and neither the host nor the memory's own stream had waited for it.
+  std::int64_t early_frees = 0;
+};
+
+/// Since the process began.
+DeviceCounts second_device_counts();
+
+inline DeviceCounts operator-(const DeviceCounts& a, const DeviceCounts& b) {
+  return {a.launches - b.launches,
+          a.copies - b.copies,
+          a.allocations - b.allocations,
+          a.host_waits - b.host_waits,
+          a.event_waits - b.event_waits,
+          a.early_frees - b.early_frees};
+}
+
+/// What is launched while this lives, in order; one at a time.
+class LaunchRecord {
+ public:
+  LaunchRecord();
+  LaunchRecord(const LaunchRecord&) = delete;
+  LaunchRecord& operator=(const LaunchRecord&) = delete;
+  ~LaunchRecord();
+
+  /// "aten::addmm", and behind it where the memory of its tensors begins.
+  [[nodiscard]] std::vector<std::string> lines() const;
+  /// The operators alone.
+  [[nodiscard]] std::vector<std::string> names() const;
+};
 
 }  // namespace ddp::worker

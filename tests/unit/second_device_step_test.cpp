@@ -80,7 +80,7 @@ TEST(SecondDevice, APlantedEarlyFreeIsFound) {
     const at::Tensor sum = there + 1;
     if (is_recorded) there.record_stream(computing);
     const DeviceCounts before = second_device_counts();
-    there = {};
+    there = at::Tensor();
     EXPECT_EQ((second_device_counts() - before).early_frees, is_recorded ? 0 : 1);
     EXPECT_TRUE(is_all(sum, 2));
   }

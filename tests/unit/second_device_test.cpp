@@ -38,10 +38,10 @@ TEST(SecondDevice, ItsMemoryIsNotTheHosts) {
               ::testing::KilledBySignal(SIGSEGV),
               "");
   EXPECT_THROW(there + at::ones({3}), c10::Error);
-  const std::int64_t before = waits_for_second_device();
+  const DeviceCounts before = second_device_counts();
   EXPECT_EQ((there * 2)[0].item<float>(), 2);
   EXPECT_EQ(there.nonzero().size(0), 3);
-  EXPECT_EQ(waits_for_second_device() - before, 2);
+  EXPECT_EQ((second_device_counts() - before).host_waits, 2);
 }
 
 TEST(SecondDevice, SuppressionGivesWhatTheHostGives) {
@@ -57,9 +57,9 @@ TEST(SecondDevice, SuppressionGivesWhatTheHostGives) {
     const Suppressed host = suppress(boxes, scores, options);
     const at::Tensor boxes_there = boxes.to(second_device());
     const at::Tensor scores_there = scores.to(second_device());
-    const std::int64_t before = waits_for_second_device();
+    const DeviceCounts before = second_device_counts();
     const Suppressed there = suppress(boxes_there, scores_there, options);
-    EXPECT_EQ(waits_for_second_device() - before, 4) << "of a batch of three";
+    EXPECT_EQ((second_device_counts() - before).host_waits, 4) << "of a batch of three";
     for (std::size_t i = 0; i < 3; ++i) {
       EXPECT_GT(host.detections.at(i).size(0), 10);
       EXPECT_TRUE(at::equal(there.detections.at(i), host.detections.at(i)));
@@ -103,11 +103,11 @@ Pass train(YoloPlan::Family family, const Batch& drawn, at::Device device) {
   ObjectDetection task = make_task(family, 0.5);
   task.model().to(device);
   const Batch batch = task.vary(drawn.to(device), 7);
-  const std::int64_t before = waits_for_second_device();
+  const DeviceCounts before = second_device_counts();
   const Loss loss = task.loss(task.forward(batch), batch);
   loss.total.backward();
   Pass pass;
-  pass.waits = waits_for_second_device() - before;
+  pass.waits = (second_device_counts() - before).host_waits;
   pass.numbers = {on_host(loss.total), on_host(loss.weight)};
   for (const NamedTensor& part : loss.parts)
     pass.numbers.push_back(on_host(part.tensor));

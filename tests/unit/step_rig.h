@@ -100,7 +100,7 @@ class Rig {
       : group_(group),
         task_(one.has_weight, one.factors),
         loader_(draw_source(one.size),
-                {.type = one.type, .send = send_to(one.device), .is_pinned = one.device.is_cuda()}),
+                {.type = one.type, .send = send_to(one.device), .is_pinned = !one.device.is_cpu()}),
         precision_(one.amp, one.device),
         forward_(task_, precision_, one.device) {
     job_.batch.accumulate = one.accumulate;

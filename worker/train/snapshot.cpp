@@ -176,7 +176,7 @@ SnapshotArena::SnapshotArena(const SharedState& shared) {
     for (const auto& [name, tensor] : tensors) {
       const bool is_dense = tensor.is_non_overlapping_and_dense();
       const at::TensorOptions options =
-          at::TensorOptions(tensor.scalar_type()).pinned_memory(tensor.is_cuda());
+          at::TensorOptions(tensor.scalar_type()).pinned_memory(!tensor.is_cpu());
       const at::Tensor copy = is_dense
                                   ? at::empty_strided(tensor.sizes(), tensor.strides(), options)
                                   : at::empty(tensor.sizes(), options);
@@ -199,7 +199,7 @@ const Snapshot& SnapshotArena::take(const SharedState& shared, const Position& p
         pieces.push_back({bytes_of(one.tensor), static_cast<std::byte*>(there.data_ptr())});
         continue;
       }
-      is_under_way = is_under_way || one.tensor.is_cuda();
+      is_under_way = is_under_way || !one.tensor.is_cpu();
       there.copy_(one.tensor, /*non_blocking=*/true);
     }
     return to;

@@ -141,7 +141,7 @@ LoaderRequest test_request(const Job& job,
           .threads = loader_threads(job.data, data, device),
           .on_bad = LoaderRequest::OnBad::leave_out,
           .send = send_to(device),
-          .is_pinned = device.is_cuda()};
+          .is_pinned = !device.is_cpu()};
 }
 
 /// For rank 0: what the run watches, and where it runs.
@@ -266,7 +266,7 @@ LoaderRequest train_request(const TrainingRun& run,
           .repeats = job.repeats,
           .threads = loader_threads(job, facts, run.device),
           .send = send_to(run.device),
-          .is_pinned = run.device.is_cuda()};
+          .is_pinned = !run.device.is_cpu()};
 }
 
 /// The metrics of each evaluation in a training, with the confusion matrix that its pictures need.

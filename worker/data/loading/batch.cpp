@@ -8,7 +8,7 @@ Batch Batch::to(at::Device device) const {
   const auto move = [device](const at::Tensor& tensor) {
     if (!tensor.defined()) return tensor;
     const at::TensorOptions there = tensor.options().device(device);
-    return device.is_cuda() && tensor.is_cpu()
+    return !device.is_cpu() && tensor.is_cpu()
                ? tensor.pin_memory().to(there, /*non_blocking=*/true)
                : tensor.to(there);
   };

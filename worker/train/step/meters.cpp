@@ -138,7 +138,7 @@ void Meters::close_step(std::int64_t step, const at::Tensor& skips) {
   sent.step = step;
   sent.samples = running_.samples_;
   sent.has_skips = skips.defined();
-  if (sums.is_cuda()) {
+  if (!sums.is_cpu()) {
     sent.row = at::empty(sums.sizes(), at::TensorOptions(at::kDouble).pinned_memory(true));
     sent.row.copy_(sums, /*non_blocking=*/true);
     sent.arrived.emplace(sums.device().type());
