@@ -115,7 +115,7 @@ TEST(Watchdog, ATickNowAndThenIsNoProgressAndACoreIs) {
     WorkerSample waiting = external(1, 0);
     waiting.activity.ticks = static_cast<unsigned>(second / 2);  // 0.5 % of a core: Gloo's threads
     busy.activity.ticks += waiting.activity.ticks;
-    busy.activity.faults = 1000U * static_cast<unsigned>(second);
+    busy.activity.minor_faults = 1000U * static_cast<unsigned>(second);
     end = end_of(dog.note_samples(std::chrono::seconds(second), std::vector{busy, waiting}));
     EXPECT_EQ(end.has_value(), second == 70) << second;
   }
@@ -201,7 +201,7 @@ std::optional<Finding> watch_a_runner(const std::string& waits_in,
   Watchdog dog(WatchLimits{10s});
   for (unsigned second = 0; second < 60; ++second) {
     WorkerSample runner = external(0, 100 * second, 'R');
-    runner.activity.faults = faults_per_second * second;
+    runner.activity.minor_faults = faults_per_second * second;
     WorkerSample other = external(1, 0);
     other.activity.waits_in = waits_in;
     other.activity.voluntary_switches = naps_per_second * second;
