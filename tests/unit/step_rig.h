@@ -19,13 +19,33 @@
 
 namespace ddp::worker {
 
-inline std::shared_ptr<const Source> draw_source(std::int64_t count) {
-  ImageSet set{"drawn", count, 1, 2, 3, 4, {}, {}, {0.5F}, {0.25F}};
+/// What the images of a drawn set are like.
+struct DrawnImages {
+  std::int64_t channels = 1;
+  std::int64_t height = 2;
+  std::int64_t width = 3;
+  std::int64_t classes = 4;
+};
+
+inline std::shared_ptr<const Source> draw_source(std::int64_t count,
+                                                 const DrawnImages& images = {}) {
+  const auto channels = static_cast<std::size_t>(images.channels);
+  ImageSet set{"drawn",
+               count,
+               images.channels,
+               images.height,
+               images.width,
+               images.classes,
+               {},
+               {},
+               std::vector<float>(channels, 0.5F),
+               std::vector<float>(channels, 0.25F)};
   Random random(1, 2, 3);
-  for (std::int64_t i = 0; i < 6 * count; ++i)
+  for (std::int64_t i = 0; i < images.channels * images.height * images.width * count; ++i)
     set.pixels.push_back(static_cast<std::uint8_t>(random.below(256)));
   for (std::int64_t i = 0; i < count; ++i)
-    set.labels.push_back(static_cast<std::uint8_t>(random.below(4)));
+    set.labels.push_back(
+        static_cast<std::uint8_t>(random.below(static_cast<std::uint64_t>(images.classes))));
   return std::make_shared<MemorySource>(std::move(set));
 }
 
@@ -91,22 +111,23 @@ struct Case {
   AmpJob amp{};
   bool has_extras = false;  // clipped gradients, an average, steps that may be skipped
   Factors factors{};
+  std::int64_t batch = 128;
 };
 
-/// All that a step takes, on one rank.
-class Rig {
+/// All that a step of `task`, which outlives it, takes on one rank.
+class TaskRig {
  public:
-  Rig(Group& group, const Case& one)
+  TaskRig(Group& group, const Case& one, Task& task, std::shared_ptr<const Source> source)
       : group_(group),
-        task_(one.has_weight, one.factors),
-        loader_(draw_source(one.size),
+        task_(task),
+        loader_(std::move(source),
                 {.type = one.type, .send = send_to(one.device), .is_pinned = !one.device.is_cpu()}),
         precision_(one.amp, one.device),
         forward_(task_, precision_, one.device) {
     job_.batch.accumulate = one.accumulate;
-    job_.batch.whole = 128;
+    job_.batch.whole = one.batch;
     const std::int64_t parts = group.world_size() * one.accumulate;
-    job_.batch.per_rank = (128 + parts - 1) / parts;
+    job_.batch.per_rank = (one.batch + parts - 1) / parts;
     job_.epochs = 3;
     job_.optimizer.name = one.optimizer;
     job_.optimizer.weight_decay = 0.01;
@@ -144,8 +165,13 @@ class Rig {
     return votes_->after_step({});
   }
 
+  /// A pass in training mode and its backward alone.
+  void pass_alone(const std::vector<std::int64_t>& samples) {
+    const Batch batch = loader_.load(samples).to(forward_.device());
+    forward_.run(batch, Forward::Mode::training).loss.total.backward();
+  }
+
   [[nodiscard]] const RunPlan& plan() const { return plan_; }
-  [[nodiscard]] const Weighing& task() const { return task_; }
   [[nodiscard]] const ProgressPage& page() const { return page_; }
   [[nodiscard]] Meters& meters() { return *meters_; }
   [[nodiscard]] const std::vector<NamedTensor>& parameters() const {
@@ -156,7 +182,7 @@ class Rig {
   Group& group_;
   Job job_;
   RunPlan plan_;
-  Weighing task_;
+  Task& task_;
   Loader loader_;
   Precision precision_;
   Forward forward_;
@@ -166,6 +192,20 @@ class Rig {
   std::optional<Step> step_;
   std::optional<Meters> meters_;
   std::optional<Votes> votes_;
+};
+
+struct WeighingOfRig {
+  Weighing weighing;
+};
+
+/// Of the small net.
+class Rig : private WeighingOfRig, public TaskRig {
+ public:
+  Rig(Group& group, const Case& one)
+      : WeighingOfRig{Weighing(one.has_weight, one.factors)},
+        TaskRig(group, one, weighing, draw_source(one.size)) {}
+
+  [[nodiscard]] const Weighing& task() const { return weighing; }
 };
 
 }  // namespace ddp::worker

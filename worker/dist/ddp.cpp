@@ -127,14 +127,16 @@ void keep_for_ever(std::shared_ptr<void> object) {
 }  // namespace
 
 Ddp::Ddp(DdpRequest request, Group& group) : request_(std::move(request)), group_(group) {
-  // Gradients that exist before the Reducer become views of its buckets, which saves copies.
-  for (NamedTensor& parameter : request_.parameters) {
-    if (request_.has_views)
-      parameter.tensor.mutable_grad() = at::zeros_like(parameter.tensor.detach());
+  if (group_.process_group() != nullptr) {
+    // Gradients that exist before the Reducer become views of its buckets, which saves copies.
+    for (NamedTensor& parameter : request_.parameters) {
+      if (request_.has_views)
+        parameter.tensor.mutable_grad() = at::zeros_like(parameter.tensor.detach());
+    }
+    build_reducer();
   }
-  if (group_.process_group() != nullptr) build_reducer();
   // In all other cases an unused parameter is an error, or unused in every step alike.
-  if (request_.has_views && (!reducer_ || searches_unused())) used_.emplace(request_.parameters);
+  if (keeps_gradients() && searches_unused()) used_.emplace(request_.parameters);
 }
 
 Ddp::~Ddp() {
@@ -283,7 +285,13 @@ bool Ddp::searches_unused() const {
 }
 
 std::vector<std::size_t> Ddp::find_unused() const {
-  if (!reducer_) return used_->unused();
+  if (!reducer_) {
+    std::vector<std::size_t> unused;
+    for (std::size_t i = 0; i < request_.parameters.size(); ++i) {
+      if (!request_.parameters[i].tensor.grad().defined()) unused.push_back(i);
+    }
+    return unused;
+  }
   // The reducer has the map of a static graph from its first step.
   if (request_.static_graph) return has_reduced_ ? unused_ : read_used_map();
   // A parameter that one rank used counts as used. If this rank used all, as in most steps of most
@@ -310,7 +318,7 @@ void Ddp::detach_unused_gradients() {
   unused_ = find_unused();
   if (!has_reduced_) log_unused();
   has_reduced_ = true;
-  if (unused_.empty()) return;
+  if (unused_.empty() || !reducer_) return;
   unused_gradients_.resize(request_.parameters.size());
   for (const std::size_t i : unused_) {
     at::Tensor& gradient = request_.parameters[i].tensor.mutable_grad();
@@ -342,6 +350,11 @@ std::vector<at::Tensor> Ddp::gradients() const {
 }
 
 void Ddp::zero_gradients() {
+  if (!reducer_) {
+    for (NamedTensor& parameter : request_.parameters)
+      parameter.tensor.mutable_grad() = at::Tensor();
+    return;
+  }
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> gradients;
   for (std::size_t i = 0; i < request_.parameters.size(); ++i) {
@@ -352,6 +365,10 @@ void Ddp::zero_gradients() {
   at::_foreach_zero_(gradients);
   unused_gradients_.clear();
   if (used_) used_->reset();
+}
+
+bool Ddp::keeps_gradients() const {
+  return reducer_ != nullptr && request_.has_views;
 }
 
 int Ddp::bucket_warmup_steps() const {

@@ -65,7 +65,8 @@ struct DdpTimings {
 class Ddp {
  public:
   /// Verifies that all ranks hold the same parameters, copies rank 0's values and buffers to them,
-  /// and, with views, gives every parameter a gradient of zeros. `group` outlives this object.
+  /// and, with views and several ranks, gives every parameter a gradient of zeros. `group` outlives
+  /// this object.
   /// Errors: PeerError.
   Ddp(DdpRequest request, Group& group);
   Ddp(const Ddp&) = delete;
@@ -92,8 +93,11 @@ class Ddp {
   /// Gradients of all parameters, in order; undefined for those that backward() found unused.
   [[nodiscard]] std::vector<at::Tensor> gradients() const;
 
-  /// Zeroes all gradients in place, and restores those that backward() took away.
+  /// Zeroes all gradients in place, and restores those that backward() took away. In a world of one
+  /// it removes them: the next backward() hands its own over, which costs neither zeros nor a sum.
   void zero_gradients();
+  /// Whether gradients stay the same tensors from step to step.
+  [[nodiscard]] bool keeps_gradients() const;
 
   /// How many reducing steps come before the bucket layout is final. With three or more ranks the
   /// last bit of a sum depends on the layout, so runs that must be bit-equal do that many before

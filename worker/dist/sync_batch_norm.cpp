@@ -246,7 +246,7 @@ class SyncBatchNorm final : public Norm {
   // Runs without autograd: the gradient through the statistics is part of Normalise::backward.
   Statistics gather(const at::Tensor& x) {
     const at::NoGradGuard no_grad;
-    num_batches_tracked.add_(1);
+    count_batch();
     return x.is_cuda() ? cuda::gather(x, *this, group_) : cpu::gather(x, *this, group_);
   }
 

@@ -1,5 +1,6 @@
 #include "worker/model/norm.h"
 
+#include <ATen/ops/_foreach_add.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/instancenorm.h>
 #include <torch/nn/modules/normalization.h>
@@ -27,7 +28,7 @@ class BatchNorm final : public Norm {
   at::Tensor forward(at::Tensor x) override {
     if (is_training()) {
       require_variance(x);
-      num_batches_tracked.add_(1);
+      count_batch();
     }
     return normalise(x, is_training());
   }
@@ -59,6 +60,41 @@ Norm::Norm(std::int64_t channels)
       running_mean(register_buffer("running_mean", torch::zeros(channels))),
       running_var(register_buffer("running_var", torch::ones(channels))),
       num_batches_tracked(register_buffer("num_batches_tracked", torch::tensor(0, torch::kLong))) {}
+
+void Norm::count_batch() {
+  if (is_counted_later_)
+    ++uncounted_;
+  else
+    num_batches_tracked.add_(1);
+}
+
+BatchCounts::BatchCounts(torch::nn::Module& model) {
+  for (const auto& module : model.modules()) {
+    if (auto* const norm = dynamic_cast<Norm*>(module.get())) norms_.push_back(norm);
+  }
+  for (Norm* const norm : norms_)
+    norm->is_counted_later_ = true;
+}
+
+BatchCounts::~BatchCounts() {
+  for (Norm* const norm : norms_)
+    norm->is_counted_later_ = false;
+}
+
+void BatchCounts::add() const {
+  const at::NoGradGuard no_grad;
+  // As a rule each layer has run once.
+  for (bool is_rest = true; is_rest;) {
+    std::vector<at::Tensor> counts;
+    is_rest = false;
+    for (Norm* const norm : norms_) {
+      if (norm->uncounted_ == 0) continue;
+      counts.push_back(norm->num_batches_tracked);
+      is_rest = --norm->uncounted_ > 0 || is_rest;
+    }
+    if (!counts.empty()) at::_foreach_add_(counts, 1);
+  }
+}
 
 at::Tensor Norm::normalise(const at::Tensor& x, bool by_own_statistics) const {
   return at::batch_norm(x,

@@ -27,6 +27,9 @@ class Norm : public torch::nn::Module {
   /// the running ones.
   at::Tensor normalise(const at::Tensor& x, bool by_own_statistics) const;
 
+  /// One more forward in training mode, in num_batches_tracked: at once, or by BatchCounts.
+  void count_batch();
+
   // For a model with other constants than torch's: set them once it is built.
   double epsilon = 1e-5;
   double momentum = 0.1;  // running = (1 - momentum) * running + momentum * new
@@ -36,6 +39,28 @@ class Norm : public torch::nn::Module {
   at::Tensor running_mean;         // [channels], 0 at first
   at::Tensor running_var;          // [channels], unbiased, 1 at first
   at::Tensor num_batches_tracked;  // [], int64: forwards in training mode
+
+ private:
+  friend class BatchCounts;
+  bool is_counted_later_ = false;
+  std::int64_t uncounted_ = 0;  // forwards that num_batches_tracked lacks
+};
+
+/// Counts the batches of all norms of a model at once: on a device one operator instead of one for
+/// each layer.
+class BatchCounts {
+ public:
+  /// From now on the norms of `model`, which outlives this object, leave their counts to add().
+  explicit BatchCounts(torch::nn::Module& model);
+  BatchCounts(const BatchCounts&) = delete;
+  BatchCounts& operator=(const BatchCounts&) = delete;
+  ~BatchCounts();
+
+  /// Adds the forwards since the last call.
+  void add() const;
+
+ private:
+  std::vector<Norm*> norms_;
 };
 
 using MakeNorm = std::function<std::shared_ptr<Norm>(std::int64_t channels)>;

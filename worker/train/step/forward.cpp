@@ -45,6 +45,7 @@ Pass Forward::run(const Batch& batch, Mode mode, std::optional<std::uint64_t> se
   } catch (const c10::Error& error) {
     throw_with_layer(error, pass.batch);
   }
+  batch_counts_.add();
   // parallel: data may have moved the outputs to another device.
   const at::Device there = pass.outputs.empty() ? device_ : pass.outputs[0].device();
   if (there != device_) pass.batch = pass.batch.to(there);

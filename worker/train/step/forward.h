@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "worker/model/norm.h"
 #include "worker/task/task.h"
 #include "worker/train/step/precision.h"
 
@@ -23,7 +24,7 @@ class Forward {
 
   /// All arguments outlive it. `device` is the model's.
   Forward(Task& task, Precision& precision, at::Device device)
-      : task_(task), precision_(precision), device_(device) {}
+      : task_(task), precision_(precision), device_(device), batch_counts_(task.model()) {}
 
   /// If the `seed` of a step is given, the task may vary the batch by it.
   [[nodiscard]] Pass run(const Batch& batch,
@@ -43,6 +44,7 @@ class Forward {
   Task& task_;
   Precision& precision_;
   at::Device device_;
+  BatchCounts batch_counts_;
 };
 
 }  // namespace ddp::worker

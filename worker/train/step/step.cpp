@@ -141,7 +141,7 @@ void Step::run_passes(const StepPartition& partition, const Place& place, Meters
     const bool has_weight = pass.loss.weight.defined();
     const double share = loss_share(has_weight ? 1 : batch.size(), partition.whole, world_size);
     const double factor = share * pass.loss.gain * (is_sum ? world_size : 1);
-    const at::Tensor part = pass.loss.total * factor;
+    const at::Tensor part = factor == 1 ? pass.loss.total : pass.loss.total * factor;
     parts_.replica.backward(parts_.precision.scale(part), reduce);
     meters.add(parts_.forward.task(), pass);
     if (!has_weight) continue;
