@@ -18,6 +18,7 @@
 #include <string>
 
 #include "common/version.h"
+#include "worker/dist/nccl_settings.h"
 
 namespace ddp::worker {
 
@@ -46,6 +47,9 @@ class CudaModule {
   [[nodiscard]] virtual c10::intrusive_ptr<c10d::Backend> make_nccl(
       const NcclRequest& request) const = 0;
 
+  /// Of a group that make_nccl() has made.
+  [[nodiscard]] virtual NcclSettings settings_of(const c10d::Backend& nccl) const = 0;
+
   /// From now on, in the whole process, a call of LibTorch that makes the host wait for a stream
   /// throws c10::Error; or no longer. Waits for events and devices do not count. For tests.
   virtual void forbid_host_sync(bool is_forbidden) const = 0;
@@ -54,7 +58,7 @@ class CudaModule {
 /// What program and module must have alike: both are compiled with this text. The number rises with
 /// every change of CudaModule.
 inline constexpr const char* kCudaModuleBuild =
-    "ddp " DDP_VERSION ", LibTorch " TORCH_VERSION ", module 2";
+    "ddp " DDP_VERSION ", LibTorch " TORCH_VERSION ", module 3";
 
 /// The one function that the module exports: the module, alive to the end of the process, or null
 /// when `*build` is not its own, which it then puts there.

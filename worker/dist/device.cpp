@@ -10,6 +10,7 @@
 #include "common/node/node_gpus.h"
 #include "common/node/nvml.h"
 #include "worker/dist/cuda_module.h"
+#include "worker/dist/nccl_settings.h"
 #include "worker/dist/peer_call.h"
 #include "worker/plan/device_choice.h"
 
@@ -72,6 +73,7 @@ Device choose_device(const DeviceJob& job,
   const LocalPlace place{self.local_rank, self.local_world_size, !self.platform.empty()};
   const DeviceChoice choice = choose_device(job, place, facts);
   chosen.nccl = choice.nccl;
+  if (chosen.nccl) set_nccl_variables();
   chosen.name = choice.name;
   chosen.identity = choice.identity;
   chosen.notes = choice.notes;
