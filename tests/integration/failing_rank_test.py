@@ -513,3 +513,32 @@ class TimeOuts(FailingRank):
 
 if __name__ == "__main__":
     unittest.main()
+class Devices(FailingRank):
+    """A rank whose GPU waits for a peer, as NCCL has it do."""
+
+    PROGRAM = pathlib.Path(os.environ["DDP_WAITING_WORKER"])
+
+    def start_two(self, seconds):
+        world = self.world(2)
+        ranks = [self.start(self.PROGRAM, seconds, RANK=str(rank), LOCAL_RANK=str(rank), **world) for rank in range(2)]
+        ranks[0].wait_for("waits")
+        return ranks, time.monotonic()
+
+    def test_it_ends_with_a_peer_that_is_killed(self):
+        (first, second), begin = self.start_two(60)
+        second.process.kill()
+        self.assertEqual(second.finish(), 137)
+        self.assertEqual(first.finish(), 97, first.text)
+        self.assertIn("lost a peer during step 7: its connection has ended", first.text)
+        self.assertLess(time.monotonic() - begin, 15, "two seconds, and what a busy machine makes of them")
+
+    def test_it_ends_at_the_limit_with_a_peer_that_is_stopped(self):
+        (first, second), begin = self.start_two(4)
+        second.process.send_signal(signal.SIGSTOP)
+        self.assertEqual(first.finish(), 124, first.text)
+        self.assertGreater(time.monotonic() - begin, 3)
+        self.assertRegex(first.text, r"time-out in step 7 after 4s \(ddp.timeout\): rank 1 of 2 did not come\. It is stopped, hangs or is late")
+        second.process.kill()
+        self.assertEqual(second.finish(), 137)
+
+

@@ -22,6 +22,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <tuple>
 
 namespace ddp::worker {
@@ -33,6 +34,7 @@ constexpr at::DeviceType kType = at::DeviceType::HPU;
 constexpr at::DispatchKeySet kKeys(at::DispatchKey::HPU);
 
 std::atomic<std::int64_t> waits{0};
+std::atomic<bool> is_busy{false};
 /// In an operation that the CPU does for the device: its copies are no waits of the host.
 thread_local int borrowed = 0;
 
@@ -291,10 +293,19 @@ std::int64_t waits_for_second_device() {
   return waits;
 }
 
+BusySecondDevice::BusySecondDevice() {
+  is_busy = true;
+}
+
+BusySecondDevice::~BusySecondDevice() {
+  is_busy = false;
+}
+
 }  // namespace ddp::worker
 
 namespace {
 
+using ddp::worker::is_busy;
 using ddp::worker::second_device;
 
 /// LibTorch asks for streams and for the current device of every type that has tensors.
@@ -303,6 +314,23 @@ struct SecondDeviceGuard : c10::impl::NoOpDeviceGuardImpl<at::DeviceType::HPU> {
   at::Device exchangeDevice(at::Device /*other*/) const override { return second_device(); }
   at::Stream getStream(at::Device /*device*/) const noexcept override { return stream(); }
   at::Stream exchangeStream(at::Stream /*other*/) const noexcept override { return stream(); }
+  void record(void** event,
+              const at::Stream& /*stream*/,
+              const at::DeviceIndex /*device*/,
+              const c10::EventFlag /*flag*/) const override {
+    if (*event == nullptr) *event = new bool;
+    *static_cast<bool*>(*event) = !is_busy;
+  }
+  bool queryEvent(void* event) const override {
+    return event == nullptr || *static_cast<bool*>(event) || !is_busy;
+  }
+  void synchronizeEvent(void* event) const override {
+    while (!queryEvent(event))
+      std::this_thread::yield();
+  }
+  void destroyEvent(void* event, const at::DeviceIndex /*device*/) const noexcept override {
+    delete static_cast<bool*>(event);
+  }
 
  private:
   static at::Stream stream() { return at::Stream(at::Stream::DEFAULT, second_device()); }
@@ -320,6 +348,8 @@ struct SecondDeviceHooks : at::HPUHooksInterface {
   at::DeviceIndex deviceCount() const override { return 1; }
   at::DeviceIndex getCurrentDevice() const override { return 0; }
   bool hasPrimaryContext(at::DeviceIndex /*index*/) const override { return true; }
+  /// To its copies any memory of the host's is alike.
+  at::Allocator* getPinnedMemoryAllocator() const override { return c10::GetDefaultCPUAllocator(); }
   /// Its operations draw where the CPU's do.
   const at::Generator& getDefaultGenerator(at::DeviceIndex /*index*/) const override {
     return at::detail::getDefaultCPUGenerator();

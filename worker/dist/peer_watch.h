@@ -3,6 +3,7 @@
 
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -36,6 +37,10 @@ class PeerWatch {
   /// Connections may end from now on.
   void stop();
 
+  /// Whether a connection has been gone for kGrace; for who waits by other means than a work.
+  /// After stop(): no.
+  [[nodiscard]] bool has_lost_peer() const { return has_lost_peer_; }
+
   /// Whether a work was ended here that goes on below.
   [[nodiscard]] bool has_stuck_work() const;
 
@@ -47,6 +52,7 @@ class PeerWatch {
   };
 
   void probe();
+  void note_loss();
   void end_works(Clock::time_point begun_before);
 
   const std::set<Connection> connections_;
@@ -55,6 +61,7 @@ class PeerWatch {
   std::vector<Started> works_;  // that may not have ended
   std::vector<c10::intrusive_ptr<c10d::Work>> stuck_;
   bool is_stopped_ = false;
+  std::atomic<bool> has_lost_peer_ = false;
   std::thread thread_;
 };
 

@@ -43,6 +43,10 @@ void WatchedGloo::stop_watching() {
 }
 
 void WatchedGloo::disconnect() {
+bool WatchedGloo::has_lost_peer() const {
+  return watch_ && watch_->has_lost_peer();
+}
+
   shut_down(connections_);
 }
 

@@ -30,6 +30,9 @@ class WatchedGloo : public c10d::ProcessGroupGloo {
   void stop_watching();
 
   /// Ends the connections, for us and for our peers.
+  /// Whether a connection to a peer has been gone for kGrace, while peers may not leave.
+  [[nodiscard]] bool has_lost_peer() const;
+
   void disconnect();
 
   /// Whether a thread of Gloo still waits for a dead peer: a destructor would wait for it.

@@ -190,6 +190,7 @@ void Checkpointer::begin(const Position& position, Which which, Last last) {
   parts_.replica.sync_buffers();
   const Snapshot* snapshot = nullptr;
   CheckpointHead head;
+  await_stream(parts_.group, parts_.shared.model.front().tensor.device(), "the steps of a save");
   if (checkpoints_) {
     background_.wait();  // the arena is its until then
     head = head_of(position);

@@ -88,8 +88,9 @@ class Meters {
   };
   /// The oldest step that was not taken yet; nothing: there is none. The newest step is left for
   /// the next call, as its sums are still on their way to the host; `also_newest` takes it, too.
-  /// Blocks: until the sums are there.
-  std::optional<Closed> take(bool also_newest);
+  /// Blocks: until the sums are there, for which the device may wait for the other ranks. Errors:
+  /// PeerError.
+  std::optional<Closed> take(const Group& group, bool also_newest);
 
  private:
   /// Under way to the host.
