@@ -308,12 +308,26 @@ namespace {
 using ddp::worker::is_busy;
 using ddp::worker::second_device;
 
+thread_local at::StreamId current_stream = 0;
+
 /// LibTorch asks for streams and for the current device of every type that has tensors.
 struct SecondDeviceGuard : c10::impl::NoOpDeviceGuardImpl<at::DeviceType::HPU> {
   at::Device getDevice() const override { return second_device(); }
   at::Device exchangeDevice(at::Device /*other*/) const override { return second_device(); }
-  at::Stream getStream(at::Device /*device*/) const noexcept override { return stream(); }
-  at::Stream exchangeStream(at::Stream /*other*/) const noexcept override { return stream(); }
+  at::Stream getStream(at::Device device) const noexcept override {
+    return at::Stream(at::Stream::UNSAFE, device, current_stream);
+  }
+  at::Stream getDefaultStream(at::Device device) const override {
+    return at::Stream(at::Stream::DEFAULT, device);
+  }
+  at::Stream getNewStream(at::Device device, int /*priority*/) const override {
+    return at::Stream(at::Stream::UNSAFE, device, 1);
+  }
+  at::Stream exchangeStream(at::Stream other) const noexcept override {
+    const at::Stream before = getStream(other.device());
+    current_stream = other.id();
+    return before;
+  }
   void record(void** event,
               const at::Stream& /*stream*/,
               const at::DeviceIndex /*device*/,
@@ -331,9 +345,6 @@ struct SecondDeviceGuard : c10::impl::NoOpDeviceGuardImpl<at::DeviceType::HPU> {
   void destroyEvent(void* event, const at::DeviceIndex /*device*/) const noexcept override {
     delete static_cast<bool*>(event);
   }
-
- private:
-  static at::Stream stream() { return at::Stream(at::Stream::DEFAULT, second_device()); }
 };
 
 C10_REGISTER_GUARD_IMPL(HPU, SecondDeviceGuard);

@@ -1,16 +1,20 @@
 // A device and the other ranks. Where the host waits for its device, it does so as the group says,
 // as the device may itself wait for the others.
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "common/error.h"
 #include "tests/support/second_device.h"
+#include "worker/dist/default_stream.h"
 #include "worker/train/step/meters.h"
 
 namespace ddp::worker {
@@ -87,6 +91,15 @@ TEST(DeviceWait, WhatAStreamWasGivenIsWaitedForAsTheGroupSays) {
   const BusySecondDevice busy;
   EXPECT_THROW(await_stream(group, second_device(), "a save"), PeerError);
   EXPECT_NO_THROW(await_stream(group, at::kCPU, "a save"));
+}
+
+TEST(DeviceWait, GlooRefusesTensorsOfASideStream) {
+  const at::Tensor there = at::ones({3}).to(second_device());
+  const c10::impl::VirtualGuardImpl device(second_device().type());
+  EXPECT_NO_THROW(require_default_stream({at::ones({3}), there}));
+  const c10::StreamGuard side(device.getNewStream(second_device()));
+  EXPECT_NO_THROW(require_default_stream({at::ones({3})}));
+  EXPECT_THROW(require_default_stream({at::ones({3}), there}), std::logic_error);
 }
 
 }  // namespace

@@ -16,7 +16,8 @@ namespace ddp::worker {
 class PeerWatch;
 
 /// The collectives that this project and c10d's Reducer use are watched: once a connection to a
-/// peer is gone, what is under way ends within two seconds by c10::DistNetworkError.
+/// peer is gone, what is under way ends within two seconds by c10::DistNetworkError. Tensors of a
+/// device are refused on other streams than its default one (dist/default_stream).
 class WatchedGloo : public c10d::ProcessGroupGloo {
  public:
   /// Blocks: until all ranks are connected. Errors: those of Gloo.
@@ -29,10 +30,10 @@ class WatchedGloo : public c10d::ProcessGroupGloo {
   /// From now on peers may leave, since they have ended well.
   void stop_watching();
 
-  /// Ends the connections, for us and for our peers.
   /// Whether a connection to a peer has been gone for kGrace, while peers may not leave.
   [[nodiscard]] bool has_lost_peer() const;
 
+  /// Ends the connections, for us and for our peers.
   void disconnect();
 
   /// Whether a thread of Gloo still waits for a dead peer: a destructor would wait for it.
