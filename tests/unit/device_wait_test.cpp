@@ -13,6 +13,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "common/error.h"
+#include "ranks.h"
 #include "tests/support/second_device.h"
 #include "worker/dist/default_stream.h"
 #include "worker/train/step/meters.h"
@@ -100,6 +101,33 @@ TEST(DeviceWait, GlooRefusesTensorsOfASideStream) {
   const c10::StreamGuard side(device.getNewStream(second_device()));
   EXPECT_NO_THROW(require_default_stream({at::ones({3})}));
   EXPECT_THROW(require_default_stream({at::ones({3}), there}), std::logic_error);
+}
+
+/// Its backward meets the other ranks, as that of synchronised batch norm does.
+struct Meet : torch::autograd::Function<Meet> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context,
+                            const at::Tensor& x,
+                            Group* group) {
+    context->saved_data["group"] = reinterpret_cast<std::int64_t>(group);
+    return x * 2;
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& dy) {
+    auto& group = *reinterpret_cast<Group*>(context->saved_data["group"].toInt());
+    at::Tensor sum = dy[0].to(at::kCPU);
+    group.sum(sum);
+    return {sum.to(dy[0].device()), {}};
+  }
+};
+
+TEST(DeviceWait, RanksThatAreThreadsMeetInTheirBackward) {
+  const auto gradients = on_ranks(2, [](Group& group) {
+    const at::Tensor one = at::ones({3}).to(second_device());
+    const at::Tensor x = at::zeros({3}).to(second_device()).requires_grad_();
+    return backward_here(Meet::apply(x, &group), one).at(0).to(at::kCPU);
+  });
+  for (const at::Tensor& gradient : gradients)
+    EXPECT_TRUE(gradient.equal(at::full({3}, 2.0))) << gradient;
 }
 
 }  // namespace
