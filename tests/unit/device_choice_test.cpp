@@ -135,6 +135,14 @@ TEST(DeviceChoice, OthersOnTheGpuAreNamedOnceAndAllowed) {
                   "of 141.0 GiB are free"));
 }
 
+TEST(DeviceChoice, ABrokenDriverIsTold) {
+  GpuFacts facts;
+  facts.problem = "the driver is broken";
+  facts.is_driver_broken = true;
+  EXPECT_THAT(choose_device(job_on("auto"), kAlone, facts).notes,
+              ElementsAre("device: auto takes the cpu, as the driver is broken"));
+}
+
 TEST(DeviceChoice, TooLittleFreeMemoryIsRefused) {
   GpuFacts facts = node_with(1);
   facts.uses[0] = {100 << 20, 141 * kGiB, {41}};

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "common/error.h"
+#include "common/node/driver_library.h"
 #include "common/node/node_gpus.h"
 #include "common/node/nvml.h"
 #include "worker/dist/cuda_module.h"
@@ -17,14 +18,26 @@
 namespace ddp::worker {
 namespace {
 
+/// Where nobody else knows anything of GPUs.
+GpuFacts ask_cuda() {
+  GpuFacts facts;
+  CudaDriver driver = ask_cuda_driver();
+  facts.problem = why_unusable(driver);
+  facts.is_driver_broken = driver.is_broken();
+  facts.cuda.driver = "of CUDA " + cuda_text(driver.cuda);
+  facts.cuda.of_driver = driver.cuda;
+  // CUDA has read its variables by now: these are the GPUs that are visible, in its order.
+  facts.gpus = std::move(driver.gpus);
+  facts.is_pci_order = true;
+  return facts;
+}
+
 GpuFacts find_facts(const Environment& environment) {
   GpuFacts facts;
-  facts.cuda.driver = find_gpu_driver();
-  if (facts.cuda.driver.empty()) {
-    facts.problem = "there is no NVIDIA driver (/proc/driver/nvidia/version)";
-    return facts;
-  }
   NvmlGpus nvml = ask_nvml();
+  facts.cuda.driver = find_gpu_driver();
+  if (facts.cuda.driver.empty()) facts.cuda.driver = nvml.driver;
+  if (facts.cuda.driver.empty()) return ask_cuda();
   facts.gpus = nvml.gpus.empty() ? find_gpus() : std::move(nvml.gpus);
   facts.uses = std::move(nvml.uses);
   facts.cuda.of_driver = nvml.cuda;

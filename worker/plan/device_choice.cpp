@@ -3,6 +3,7 @@
 #include <array>
 
 #include "common/error.h"
+#include "common/node/driver_library.h"
 #include "common/text/parse_whole.h"
 #include "common/text/units.h"
 
@@ -57,11 +58,6 @@ const CudaNeeds* needs_of(int cuda) {
   return nullptr;
 }
 
-/// "13.0" of 13000.
-std::string cuda_text(int cuda) {
-  return std::to_string(cuda / 1000) + "." + std::to_string(cuda % 1000 / 10);
-}
-
 class Chooser {
  public:
   Chooser(const DeviceJob& job, const LocalPlace& place, const GpuFacts& facts)
@@ -100,7 +96,8 @@ class Chooser {
     }
     DeviceChoice choice = cpu();
     // A node without GPUs needs no word; one whose GPUs cannot be used does.
-    if (!facts_.gpus.empty()) choice.notes.push_back("device: auto takes the cpu, as " + problem_);
+    if (!facts_.gpus.empty() || facts_.is_driver_broken)
+      choice.notes.push_back("device: auto takes the cpu, as " + problem_);
     return choice;
   }
 

@@ -24,9 +24,10 @@ std::string why_too_old(const CudaVersions& versions);
 
 /// What is known of this node's GPUs before CUDA is asked.
 struct GpuFacts {
-  std::string problem;       // why none can be used, "there is no NVIDIA driver"; empty: none known
-  std::vector<Gpu> gpus;     // of the node, by PCI address
-  std::vector<GpuUse> uses;  // of each, or empty
+  std::string problem;  // why none can be used, "there is no NVIDIA driver"; empty: none known
+  bool is_driver_broken = false;       // that problem is one of a driver that is there
+  std::vector<Gpu> gpus;               // of the node, by PCI address
+  std::vector<GpuUse> uses;            // of each, or empty
   std::optional<std::string> visible;  // CUDA_VISIBLE_DEVICES
   bool is_pci_order = false;           // CUDA_DEVICE_ORDER says that CUDA counts them so too
   CudaVersions cuda{};

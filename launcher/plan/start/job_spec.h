@@ -27,6 +27,8 @@ struct NodeFacts {
   std::vector<Gpu> devices = {};  // all that are there
   std::string refused_gpu = {};   // the entry of CUDA_VISIBLE_DEVICES at which CUDA stops reading
   std::string loopback = kUsualLoopback;  // where its loopback interface has IPv6 alone: "::1"
+  std::string driver = {};       // of the GPUs, where it has no files and has told of them itself
+  std::string gpu_problem = {};  // why it has told of none; empty: it was not asked
 };
 
 struct JobSpec {
