@@ -150,6 +150,19 @@ TEST(Uncaught, ALostPeerALackOfMemoryAndAFailingDeviceAreNotTheProgramsAnywhere)
       125);
 }
 
+TEST(Uncaught, ALackOfMemoryIsToldWithWhatTakesLess) {
+  const auto allocate = [] {
+    C10_THROW_ERROR(OutOfMemoryError, "CUDA out of memory. Tried 2 GiB.");
+  };
+  EXPECT_STREQ(
+      error_of(allocate).what(),
+      "LibTorch: CUDA out of memory. Tried 2 GiB. A smaller batch for each rank takes less "
+      "of it (data.batch_per_rank); with as much more of train.accumulate the whole batch "
+      "stays what it is.");
+  EXPECT_THAT(error_of([] { (void)at::empty({std::int64_t{1} << 60}); }).what(),
+              HasSubstr("data.batch_per_rank"));
+}
+
 TEST(Uncaught, LibTorchsOwnAndALackOfMemoryAreTheSystems) {
   const Error torch = error_of([] { C10_THROW_ERROR(ValueError, "shapes do not match"); });
   EXPECT_EQ(torch.code(), 125);

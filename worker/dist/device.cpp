@@ -10,6 +10,7 @@
 #include "common/node/driver_library.h"
 #include "common/node/node_gpus.h"
 #include "common/node/nvml.h"
+#include "common/node/same_job.h"
 #include "worker/dist/cuda_module.h"
 #include "worker/dist/nccl_settings.h"
 #include "worker/dist/peer_call.h"
@@ -32,7 +33,19 @@ GpuFacts ask_cuda() {
   return facts;
 }
 
-GpuFacts find_facts(const Environment& environment) {
+/// Those of `uses` that are of this job. A rank that is alone on its node has none.
+std::vector<int> find_siblings(const std::vector<GpuUse>& uses, const WorkerIdentity& self) {
+  std::vector<int> siblings;
+  if (self.local_world_size == 1) return siblings;
+  for (const GpuUse& use : uses) {
+    for (const int pid : use.owners) {
+      if (is_of_same_job(pid, self.run_id)) siblings.push_back(pid);
+    }
+  }
+  return siblings;
+}
+
+GpuFacts find_facts(const WorkerIdentity& self, const Environment& environment) {
   GpuFacts facts;
   NvmlGpus nvml = ask_nvml();
   facts.cuda.driver = find_gpu_driver();
@@ -40,6 +53,7 @@ GpuFacts find_facts(const Environment& environment) {
   if (facts.cuda.driver.empty()) return ask_cuda();
   facts.gpus = nvml.gpus.empty() ? find_gpus() : std::move(nvml.gpus);
   facts.uses = std::move(nvml.uses);
+  facts.siblings = find_siblings(facts.uses, self);
   facts.cuda.of_driver = nvml.cuda;
   // Empty is a value here: it hides all GPUs.
   const auto visible = environment.find("CUDA_VISIBLE_DEVICES");
@@ -72,7 +86,7 @@ Device choose_device(const DeviceJob& job,
   GpuFacts facts;
   Device chosen;
   if (job.device != "cpu") {
-    facts = find_facts(environment);
+    facts = find_facts(self, environment);
     try {
       if (facts.problem.empty() && !facts.gpus.empty()) {
         chosen.cuda = &load_cuda_module(find_cuda_module());

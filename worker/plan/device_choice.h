@@ -28,6 +28,7 @@ struct GpuFacts {
   bool is_driver_broken = false;       // that problem is one of a driver that is there
   std::vector<Gpu> gpus;               // of the node, by PCI address
   std::vector<GpuUse> uses;            // of each, or empty
+  std::vector<int> siblings{};         // pids: owners of them that are ranks of this job
   std::optional<std::string> visible;  // CUDA_VISIBLE_DEVICES
   bool is_pci_order = false;           // CUDA_DEVICE_ORDER says that CUDA counts them so too
   CudaVersions cuda{};

@@ -18,6 +18,11 @@
 namespace ddp::worker {
 namespace {
 
+/// Each rank computes a micro-step at once.
+constexpr const char* kSmallerBatch =
+    " A smaller batch for each rank takes less of it (data.batch_per_rank); with as much more of "
+    "train.accumulate the whole batch stays what it is.";
+
 std::string demangled(const std::type_info& type) {
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> name(
@@ -91,6 +96,10 @@ bool is_lack_of_memory(const c10::Error& error) {
          error.msg().find("DefaultCPUAllocator") != std::string::npos;
 }
 
+std::string advice_for(const c10::Error& error) {
+  return is_lack_of_memory(error) ? kSmallerBatch : "";
+}
+
 /// Of a program whose main thread is its own from end to end.
 Uncaught as_own_error(const std::exception& error) {
   const auto* const torch = dynamic_cast<const c10::Error*>(&error);
@@ -115,8 +124,11 @@ Uncaught as_error(const std::exception& error) {
   if (const auto* const own = dynamic_cast<const OwnError*>(&error)) return {*own, own->stack()};
   if (const auto* const ours = dynamic_cast<const Error*>(&error)) return {*ours};
   if (is_peer_error(error)) return {PeerError("lost a peer: " + message_of(error))};
-  if (dynamic_cast<const c10::Error*>(&error) != nullptr)
-    return {SystemError("LibTorch: " + message_of(error))};
+  if (const auto* const torch = dynamic_cast<const c10::Error*>(&error)) {
+    const std::string text = "LibTorch: " + message_of(error);
+    const std::string advice = advice_for(*torch);
+    return {SystemError(text + (advice.empty() || text.ends_with('.') ? "" : ".") + advice)};
+  }
   const std::string type = type_of(error);
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
     return {SystemError("out of memory (" + type + ")"), stack_of(error)};
