@@ -111,6 +111,13 @@ Device choose_device(const DeviceJob& job,
   return chosen;
 }
 
+std::string gpu_of_nccl(const Device& device, const Environment& environment) {
+  if (device.identity.empty()) return "";
+  // NCCL tells nodes apart by it, where a user has set it.
+  const std::string node = find_variable(environment, "NCCL_HOSTID").value_or(host_name());
+  return device.identity + " of " + node;
+}
+
 std::int64_t held_bytes(const at::Device& device) {
   if (!device.is_cuda()) return 0;
   const auto all = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);

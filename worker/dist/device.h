@@ -31,6 +31,10 @@ Device choose_device(const DeviceJob& job,
                      const WorkerIdentity& self,
                      const Environment& environment);
 
+/// The GPU and its node, as NCCL tells them apart: it takes no two ranks where they are the same.
+/// Empty: not known.
+std::string gpu_of_nccl(const Device& device, const Environment& environment);
+
 /// What LibTorch's allocator has taken of a GPU for this process, in bytes; 0 on a CPU. Waits for
 /// nothing the device does.
 std::int64_t held_bytes(const at::Device& device);
