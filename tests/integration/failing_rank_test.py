@@ -430,6 +430,14 @@ class Terminate(FailingRank):
                 self.assertEqual(error["extraInfo"]["rank"], 1)
         self.assertEqual(list(self.folder.glob("core*")), [])
 
+    def test_of_a_lost_gpu_the_first_error_is_told_and_nothing_is_unwound(self):
+        ranks = self.start_ranks(OwnExceptions.PROGRAM, 2, *OwnExceptions.JOB_OF_ITS, "name=lost-gpu", FAIL="device")
+        self.assertEqual([running.finish() for running in ranks], [97, 125], [running.text for running in ranks])
+        line = "LibTorch: CUDA error: device-side assert triggered. The GPU does nothing more for this process."
+        self.assertRegex(ranks[1].text, rf"(?m)^ddp-worker: {re.escape(line)} .*CUDA_LAUNCH_BLOCKING=1 shows it\.$")
+        self.assertTrue(self.error_of(1)["message"].startswith(line), self.error_of(1))
+        self.assertNotRegex(ranks[1].text, "terminate|busy or unavailable")
+
     def test_the_launcher_names_the_thread_s_exception(self):
         command = [self.bin / "ddp-launch", "--nproc-per-node", 2, "--no-python", OwnExceptions.PROGRAM, "job.yaml", *OwnExceptions.JOB_OF_ITS]
         report = self.report_of(self.run_program(*command, expect=125, FAIL="thread"))
@@ -511,8 +519,6 @@ class TimeOuts(FailingRank):
         self.assertIn("ddp.timeout: 999ms is not a time of at least 1s", text)
 
 
-if __name__ == "__main__":
-    unittest.main()
 class Devices(FailingRank):
     """A rank whose GPU waits for a peer, as NCCL has it do."""
 
@@ -542,3 +548,5 @@ class Devices(FailingRank):
         self.assertEqual(second.finish(), 137)
 
 
+if __name__ == "__main__":
+    unittest.main()

@@ -1,33 +1,56 @@
 #include "worker/train/failure/last_words.h"
 
+#include <c10/util/Exception.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <exception>
+#include <typeinfo>
 
 #include "worker/train/failure/error_file.h"
 #include "worker/train/failure/own_frames.h"
+#include "worker/train/failure/throw_trace.h"
 #include "worker/train/failure/uncaught.h"
 
 namespace ddp::worker {
 namespace {
 
+/// Of a GPU, in a program that may go on without it; null: none.
+std::atomic<const Uncaught*> lost_device{nullptr};
+
 // The first thread that comes tells and ends the process; others wait for that. Who comes twice has
 // failed at telling: out of memory, say.
-[[noreturn]] void on_terminate() noexcept {
+void be_the_first() {
   static std::atomic<long> first{0};
   const long self = ::syscall(SYS_gettid);
   long before = 0;
-  if (!first.compare_exchange_strong(before, self)) {
-    if (before == self) ::_exit(exit_code::kInternal);
-    while (true)
-      ::pause();
-  }
+  if (first.compare_exchange_strong(before, self)) return;
+  if (before == self) ::_exit(exit_code::kInternal);
+  while (true)
+    ::pause();
+}
+
+[[noreturn]] void on_terminate() noexcept {
+  be_the_first();
   const LastWords& words = last_words();
-  const bool is_main = self == ::getpid();
+  if (const Uncaught* const earlier = lost_device) ::_exit(words.print(earlier->error));
+  const bool is_main = ::syscall(SYS_gettid) == ::getpid();
   const Uncaught uncaught = as_terminating_error(is_main && words.may_leave_main);
   ::_exit(words.print(uncaught.error, uncaught.stack));
+}
+
+// The exception is whole, and nothing is unwound yet.
+void on_throw(const void* object, const std::type_info& type) noexcept {
+  if (type != typeid(c10::AcceleratorError)) return;
+  const auto& error = *static_cast<const c10::AcceleratorError*>(object);
+  if (!is_lost_device(error.get_error_code())) return;
+  const LastWords& words = last_words();
+  if (!words.may_leave_main) {
+    be_the_first();
+    ::_exit(words.print(as_error(error).error));
+  }
+  if (lost_device == nullptr) lost_device = new Uncaught(as_error(error));
 }
 
 }  // namespace
@@ -55,6 +78,7 @@ LastWords& last_words() {
 
 void speak_on_terminate() {
   std::set_terminate(on_terminate);
+  watch_throws(on_throw);
 }
 
 }  // namespace ddp::worker

@@ -26,7 +26,10 @@ struct LastWords {
 LastWords& last_words();
 
 /// An exception that leaves a thread of a library or of a user's, or a function that is noexcept,
-/// from now on ends the process by last_words(), without a core file.
+/// from now on ends the process by last_words(), without a core file. So does the first one that
+/// says of a GPU that it is lost (is_lost_device()), where it is thrown: on the way out tensors
+/// would be freed there, and what a destructor throws would be told in its place. (Where an
+/// exception may leave main, that one is thrown, and is told all the same.)
 void speak_on_terminate();
 
 }  // namespace ddp::worker

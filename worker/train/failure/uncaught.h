@@ -40,6 +40,11 @@ class OwnError : public Error {
 /// as they are.
 [[noreturn]] void throw_as_own(const c10::Error& error);
 
+/// Whether CUDA says by `code` (a cudaError_t) that a device has failed for good: it gives this
+/// process that error for whatever comes. A kernel did what it must not, say (a device-side
+/// assert).
+bool is_lost_device(int code);
+
 /// To be called where an exception is being handled that is not an std::exception: an exception of
 /// the program's own as in as_error(). Its value is shown where it is a text or an int.
 Uncaught as_other_error();
