@@ -107,6 +107,13 @@ std::string read_driver_version(std::string_view text) {
   return "";
 }
 
+std::string pci_address(std::string text) {
+  for (char& c : text) {
+    if (c >= 'A' && c <= 'F') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return text.size() == 16 && text.starts_with("0000") ? text.substr(4) : text;
+}
+
 std::string list_gpus(const std::vector<Gpu>& gpus) {
   std::string text;
   for (std::size_t i = 0; i < gpus.size(); ++i) {

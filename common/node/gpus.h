@@ -41,6 +41,9 @@ std::optional<Gpu> read_gpu(std::string_view information);
 /// The version in the first line of /proc/driver/nvidia/version; empty when there is none.
 std::string read_driver_version(std::string_view text);
 
+/// "0000:dc:00.0", as the driver's files have it, of "00000000:DC:00.0" or "0000:DC:00.0".
+std::string pci_address(std::string text);
+
 /// "0 (NVIDIA H200, 0000:dc:00.0), 1 (...)", or "none".
 std::string list_gpus(const std::vector<Gpu>& gpus);
 

@@ -84,15 +84,10 @@ std::vector<int> owners_of(const Library& nvml, Device device) {
   return owners;
 }
 
-/// "0000:dc:00.0", as the driver's files have it; NVML writes "00000000:DC:00.0".
 std::string pci_of(const Library& nvml, Device device) {
   Pci pci{};
   if (nvml.call("nvmlDeviceGetPciInfo_v3", device, &pci) != kSuccess) return "";
-  std::string text = pci.bus_id.data();
-  for (char& c : text) {
-    if (c >= 'A' && c <= 'F') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return text.size() == 16 && text.starts_with("0000") ? text.substr(4) : text;
+  return pci_address(pci.bus_id.data());
 }
 
 }  // namespace
@@ -103,6 +98,11 @@ NvmlGpus ask_nvml() {
   unsigned int count = 0;
   if (!nvml.is_up() || nvml.call("nvmlDeviceGetCount_v2", &count) != kSuccess) return found;
   if (nvml.call("nvmlSystemGetCudaDriverVersion_v2", &found.cuda) != kSuccess) found.cuda = 0;
+  std::array<char, 96> version{};
+  if (nvml.call("nvmlSystemGetDriverVersion",
+                version.data(),
+                static_cast<unsigned int>(version.size() - 1)) == kSuccess)
+    found.driver = version.data();
   for (unsigned int index = 0; index < count; ++index) {
     Device device = nullptr;
     // A GPU that a cgroup denies us is counted, but has no handle; CUDA does not see it either.

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "common/node/gpus.h"
@@ -21,7 +22,8 @@ struct GpuUse {
 struct NvmlGpus {
   std::vector<Gpu> gpus;  // by PCI address, those that this process may use
   std::vector<GpuUse> uses;
-  int cuda = 0;  // of the driver's library, 13000 for 13.0; 0: not known
+  int cuda = 0;        // of the driver's library, 13000 for 13.0; 0: not known
+  std::string driver;  // "580.65.06"; empty: not known
 };
 
 /// Empty: the library is missing or does not answer. Blocks: for milliseconds; for seconds if no

@@ -2,6 +2,9 @@
 
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
+#include <variant>
 
 #include "common/error.h"
 #include "common/files/yaml.h"
@@ -10,6 +13,7 @@
 #include "common/node/node_gpus.h"
 #include "launcher/net/master_address.h"
 #include "launcher/os/descriptors.h"
+#include "launcher/os/gpu_list.h"
 #include "launcher/os/port.h"
 #include "launcher/os/program.h"
 #include "launcher/os/resources.h"
@@ -58,10 +62,22 @@ VisibleGpus see_gpus(const std::vector<Gpu>& devices,
   return visible_gpus(devices, listed);
 }
 
+/// Whether it is told that it has to have them.
+bool wants_gpus(const JobValues& job) {
+  const auto* const workers = std::get_if<std::string>(&job.setting("launch.nproc_per_node").value);
+  return (workers != nullptr && *workers == "gpu") || job.text("device").starts_with("cuda");
+}
+
 NodeFacts look_at_node(const JobValues& job, const Environment& environment) {
   NodeFacts facts;
   facts.cpus = count_cpus();
   facts.devices = find_gpus();
+  if (facts.devices.empty() && (is_wsl() || wants_gpus(job))) {
+    GpuList list = ask_driver();
+    facts.devices = std::move(list.gpus);
+    facts.driver = std::move(list.driver);
+    facts.gpu_problem = std::move(list.problem);
+  }
   VisibleGpus visible = see_gpus(facts.devices, job, environment);
   facts.gpus = static_cast<int>(visible.gpus.size());
   facts.refused_gpu = std::move(visible.refused);

@@ -117,6 +117,44 @@ TEST(CudaModule, TheLibraryHearsThatTheHostMayNotWait) {
   EXPECT_NO_THROW(about_to_wait());
 }
 
+/// As long as it lives, LibTorch is told of one GPU. It asks once: not after another answer.
+class PretendedGpu {
+ public:
+  PretendedGpu() { is_there = true; }
+  PretendedGpu(const PretendedGpu&) = delete;
+  PretendedGpu& operator=(const PretendedGpu&) = delete;
+  ~PretendedGpu() { is_there = false; }
+
+  static inline bool is_there = false;
+};
+
+// A group of NCCL's has no communicator, and needs no GPU for that, before its first collective.
+TEST(CudaModule, NcclDoesByItselfWhatIsReliedOn) {
+  const CudaModule& module = load_cuda_module(DDP_CUDA_MODULE);
+  const PretendedGpu gpu;
+  set_nccl_variables();
+  const auto nccl =
+      module.make_nccl({c10::make_intrusive<c10d::HashStore>(), 0, 1, std::chrono::seconds(7)});
+  NcclSettings expected;
+  expected.dump_wait = std::chrono::milliseconds(500);  // by us
+  expected.timeout = std::chrono::seconds(7);           // by us
+  expected.error_handling = 3;                          // the watchdog ends the process
+  expected.is_blocking = false;                         // there is a watchdog
+  EXPECT_EQ(module.settings_of(*nccl), expected);
+  nccl->shutdown();
+}
+
+TEST(CudaModule, WhatAUserSaysOfNcclStands) {
+  const CudaModule& module = load_cuda_module(DDP_CUDA_MODULE);
+  const PretendedGpu gpu;
+  ::setenv(kDumpWaitVariable, "1500", /*overwrite=*/1);
+  set_nccl_variables();
+  const auto nccl =
+      module.make_nccl({c10::make_intrusive<c10d::HashStore>(), 0, 1, std::chrono::seconds(7)});
+  EXPECT_EQ(module.settings_of(*nccl).dump_wait, std::chrono::milliseconds(1500));
+  nccl->shutdown();
+}
+
 TEST(Gpu, IsChosenAndCurrentBeforeAnyTensor) {
   const Device device = gpu_of_test("nccl");
   ASSERT_TRUE(device.device.is_cuda()) << device.name;
@@ -199,4 +237,21 @@ TEST(Gpu, NcclsWatchdogEndsTheRankByItsCodeAndTellsWhy) {
 }
 
 }  // namespace
+
+bool is_a_gpu_pretended() {
+  return PretendedGpu::is_there;
+}
+
 }  // namespace ddp::worker
+
+// LibTorch's libraries find this one before that of the CUDA runtime.
+extern "C" int cudaGetDeviceCount(int* count) {
+  if (ddp::worker::is_a_gpu_pretended()) {
+    *count = 1;
+    return 0;
+  }
+  void* const runtime = ::dlopen("libcudart.so.13", RTLD_NOW | RTLD_NOLOAD);
+  void* const real = runtime == nullptr ? nullptr : ::dlsym(runtime, "cudaGetDeviceCount");
+  constexpr int kNoDevice = 100;
+  return real == nullptr ? kNoDevice : reinterpret_cast<int (*)(int*)>(real)(count);
+}

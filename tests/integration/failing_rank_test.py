@@ -430,6 +430,14 @@ class Terminate(FailingRank):
                 self.assertEqual(error["extraInfo"]["rank"], 1)
         self.assertEqual(list(self.folder.glob("core*")), [])
 
+    def test_of_a_lost_gpu_the_first_error_is_told_and_nothing_is_unwound(self):
+        ranks = self.start_ranks(OwnExceptions.PROGRAM, 2, *OwnExceptions.JOB_OF_ITS, "name=lost-gpu", FAIL="device")
+        self.assertEqual([running.finish() for running in ranks], [97, 125], [running.text for running in ranks])
+        line = "LibTorch: CUDA error: device-side assert triggered. The GPU does nothing more for this process."
+        self.assertRegex(ranks[1].text, rf"(?m)^ddp-worker: {re.escape(line)} .*CUDA_LAUNCH_BLOCKING=1 shows it\.$")
+        self.assertTrue(self.error_of(1)["message"].startswith(line), self.error_of(1))
+        self.assertNotRegex(ranks[1].text, "terminate|busy or unavailable")
+
     def test_the_launcher_names_the_thread_s_exception(self):
         command = [self.bin / "ddp-launch", "--nproc-per-node", 2, "--no-python", OwnExceptions.PROGRAM, "job.yaml", *OwnExceptions.JOB_OF_ITS]
         report = self.report_of(self.run_program(*command, expect=125, FAIL="thread"))
@@ -509,6 +517,35 @@ class TimeOuts(FailingRank):
     def test_a_shorter_limit_than_a_second_is_refused(self):
         text = self.run_program(self.bin / "ddp-worker", "job.yaml", "ddp.timeout=999ms", expect=2)
         self.assertIn("ddp.timeout: 999ms is not a time of at least 1s", text)
+
+
+class Devices(FailingRank):
+    """A rank whose GPU waits for a peer, as NCCL has it do."""
+
+    PROGRAM = pathlib.Path(os.environ["DDP_WAITING_WORKER"])
+
+    def start_two(self, seconds):
+        world = self.world(2)
+        ranks = [self.start(self.PROGRAM, seconds, RANK=str(rank), LOCAL_RANK=str(rank), **world) for rank in range(2)]
+        ranks[0].wait_for("waits")
+        return ranks, time.monotonic()
+
+    def test_it_ends_with_a_peer_that_is_killed(self):
+        (first, second), begin = self.start_two(60)
+        second.process.kill()
+        self.assertEqual(second.finish(), 137)
+        self.assertEqual(first.finish(), 97, first.text)
+        self.assertIn("lost a peer during step 7: its connection has ended", first.text)
+        self.assertLess(time.monotonic() - begin, 15, "two seconds, and what a busy machine makes of them")
+
+    def test_it_ends_at_the_limit_with_a_peer_that_is_stopped(self):
+        (first, second), begin = self.start_two(4)
+        second.process.send_signal(signal.SIGSTOP)
+        self.assertEqual(first.finish(), 124, first.text)
+        self.assertGreater(time.monotonic() - begin, 3)
+        self.assertRegex(first.text, r"time-out in step 7 after 4s \(ddp.timeout\): rank 1 of 2 did not come\. It is stopped, hangs or is late")
+        second.process.kill()
+        self.assertEqual(second.finish(), 137)
 
 
 if __name__ == "__main__":

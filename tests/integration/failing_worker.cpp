@@ -3,8 +3,9 @@
 // "shapes", "scalar", "metric", "augment" and "step-hook" let LibTorch throw, and "memory", too;
 // "range" and "sample" (in the loader's threads) let the standard library; "usage" throws an error
 // of ours; "thread", "threads" (many at once), "peer-thread", "int-thread" and "noexcept" end it by
-// std::terminate; "null", "null-thread" and "deep" crash, by a pointer to nothing and by an endless
-// recursion. At "data" it throws while it loads its data, at "data-kill" it is killed.
+// std::terminate; "device" does as a GPU that is lost; "null", "null-thread" and "deep" crash, by a
+// pointer to nothing and by an endless recursion. At "data" it throws while it loads its data, at
+// "data-kill" it is killed.
 #include <torch/torch.h>
 
 #include <atomic>
@@ -123,6 +124,16 @@ struct Identity : torch::autograd::Function<Identity> {
   }
 };
 
+[[noreturn]] void lose_the_device(const std::string& text) {
+  constexpr int kAssert = 710;
+  throw c10::AcceleratorError({"", "", 0}, kAssert, "CUDA error: " + text + "\nSearch for more.");
+}
+
+/// As a tensor of a GPU that is freed.
+struct OnTheDevice {
+  ~OnTheDevice() { lose_the_device("all CUDA-capable devices are busy or unavailable"); }
+};
+
 class FailingModel : public ImageModel {
  public:
   explicit FailingModel(const ModelRequest& request)
@@ -155,6 +166,10 @@ class FailingModel : public ImageModel {
     if (where == "null-thread") fail_in_threads(1, write_to_nowhere);
     if (where == "deep") steps_ = go_deeper(0);
     if (where == "noexcept") terminate_without_a_way_out();
+    if (where == "device") {
+      const OnTheDevice tensor;
+      lose_the_device("device-side assert triggered");
+    }
     return scores;
   }
 

@@ -2,7 +2,11 @@
 // cgroup of its own where this machine lets it.
 #include <gmock/gmock.h>
 
+#include <map>
+#include <utility>
+
 #include "common/files/files.h"
+#include "common/node/node_gpus.h"
 #include "launcher/plan/start/numa.h"
 #include "tests/support/cgroup.h"
 #include "tests/support/process_test.h"
@@ -70,6 +74,34 @@ TEST_F(LauncherNode, WorkersAreBoundToTheirCpus) {
   const auto plan = launch(arguments);
   EXPECT_EQ(plan->wait(), 0);
   EXPECT_THAT(plan->out(), HasSubstr("  CPUs: " + launcher::format_cpu_list(bound[1]) + "\n"));
+}
+
+// As on WSL2.
+TEST_F(LauncherNode, GpusWithoutDeviceFilesAreToldByTheDriver) {
+  if (!find_gpus().empty()) GTEST_SKIP() << "needs a machine without GPUs";
+  const auto run = [this](const std::string& result, const std::vector<std::string>& arguments) {
+    Command command{
+        .arguments = {DDP_LAUNCH, "--dry-run"},
+        .environment = {{"LD_LIBRARY_PATH", DDP_FAKE_CUDA_DIR}, {"DDP_FAKE_CUINIT", result}}};
+    command.arguments.insert(command.arguments.end(), arguments.begin(), arguments.end());
+    auto job = start(command);
+    const int code = job->wait();
+    return std::pair(code, job->err());
+  };
+  const std::vector<std::string> one_each{"--nproc-per-node=gpu", DDP_FAKE_WORKER};
+  const auto [code, text] = run("0", one_each);
+  EXPECT_EQ(code, 0) << text;
+  EXPECT_THAT(text, HasSubstr("workers: 2, one per GPU (gpu)"));
+  const std::map<std::string, std::string> reasons{
+      {"100", "(cuInit: 100) finds no GPU"},
+      {"803", "(cuInit: 803) and the one in the kernel are of two versions"},
+      {"999", "(cuInit: 999) fails for a reason that it does not know"}};
+  for (const auto& [result, reason] : reasons) {
+    const auto [refused, why] = run(result, one_each);
+    EXPECT_EQ(refused, 2) << why;
+    EXPECT_THAT(why, HasSubstr(reason));
+  }
+  EXPECT_TRUE(nothing_lives_within(1s)) << testing::PrintToString(alive());
 }
 
 }  // namespace

@@ -715,6 +715,27 @@ class BadInput(WorkerTest):
         self.assertIn("device: cuda cannot be used: there is no NVIDIA driver", text)
         self.assertIn("backend: nccl needs a GPU", self.worker("backend=nccl", expect=2))
 
+    @unittest.skipIf(os.path.exists("/proc/driver/nvidia/version"), "this machine has an NVIDIA driver")
+    def test_a_driver_without_files_tells_what_it_has(self):
+        """As on WSL2: a stub of its library for CUDA, whose cuInit gives what the driver's could."""
+        reasons = {
+            "100": r"the NVIDIA driver \(cuInit: 100\) finds no GPU\. See nvidia-smi",
+            "803": r"the NVIDIA driver \(cuInit: 803\) and the one in the kernel are of two versions",
+            "999": r"the NVIDIA driver \(cuInit: 999\) fails for a reason that it does not know",
+            "34": r"the NVIDIA driver \(cuInit: 34\) is not one: libcuda\.so\.1 is the stub",
+        }
+        for result, reason in reasons.items():
+            with self.subTest(result):
+                stub = {"LD_LIBRARY_PATH": os.environ["DDP_FAKE_CUDA_DIR"], "DDP_FAKE_CUINIT": result}
+                text = self.worker("device=cuda", expect=2, **stub)
+                self.assertRegex(text, rf"device: cuda cannot be used: {reason}")
+                # On a node without GPUs the library alone is nothing to say; one that is out of order is.
+                self.assertEqual("device: auto takes the cpu" in self.worker("--check", **stub), result != "100")
+        # Its two GPUs are taken for such: what is missing now is the module for them, or a real driver behind it.
+        text = self.worker("device=cuda", expect=2, LD_LIBRARY_PATH=os.environ["DDP_FAKE_CUDA_DIR"])
+        self.assertNotIn("cuInit", text)
+        self.assertRegex(text, r"device: cuda(:0)? (cannot be used: (?!there is no NVIDIA driver)|is not there: CUDA sees)")
+
     def test_half_an_identity_is_refused(self):
         self.assertIn("WORLD_SIZE is not", self.worker(expect=2, RANK="0"))
 

@@ -45,6 +45,8 @@ struct {
   std::atomic<std::int64_t> launches, copies, allocations, host_waits, event_waits, early_frees;
 } counters;
 
+std::atomic<bool> is_busy{false};  // a BusySecondDevice lives
+
 // --- What was launched, for one LaunchRecord at a time.
 
 struct Launch {
@@ -164,6 +166,7 @@ void begin_launch(const c10::Stream& stream) {
 struct LateEvent {
   c10::Stream stream;
   StreamQueue::Position position = 0;
+  bool was_busy = false;  // the device, when the event was recorded
 };
 
 // --- Memory.
@@ -380,7 +383,7 @@ class LateGuard final : public c10::impl::DeviceGuardImplInterface {
               c10::DeviceIndex,
               c10::EventFlag) const override {
     delete static_cast<LateEvent*>(*event);
-    *event = new LateEvent{stream, queue_of(stream).asked()};
+    *event = new LateEvent{stream, queue_of(stream).asked(), is_busy};
   }
   void block(void* event, const c10::Stream& stream) const override {
     if (event == nullptr) return;
@@ -392,6 +395,7 @@ class LateGuard final : public c10::impl::DeviceGuardImplInterface {
   [[nodiscard]] bool queryEvent(void* event) const override {
     if (event == nullptr) return true;
     const LateEvent& asked = *static_cast<LateEvent*>(event);
+    if (asked.was_busy && is_busy) return false;
     StreamQueue& queue = queue_of(asked.stream);
     const bool is_done = queue.is_done(asked.position);
     queue.run_to(asked.position);
@@ -806,6 +810,14 @@ DeviceCounts second_device_counts() {
           counters.host_waits,
           counters.event_waits,
           counters.early_frees};
+}
+
+BusySecondDevice::BusySecondDevice() {
+  is_busy = true;
+}
+
+BusySecondDevice::~BusySecondDevice() {
+  is_busy = false;
 }
 
 LaunchRecord::LaunchRecord() {

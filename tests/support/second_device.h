@@ -24,6 +24,16 @@ namespace ddp::worker {
 /// test of ours has.
 at::Device second_device(int index = 0);
 
+/// While one lives, nothing that the devices are asked for from then on is done, as far as a query of
+/// an event can see.
+class BusySecondDevice {
+ public:
+  BusySecondDevice();
+  BusySecondDevice(const BusySecondDevice&) = delete;
+  BusySecondDevice& operator=(const BusySecondDevice&) = delete;
+  ~BusySecondDevice();
+};
+
 /// What all second devices were asked for.
 struct DeviceCounts {
   std::int64_t launches = 0;     // operators that compute, and copies on the device

@@ -4,8 +4,10 @@
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
+#include <unistd.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
+#include <fstream>
 #include <memory>
 
 #include "common/error.h"
@@ -96,6 +98,34 @@ TEST_F(CheckpointerTest, WeightsThatOtherRanksDoNotHoldAreNoCheckpoint) {
   EXPECT_TRUE(has_saved("step-000007"));
   EXPECT_FALSE(has_saved("step-000008"));
   EXPECT_FALSE(has_saved("step-000009"));
+}
+
+std::int64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");  // in pages: all, resident (proc(5))
+  std::int64_t all = 0;
+  std::int64_t resident = 0;
+  file >> all >> resident;
+  return resident * ::sysconf(_SC_PAGE_SIZE);
+}
+
+TEST_F(CheckpointerTest, MemoryForCopiesIsThereFromTheStartWhereSavesArePlanned) {
+  constexpr std::int64_t kBytes = 128 << 20;
+  weight_ = at::zeros({kBytes / 4}).requires_grad_();
+  replica_.reset();
+  DdpRequest request;
+  request.parameters = {{"weight", weight_}};
+  replica_.emplace(request, *alone_);
+  job_.ddp.check_replicas_every = 0;
+  const auto taken = [&](std::int64_t every) {
+    job_.checkpoint.every = every;
+    const std::int64_t before = resident_bytes();
+    Checkpointer checkpointer = make_checkpointer();
+    const std::int64_t bytes = resident_bytes() - before;
+    EXPECT_EQ(checkpointer.finish({.step = 7 + every, .sums = {}, .watch = {}}).count, 1);
+    return bytes;
+  };
+  EXPECT_LT(taken(0), kBytes / 2);
+  EXPECT_GE(taken(1), kBytes);
 }
 
 TEST_F(CheckpointerTest, RanksAreNotComparedWhereTheJobSaysSo) {

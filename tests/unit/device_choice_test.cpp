@@ -135,6 +135,27 @@ TEST(DeviceChoice, OthersOnTheGpuAreNamedOnceAndAllowed) {
                   "of 141.0 GiB are free"));
 }
 
+TEST(DeviceChoice, OtherRanksOfTheJobAreNoOthers) {
+  GpuFacts facts = node_with(1);
+  facts.uses[0] = {2 * kGiB, 141 * kGiB, {41, 42, 43}};
+  facts.siblings = {41, 43};
+  const LocalPlace one_of_three{0, 3, false};
+  EXPECT_THAT(choose_device(job_on("cuda", "gloo"), one_of_three, facts).notes,
+              ElementsAre("cuda:0 (NVIDIA H200, 0000:00:00.0) is used by others (pid 42) and by "
+                          "other ranks of this job (pid 41, 43), 2.0 GiB of 141.0 GiB are free"));
+  facts.uses[0].owners = {41};
+  EXPECT_THAT(choose_device(job_on("cuda", "gloo"), one_of_three, facts).notes,
+              ElementsAre(HasSubstr("is used by other ranks of this job (pid 41), 2.0 GiB")));
+}
+
+TEST(DeviceChoice, ABrokenDriverIsTold) {
+  GpuFacts facts;
+  facts.problem = "the driver is broken";
+  facts.is_driver_broken = true;
+  EXPECT_THAT(choose_device(job_on("auto"), kAlone, facts).notes,
+              ElementsAre("device: auto takes the cpu, as the driver is broken"));
+}
+
 TEST(DeviceChoice, TooLittleFreeMemoryIsRefused) {
   GpuFacts facts = node_with(1);
   facts.uses[0] = {100 << 20, 141 * kGiB, {41}};

@@ -3,10 +3,13 @@
 
 #include <gmock/gmock.h>
 
+#include "common/node/driver_library.h"
+
 namespace ddp {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 
 Gpu gpu(int minor, const std::string& uuid = "") {
@@ -94,6 +97,38 @@ TEST(Gpus, TheDriversVersionIsInItsFirstLine) {
       "580.65.06");
   EXPECT_EQ(read_driver_version("NVRM version:\n12.2.0\n"), "");
   EXPECT_EQ(read_driver_version(""), "");
+}
+
+CudaDriver driver_that_gives(int result) {
+  return {true, result, 13000, {}};
+}
+
+TEST(CudaDriver, WhyNoGpuCanBeUsedIsSaidWithWhatToDo) {
+  EXPECT_EQ(why_unusable({}),
+            "there is no NVIDIA driver (neither /proc/driver/nvidia/version nor libcuda.so.1)");
+  EXPECT_EQ(why_unusable({true, 0, 13000, kFour}), "");
+  EXPECT_THAT(why_unusable(driver_that_gives(0)), HasSubstr("shows no GPU"));
+  EXPECT_THAT(why_unusable(driver_that_gives(34)), HasSubstr("is the stub of a CUDA toolkit"));
+  EXPECT_THAT(why_unusable(driver_that_gives(100)), HasSubstr("docker run --gpus all"));
+  EXPECT_THAT(why_unusable(driver_that_gives(802)), HasSubstr("start nvidia-fabricmanager"));
+  EXPECT_THAT(why_unusable(driver_that_gives(803)), HasSubstr("Restart the machine"));
+  EXPECT_THAT(why_unusable(driver_that_gives(999)), HasSubstr("See dmesg"));
+  EXPECT_EQ(why_unusable(driver_that_gives(7)),
+            "the NVIDIA driver (cuInit: 7) fails. The number is explained at CUresult, in CUDA's "
+            "driver API");
+}
+
+TEST(CudaDriver, OneThatFindsNoGpuIsInOrder) {
+  EXPECT_FALSE(CudaDriver().is_broken());
+  EXPECT_FALSE(driver_that_gives(0).is_broken());
+  EXPECT_FALSE(driver_that_gives(100).is_broken());
+  EXPECT_TRUE(driver_that_gives(803).is_broken());
+}
+
+TEST(Gpus, AnAddressIsThatOfTheDriversFiles) {
+  EXPECT_EQ(pci_address("00000000:DC:00.0"), "0000:dc:00.0");
+  EXPECT_EQ(pci_address("0000:DC:00.0"), "0000:dc:00.0");
+  EXPECT_EQ(pci_address("00010000:DC:00.0"), "00010000:dc:00.0");
 }
 
 }  // namespace

@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <thread>
 
 #include "common/progress/progress_page.h"
 #include "ranks.h"
+#include "tests/support/played_cuda.h"
 #include "worker/dist/ddp.h"
 
 namespace ddp::worker {
@@ -28,12 +30,13 @@ bool sees_it_inside(const ProgressPage& page) {
 /// Rank 1 does its part only when rank 0's page says that it waits. Returns whether it came to
 /// that; on rank 0, whether its page says afterwards that it waits no longer.
 template <typename Work>
-std::vector<int> wait_for_rank_1(const Work& work) {
+std::vector<int> wait_for_rank_1(const Work& work, const Device& device = {}) {
   std::array<ProgressPage, 2> pages;
-  return on_ranks(2, [&](Group& group) {
+  const auto on_rank = [&](Group& group) {
     group.show_on(pages.at(static_cast<std::size_t>(group.rank())));
     return work(group, pages[0]) ? 1 : 0;
-  });
+  };
+  return on_ranks(2, on_rank, device);
 }
 
 TEST(InCollective, ARankThatWaitsForASumSaysSo) {
@@ -59,6 +62,36 @@ TEST(InCollective, ARankIsOutsideWhileBackwardComputesAndInsideWhileItReduces) {
     const bool seen = group.is_root() || sees_it_inside(first);
     replica.backward(weights.square().sum(), /*reduce=*/true);
     return seen && is_outside && (!group.is_root() || first.collectives.load() == 0);
+  });
+  EXPECT_EQ(held, (std::vector{1, 1}));
+}
+
+TEST(InCollective, ARankThatWaitsForADeviceThatComputesWithOthersSaysSo) {
+  std::atomic<bool> is_done = false;
+  const auto held = wait_for_rank_1(
+      [&](Group& group, const ProgressPage& first) {
+        if (group.is_root()) {
+          group.await_device("a step", [&] { return is_done.load(); });
+          return first.collectives.load() == 0;
+        }
+        const bool seen = sees_it_inside(first);
+        is_done = true;
+        return seen;
+      },
+      device_with_played_nccl());
+  EXPECT_EQ(held, (std::vector{1, 1}));
+}
+
+// Gloo needs no device: one that hangs there is the rank's own fault.
+TEST(InCollective, ARankThatWaitsForADeviceOfItsOwnDoesNot) {
+  const auto held = wait_for_rank_1([](Group& group, const ProgressPage& first) {
+    bool is_outside = true;
+    int asked = 0;
+    group.await_device("a step", [&] {
+      is_outside = is_outside && (!group.is_root() || first.collectives.load() == 0);
+      return ++asked == 100;
+    });
+    return is_outside;
   });
   EXPECT_EQ(held, (std::vector{1, 1}));
 }

@@ -24,9 +24,11 @@ JobSpec make(const Words& words, const Environment& environment = {}, NodeFacts 
   return make_job_spec(options, resolve_job(nullptr, layer_overrides(options)), facts, environment);
 }
 
-std::string spec_problems(const Words& words, const Environment& environment = {}) {
+std::string spec_problems(const Words& words,
+                          const Environment& environment = {},
+                          const NodeFacts& facts = {4, 0}) {
   try {
-    (void)make(words, environment);
+    (void)make(words, environment, facts);
     return "";
   } catch (const UsageError& error) {
     return error.what();
@@ -149,7 +151,12 @@ TEST(MakeJobSpec, AWordForTheNumberOfWorkersIsAnswered) {
   EXPECT_THAT(spec.warnings, ElementsAre("workers: 2, one per GPU (auto)"));
   EXPECT_THAT(make({"--nproc-per-node=cpu", "p"}, {}, NodeFacts{6, 2}).warnings,
               ElementsAre("workers: 6, one per CPU that we may use (cpu)"));
-  EXPECT_THAT(spec_problems({"--nproc-per-node=gpu", "p"}), HasSubstr("no GPU device files"));
+  EXPECT_THAT(spec_problems({"--nproc-per-node=gpu", "p"}),
+              HasSubstr("no GPU device files (/dev/nvidia0, ...). Load the driver, or give a"));
+  NodeFacts asked;
+  asked.gpu_problem = "the driver is asleep";
+  EXPECT_THAT(spec_problems({"--nproc-per-node=gpu", "p"}, {}, asked),
+              HasSubstr("(/dev/nvidia0, ...), and the driver is asleep. To go without, give"));
 }
 
 TEST(MakeJobSpec, AnEndpointIsReadWhole) {

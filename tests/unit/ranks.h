@@ -5,6 +5,7 @@
 
 #include <ATen/Parallel.h>
 
+#include <torch/csrc/autograd/function.h>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -34,6 +35,14 @@ inline std::unique_ptr<Group> make_rank(c10::intrusive_ptr<c10d::Store> store,
   request.join_timeout = std::chrono::seconds(20);
   request.collective_timeout = std::chrono::seconds(20);
   return make_gloo_group(request);
+}
+
+/// The gradients of what the function behind `y` was given, by that function alone and in this
+/// thread. backward() computes them in the one thread that a process has for a device: on a GPU
+/// ranks that are threads would wait there for each other for ever.
+inline std::vector<at::Tensor> backward_here(const at::Tensor& y, const at::Tensor& dy) {
+  const at::NoGradGuard no_grad;  // as the engine has it
+  return (*y.grad_fn())(torch::autograd::variable_list{dy});
 }
 
 /// What `work(group)` gives on each of `world_size` ranks, by rank. Errors: the first one of the

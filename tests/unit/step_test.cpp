@@ -29,7 +29,7 @@ StepResult train(Group& group, const Case& one) {
   StepResult result;
   for (std::int64_t step = 0; step < rig.plan().steps; ++step) {
     rig.run(step);
-    const std::vector<double> row = SumNames::to_row(rig.meters().take(true)->sums);
+    const std::vector<double> row = SumNames::to_row(rig.meters().take(group, true)->sums);
     at::Tensor all = at::tensor(row, at::kDouble);
     group.sum(all);
     const double* const value = all.data_ptr<double>();

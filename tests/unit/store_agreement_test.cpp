@@ -11,6 +11,7 @@
 #include "common/error.h"
 #include "tests/unit/ranks.h"
 #include "worker/dist/alone.h"
+#include "worker/dist/device.h"
 
 namespace ddp::worker {
 namespace {
@@ -35,7 +36,8 @@ Ending ending_of(const std::function<void()>& call) {
 
 /// What each rank with a text ends with; a rank without one never comes.
 std::vector<Ending> agree_all(const std::vector<std::optional<std::string>>& texts,
-                              milliseconds timeout) {
+                              milliseconds timeout,
+                              Rule rule = Rule::equal) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<Ending> endings(texts.size());
   std::vector<std::jthread> ranks;
@@ -44,7 +46,7 @@ std::vector<Ending> agree_all(const std::vector<std::optional<std::string>>& tex
     ranks.emplace_back([&, rank] {
       const Ranks voters{store, static_cast<int>(rank), static_cast<int>(texts.size()), timeout};
       endings[rank] = ending_of([&] {
-        agree(voters, {"q", "model", "did not join"}, *texts[rank]);
+        agree(voters, {"q", "model", "did not join", rule}, *texts[rank]);
       });
     });
   }
@@ -84,6 +86,23 @@ TEST(StoreAgreement, ADifferenceIsToldBeforeTheLastRankComes) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(30));
   for (const std::size_t rank : {0, 1})
     EXPECT_EQ(endings[rank].code, exit_code::kRefused);
+}
+
+// NCCL's own refusal goes by it.
+TEST(StoreAgreement, NodesHaveTheNamesThatNcclGivesThem) {
+  Device gpu;
+  EXPECT_EQ(gpu_of_nccl(gpu, {}), "") << "not known";
+  gpu.identity = "GPU-1";
+  EXPECT_EQ(gpu_of_nccl(gpu, {}), "GPU-1 of " + host_name());
+  const auto ends = [&gpu](const std::string& first, const std::string& second) {
+    return agree_all(
+        {gpu_of_nccl(gpu, {{"NCCL_HOSTID", first}}), gpu_of_nccl(gpu, {{"NCCL_HOSTID", second}})},
+        seconds(20),
+        Rule::distinct)[0];
+  };
+  EXPECT_EQ(ends("a", "b").code, 0);
+  EXPECT_EQ(ends("a", "a").code, exit_code::kRefused);
+  EXPECT_THAT(ends("a", "a").text, HasSubstr("GPU-1 of a"));
 }
 
 TEST(StoreAgreement, AGroupAsksOneQuestionAfterTheOther) {

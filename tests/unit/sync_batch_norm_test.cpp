@@ -54,10 +54,17 @@ NormResult train(Norm& norm, const at::Tensor& x, const at::Tensor& dy) {
   NormResult result;
   const at::Tensor input = x.clone(at::MemoryFormat::Preserve).requires_grad_(true);
   result.y = norm.forward(input);
-  result.y.backward(dy);
-  result.dx = input.grad();
-  result.weight_gradient = norm.weight.grad();
-  result.bias_gradient = norm.bias.grad();
+  if (input.is_cpu()) {
+    result.y.backward(dy);
+    result.dx = input.grad();
+    result.weight_gradient = norm.weight.grad();
+    result.bias_gradient = norm.bias.grad();
+  } else {
+    const std::vector<at::Tensor> gradients = backward_here(result.y, dy);
+    result.dx = gradients.at(0);
+    result.weight_gradient = gradients.at(1);
+    result.bias_gradient = gradients.at(2);
+  }
   result.running_mean = norm.running_mean;
   result.running_var = norm.running_var;
   result.batches = norm.num_batches_tracked.item<std::int64_t>();

@@ -5,9 +5,12 @@
 #include <c10/util/Exception.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <new>
 #include <stdexcept>
+
+#include "worker/train/failure/error_reporter.h"
 
 namespace gloo {
 
@@ -148,6 +151,88 @@ TEST(Uncaught, ALostPeerALackOfMemoryAndAFailingDeviceAreNotTheProgramsAnywhere)
   EXPECT_EQ(
       own_error_of([&] { throw c10::AcceleratorError(here, 1, "fallen off the bus"); }).code(),
       125);
+}
+
+TEST(Uncaught, ALackOfMemoryIsToldWithWhatTakesLess) {
+  const auto allocate = [] {
+    C10_THROW_ERROR(OutOfMemoryError, "CUDA out of memory. Tried 2 GiB.");
+  };
+  EXPECT_STREQ(
+      error_of(allocate).what(),
+      "LibTorch: CUDA out of memory. Tried 2 GiB. A smaller batch for each rank takes less "
+      "of it (data.batch_per_rank); with as much more of train.accumulate the whole batch "
+      "stays what it is.");
+  EXPECT_THAT(error_of([] { (void)at::empty({std::int64_t{1} << 60}); }).what(),
+              HasSubstr("data.batch_per_rank"));
+}
+
+c10::AcceleratorError device_error(int code) {
+  return {c10::SourceLocation{"", "", 0}, code, "CUDA error: it is so\nCompile with more."};
+}
+
+TEST(Uncaught, OfAGpuThatIsLostItIsSaidHowToFindTheCause) {
+  for (const int code : {700, 710, 719, 999}) {
+    const Error lost = error_of([code] { throw device_error(code); });
+    EXPECT_EQ(lost.code(), 125);
+    EXPECT_THAT(lost.what(), StartsWith("LibTorch: CUDA error: it is so. The GPU does nothing"));
+    EXPECT_THAT(lost.what(), HasSubstr("CUDA_LAUNCH_BLOCKING=1"));
+  }
+  // Of an argument that CUDA does not take, a device that is not there.
+  for (const int code : {1, 2, 100, 101, 801})
+    EXPECT_STREQ(error_of([code] { throw device_error(code); }).what(),
+                 "LibTorch: CUDA error: it is so");
+}
+
+/// A destructor that runs says so.
+struct Unwound {
+  ~Unwound() { (void)!::write(STDERR_FILENO, "unwound\n", 8); }
+};
+
+void throw_past_an_object(int code) {
+  speak_on_terminate();
+  const Unwound object;
+  try {
+    throw device_error(code);
+  } catch (const c10::Error&) {
+    (void)!::write(STDERR_FILENO, "caught\n", 7);
+  }
+}
+
+TEST(UncaughtDeathTest, AGpuThatIsLostEndsTheProcessWhereThatIsThrown) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(throw_past_an_object(710),
+              testing::ExitedWithCode(125),
+              testing::AllOf(HasSubstr("ddp-worker: LibTorch: CUDA error: it is so. The GPU does"),
+                             Not(HasSubstr("caught")),
+                             Not(HasSubstr("unwound"))));
+}
+
+TEST(Uncaught, AnotherErrorOfAGpuIsThrownAsEver) {
+  testing::internal::CaptureStderr();
+  throw_past_an_object(1);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "caught\nunwound\n");
+}
+
+[[noreturn]] void fail_once_more() {
+  throw device_error(719);
+}
+
+/// A program with a loop of its own.
+void lose_a_gpu_in_a_destructor() {
+  error_reporter().may_leave_main = true;
+  speak_on_terminate();
+  struct Freed {
+    ~Freed() { fail_once_more(); }
+  };
+  const Freed tensor;
+  throw c10::AcceleratorError({"", "", 0}, 710, "CUDA error: the first");
+}
+
+TEST(UncaughtDeathTest, WhereTheProgramMayGoOnTheFirstErrorIsToldAllTheSame) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(lose_a_gpu_in_a_destructor(),
+              testing::ExitedWithCode(125),
+              testing::AllOf(HasSubstr("CUDA error: the first."), Not(HasSubstr("it is so"))));
 }
 
 TEST(Uncaught, LibTorchsOwnAndALackOfMemoryAreTheSystems) {

@@ -9,6 +9,19 @@
 namespace ddp::worker {
 namespace {
 
+/// Lets what it does by itself be seen.
+class Nccl : public c10d::ProcessGroupNCCL {
+ public:
+  using ProcessGroupNCCL::ProcessGroupNCCL;
+
+  [[nodiscard]] NcclSettings settings() const {
+    return {std::chrono::milliseconds(heartbeatMonitor_->getDumpTimeout()),
+            options_->timeout,
+            asyncErrorHandling_,
+            blockingWait_};
+  }
+};
+
 class NcclModule : public CudaModule {
  public:
   [[nodiscard]] std::string nccl_version() const override { return c10d::getNcclVersion(); }
@@ -22,8 +35,11 @@ class NcclModule : public CudaModule {
     // 97).
     auto options = c10d::ProcessGroupNCCL::Options::create();
     options->timeout = request.timeout;
-    return c10::make_intrusive<c10d::ProcessGroupNCCL>(
-        request.store, request.rank, request.world_size, options);
+    return c10::make_intrusive<Nccl>(request.store, request.rank, request.world_size, options);
+  }
+
+  [[nodiscard]] NcclSettings settings_of(const c10d::Backend& nccl) const override {
+    return dynamic_cast<const Nccl&>(nccl).settings();
   }
 
   void forbid_host_sync(bool is_forbidden) const override {

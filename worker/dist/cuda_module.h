@@ -18,6 +18,7 @@
 #include <string>
 
 #include "common/version.h"
+#include "worker/dist/nccl_settings.h"
 
 namespace ddp::worker {
 
@@ -46,6 +47,9 @@ class CudaModule {
   [[nodiscard]] virtual c10::intrusive_ptr<c10d::Backend> make_nccl(
       const NcclRequest& request) const = 0;
 
+  /// The settings of a group that make_nccl() has made.
+  [[nodiscard]] virtual NcclSettings settings_of(const c10d::Backend& nccl) const = 0;
+
   /// From now on a call of LibTorch that makes the host wait for a stream throws c10::Error, in the
   /// whole process; false allows it again. Waits for events and devices do not count. For tests.
   virtual void forbid_host_sync(bool is_forbidden) const = 0;
@@ -54,7 +58,7 @@ class CudaModule {
 /// Program and module are both compiled with this text, and it must be equal in both. The number
 /// rises with every change of CudaModule.
 inline constexpr const char* kCudaModuleBuild =
-    "ddp " DDP_VERSION ", LibTorch " TORCH_VERSION ", module 2";
+    "ddp " DDP_VERSION ", LibTorch " TORCH_VERSION ", module 3";
 
 /// The module's one exported function. Returns the module, which lives to the end of the process.
 /// If `*build` is not the module's own text, it returns null and puts its own there.

@@ -301,8 +301,9 @@ std::vector<std::size_t> Ddp::find_unused() const {
 }
 
 std::vector<std::size_t> Ddp::read_used_map() const {
-  const at::Tensor used =
-      reducer_->get_local_used_map_on_device().cpu();  // int32, summed over ranks
+  const at::Tensor map = reducer_->get_local_used_map_on_device();  // int32, summed over ranks
+  await_stream(group_, map.device(), "the search for unused parameters");
+  const at::Tensor used = map.cpu();
   std::vector<std::size_t> unused;
   for (std::int64_t i = 0; i < used.numel(); ++i) {
     if (used.data_ptr<std::int32_t>()[i] == 0) unused.push_back(static_cast<std::size_t>(i));

@@ -7,25 +7,53 @@
 #include <cstdlib>
 
 #include "common/error.h"
+#include "common/node/driver_library.h"
 #include "common/node/node_gpus.h"
 #include "common/node/nvml.h"
+#include "common/node/same_job.h"
 #include "worker/dist/cuda_module.h"
+#include "worker/dist/nccl_settings.h"
 #include "worker/dist/peer_call.h"
 #include "worker/plan/device_choice.h"
 
 namespace ddp::worker {
 namespace {
 
-GpuFacts find_facts(const Environment& environment) {
+/// Where nobody else knows anything of GPUs.
+GpuFacts ask_cuda() {
   GpuFacts facts;
-  facts.cuda.driver = find_gpu_driver();
-  if (facts.cuda.driver.empty()) {
-    facts.problem = "there is no NVIDIA driver (/proc/driver/nvidia/version)";
-    return facts;
+  CudaDriver driver = ask_cuda_driver();
+  facts.problem = why_unusable(driver);
+  facts.is_driver_broken = driver.is_broken();
+  facts.cuda.driver = "of CUDA " + cuda_text(driver.cuda);
+  facts.cuda.of_driver = driver.cuda;
+  // CUDA has read its variables by now: these are the GPUs that are visible, in its order.
+  facts.gpus = std::move(driver.gpus);
+  facts.is_pci_order = true;
+  return facts;
+}
+
+/// Those of `uses` that are of this job. A rank that is alone on its node has none.
+std::vector<int> find_siblings(const std::vector<GpuUse>& uses, const WorkerIdentity& self) {
+  std::vector<int> siblings;
+  if (self.local_world_size == 1) return siblings;
+  for (const GpuUse& use : uses) {
+    for (const int pid : use.owners) {
+      if (is_of_same_job(pid, self.run_id)) siblings.push_back(pid);
+    }
   }
+  return siblings;
+}
+
+GpuFacts find_facts(const WorkerIdentity& self, const Environment& environment) {
+  GpuFacts facts;
   NvmlGpus nvml = ask_nvml();
+  facts.cuda.driver = find_gpu_driver();
+  if (facts.cuda.driver.empty()) facts.cuda.driver = nvml.driver;
+  if (facts.cuda.driver.empty()) return ask_cuda();
   facts.gpus = nvml.gpus.empty() ? find_gpus() : std::move(nvml.gpus);
   facts.uses = std::move(nvml.uses);
+  facts.siblings = find_siblings(facts.uses, self);
   facts.cuda.of_driver = nvml.cuda;
   // Empty is a value here: it hides all GPUs.
   const auto visible = environment.find("CUDA_VISIBLE_DEVICES");
@@ -58,7 +86,7 @@ Device choose_device(const DeviceJob& job,
   GpuFacts facts;
   Device chosen;
   if (job.device != "cpu") {
-    facts = find_facts(environment);
+    facts = find_facts(self, environment);
     try {
       if (facts.problem.empty() && !facts.gpus.empty()) {
         chosen.cuda = &load_cuda_module(find_cuda_module());
@@ -72,6 +100,7 @@ Device choose_device(const DeviceJob& job,
   const LocalPlace place{self.local_rank, self.local_world_size, !self.platform.empty()};
   const DeviceChoice choice = choose_device(job, place, facts);
   chosen.nccl = choice.nccl;
+  if (chosen.nccl) set_nccl_variables();
   chosen.name = choice.name;
   chosen.identity = choice.identity;
   chosen.notes = choice.notes;
@@ -80,6 +109,13 @@ Device choose_device(const DeviceJob& job,
     select(chosen.device);
   }
   return chosen;
+}
+
+std::string gpu_of_nccl(const Device& device, const Environment& environment) {
+  if (device.identity.empty()) return "";
+  // NCCL tells nodes apart by it, where a user has set it.
+  const std::string node = find_variable(environment, "NCCL_HOSTID").value_or(host_name());
+  return device.identity + " of " + node;
 }
 
 std::int64_t held_bytes(const at::Device& device) {

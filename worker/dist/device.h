@@ -31,6 +31,10 @@ Device choose_device(const DeviceJob& job,
                      const WorkerIdentity& self,
                      const Environment& environment);
 
+/// The GPU and its node, as NCCL tells them apart: it refuses two ranks for which they are equal.
+/// Empty: not known.
+std::string gpu_of_nccl(const Device& device, const Environment& environment);
+
 /// Bytes of a GPU's memory that LibTorch's allocator holds for this process; 0 on a CPU. Does not
 /// wait for the device.
 std::int64_t held_bytes(const at::Device& device);

@@ -17,6 +17,7 @@
 #include "worker/dist/cuda_module.h"
 #include "worker/dist/lost_peers.h"
 #include "worker/dist/peer_call.h"
+#include "worker/dist/poll_device.h"
 #include "worker/dist/watched_gloo.h"
 
 namespace ddp::worker {
@@ -64,6 +65,7 @@ class GlooGroup : public Group {
   void close() override;
   void abandon() override;
   [[nodiscard]] bool is_abandoned() const override { return is_abandoned_; }
+  void await_device(const std::string& during, const std::function<bool()>& is_done) const override;
   [[nodiscard]] PeerError explain_lost_peer(const std::string& during,
                                             Clock::time_point began,
                                             const std::string& cause) const override;
@@ -203,6 +205,22 @@ void GlooGroup::agree(const std::string& what, const std::string& text) {
                      text);
 }
 
+void GlooGroup::await_device(const std::string& during,
+                             const std::function<bool()>& is_done) const {
+  if (!nccl_) return Group::await_device(during, is_done);
+  const InCollective waiting = enter();
+  const Clock::time_point deadline = Clock::now() + collective_timeout_;
+  // Trap: a kernel of NCCL waits for a lost peer without end. NCCL's watchdog would end this
+  // process, but only at the time-out, and without the name of the missing rank.
+  const auto probe = [this, deadline] {
+    const bool is_late = Clock::now() >= deadline;
+    if (!is_late && !gloo_->has_lost_peer()) return;
+    throw c10::DistNetworkError({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)},
+                                is_late ? "the GPU still waits" : "its connection has ended");
+  };
+  with_peers(*this, during, [&] { poll_device(is_done, probe); });
+}
+
 PeerError GlooGroup::explain_lost_peer(const std::string& during,
                                        Clock::time_point began,
                                        const std::string& cause) const {
@@ -238,7 +256,9 @@ void GlooGroup::abandon() {
 
 void GlooGroup::close() {
   // What the GPU still does may need the peers; nobody leaves before it is done.
-  if (device_.is_cuda()) c10::impl::VirtualGuardImpl(at::kCUDA).synchronizeDevice(device_.index());
+  await_stream(*this, device_, "the last steps");
+  if (!device_.is_cpu())
+    c10::impl::VirtualGuardImpl(device_.type()).synchronizeDevice(device_.index());
   const InCollective waiting = enter();
   gloo_->stop_watching();  // a rank that has its sum leaves while others still wait for theirs
   with_peers(*this, "the end of the job", [this] {

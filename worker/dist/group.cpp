@@ -2,11 +2,27 @@
 
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <cstring>
 
+#include "worker/dist/poll_device.h"
+
 namespace ddp::worker {
+
+void Group::await_device(const std::string& /*during*/,
+                         const std::function<bool()>& is_done) const {
+  poll_device(is_done, [] {});
+}
+
+void await_stream(const Group& group, const at::Device& device, const std::string& during) {
+  if (device.is_cpu()) return;
+  c10::Event done(device.type());
+  done.record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+  group.await_device(during, [&done] { return done.query(); });
+}
 
 std::vector<at::Tensor> gather_rows(Group& group, const at::Tensor& rows) {
   const at::Tensor mine = at::full({1}, rows.size(0), at::kLong);

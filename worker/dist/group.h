@@ -4,9 +4,11 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 #include <c10/util/intrusive_ptr.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -73,6 +75,13 @@ class Group {
   [[nodiscard]] InCollective enter() const { return InCollective(page_); }
   [[nodiscard]] ProgressPage* page() const { return page_; }  // may be null
 
+  /// Waits for this rank's device, which is asked by `is_done`; `during` says what it does. A
+  /// device that computes with the other ranks (NCCL) may wait for them: the page then says that
+  /// this rank is inside a collective, until the wait is over.
+  /// Blocks: until is_done() says so. Errors: PeerError as of a sum, for such a device; those of
+  /// `is_done`.
+  virtual void await_device(const std::string& during, const std::function<bool()>& is_done) const;
+
   /// What to throw when a call that needs the other ranks and began at `began` has failed; `cause`
   /// is what the library said.
   /// Blocks: less than a second, where it asks the other ranks; no collective.
@@ -91,6 +100,10 @@ class Group {
  private:
   ProgressPage* page_ = nullptr;
 };
+
+/// Waits, as Group::await_device(), for all that the current stream of `device` was asked for; a CPU
+/// is never behind. Call it before the host reads numbers to which other ranks contribute.
+void await_stream(const Group& group, const at::Device& device, const std::string& during);
 
 /// The tensors of all ranks, by rank. They must have one type, and the same shape except for the
 /// first dimension, which may be 0. All ranks call it. Errors: PeerError.

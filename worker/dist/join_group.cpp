@@ -60,7 +60,6 @@ std::unique_ptr<Group> join(const WorkerIdentity& self,
   agree(voters, {kJoin, "release or job", "did not join"}, world + releases(device) + digest);
   if (device.nccl) {
     // NCCL would refuse two ranks on one GPU too, but without their names, or hang.
-    const std::string gpu = device.identity.empty() ? "" : device.identity + " of " + host_name();
     agree(voters,
           {"gpus",
            "GPU",
@@ -68,7 +67,7 @@ std::unique_ptr<Group> join(const WorkerIdentity& self,
            Rule::distinct,
            "NCCL takes one rank per GPU: set LOCAL_RANK or CUDA_VISIBLE_DEVICES for each, or use "
            "backend=gloo."},
-          gpu);
+          gpu_of_nccl(device, environment));
   }
   // Beyond this point every rank is here and all have the same release and job.
   GlooRequest request;

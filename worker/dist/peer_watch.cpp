@@ -72,6 +72,7 @@ c10::intrusive_ptr<c10d::Work> PeerWatch::watch(const c10::intrusive_ptr<c10d::W
 void PeerWatch::stop() {
   const std::lock_guard lock(mutex_);
   is_stopped_ = true;
+  has_lost_peer_ = false;
   works_.clear();
   changed_.notify_all();
 }
@@ -89,8 +90,15 @@ void PeerWatch::probe() {
       if (changed_.wait_for(lock, kPollInterval, [this] { return is_stopped_; })) return;
     }
     if (!lost_at && !are_open(connections_)) lost_at = Clock::now();
-    if (lost_at && Clock::now() - *lost_at >= kGrace) end_works(Clock::now() - kGrace);
+    if (!lost_at || Clock::now() - *lost_at < kGrace) continue;
+    note_loss();
+    end_works(Clock::now() - kGrace);
   }
+}
+
+void PeerWatch::note_loss() {
+  const std::lock_guard lock(mutex_);
+  has_lost_peer_ = !is_stopped_;
 }
 
 // Ends the works outside the lock: the continuations of their futures run in here, and may begin

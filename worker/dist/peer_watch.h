@@ -3,6 +3,7 @@
 
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -36,6 +37,10 @@ class PeerWatch {
   /// Connections may end from now on without an error.
   void stop();
 
+  /// Whether a connection has been gone for kGrace, for callers that wait by other means than a
+  /// work. After stop(): false.
+  [[nodiscard]] bool has_lost_peer() const { return has_lost_peer_; }
+
   /// Whether a work that this object has ended still waits inside the library.
   [[nodiscard]] bool has_stuck_work() const;
 
@@ -47,6 +52,7 @@ class PeerWatch {
   };
 
   void probe();
+  void note_loss();
   void end_works(Clock::time_point begun_before);
 
   const std::set<Connection> connections_;
@@ -55,6 +61,7 @@ class PeerWatch {
   std::vector<Started> works_;  // some may have ended
   std::vector<c10::intrusive_ptr<c10d::Work>> stuck_;
   bool is_stopped_ = false;
+  std::atomic<bool> has_lost_peer_ = false;
   std::thread thread_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "worker/dist/default_stream.h"
 #include "worker/dist/peer_watch.h"
 
 namespace ddp::worker {
@@ -43,6 +44,10 @@ void WatchedGloo::stop_watching() {
   if (watch_) watch_->stop();
 }
 
+bool WatchedGloo::has_lost_peer() const {
+  return watch_ && watch_->has_lost_peer();
+}
+
 void WatchedGloo::disconnect() {
   shut_down(connections_);
 }
@@ -53,12 +58,14 @@ bool WatchedGloo::has_stuck_work() const {
 
 c10::intrusive_ptr<c10d::Work> WatchedGloo::allreduce(Tensors& tensors,
                                                       const c10d::AllreduceOptions& options) {
+  require_default_stream(tensors);
   const auto work = ProcessGroupGloo::allreduce(tensors, options);
   return watch_ ? watch_->watch(work) : work;
 }
 
 c10::intrusive_ptr<c10d::Work> WatchedGloo::broadcast(Tensors& tensors,
                                                       const c10d::BroadcastOptions& options) {
+  require_default_stream(tensors);
   const auto work = ProcessGroupGloo::broadcast(tensors, options);
   return watch_ ? watch_->watch(work) : work;
 }
@@ -66,6 +73,7 @@ c10::intrusive_ptr<c10d::Work> WatchedGloo::broadcast(Tensors& tensors,
 c10::intrusive_ptr<c10d::Work> WatchedGloo::allgather(std::vector<Tensors>& outputs,
                                                       Tensors& inputs,
                                                       const c10d::AllgatherOptions& options) {
+  require_default_stream(inputs);
   const auto work = ProcessGroupGloo::allgather(outputs, inputs, options);
   return watch_ ? watch_->watch(work) : work;
 }

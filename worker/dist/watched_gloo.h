@@ -16,7 +16,8 @@ namespace ddp::worker {
 class PeerWatch;
 
 /// Watches the collectives that this project and c10d's Reducer use: once a connection to a peer is
-/// gone, what is under way ends within two seconds with c10::DistNetworkError.
+/// gone, what is under way ends within two seconds with c10::DistNetworkError. Refuses tensors of a
+/// device on other streams than its default one (dist/default_stream).
 class WatchedGloo : public c10d::ProcessGroupGloo {
  public:
   /// Blocks: until all ranks are connected. Errors: those of Gloo.
@@ -28,6 +29,9 @@ class WatchedGloo : public c10d::ProcessGroupGloo {
 
   /// From now on peers may leave without an error.
   void stop_watching();
+
+  /// Whether a connection to a peer has been gone for kGrace, while peers may not leave.
+  [[nodiscard]] bool has_lost_peer() const;
 
   /// Ends the connections, for us and for our peers.
   void disconnect();

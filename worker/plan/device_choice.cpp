@@ -1,8 +1,11 @@
 #include "worker/plan/device_choice.h"
 
+#include <algorithm>
 #include <array>
 
 #include "common/error.h"
+#include "common/node/driver_library.h"
+#include "common/text/join_words.h"
 #include "common/text/parse_whole.h"
 #include "common/text/units.h"
 
@@ -58,11 +61,6 @@ const CudaNeeds* needs_of(int cuda) {
   return nullptr;
 }
 
-/// "13.0" for 13000.
-std::string cuda_text(int cuda) {
-  return std::to_string(cuda / 1000) + "." + std::to_string(cuda % 1000 / 10);
-}
-
 class Chooser {
  public:
   Chooser(const DeviceJob& job, const LocalPlace& place, const GpuFacts& facts)
@@ -101,7 +99,8 @@ class Chooser {
     }
     DeviceChoice choice = cpu();
     // A node without GPUs needs no note; a node whose GPUs cannot be used does.
-    if (!facts_.gpus.empty()) choice.notes.push_back("device: auto takes the cpu, as " + problem_);
+    if (!facts_.gpus.empty() || facts_.is_driver_broken)
+      choice.notes.push_back("device: auto takes the cpu, as " + problem_);
     return choice;
   }
 
@@ -166,10 +165,26 @@ class Chooser {
                      text(needs->capability) + ". Take another GPU, or device=cpu.");
   }
 
+  [[nodiscard]] bool is_sibling(int pid) const {
+    return std::ranges::find(facts_.siblings, pid) != facts_.siblings.end();
+  }
+
+  /// "is used by others (pid 41) and by other ranks of this job (pid 42)"; empty: by nobody.
+  [[nodiscard]] std::string describe_owners(const GpuUse& use) const {
+    std::string siblings;
+    std::string others;
+    for (const int pid : use.owners)
+      add_word(is_sibling(pid) ? siblings : others, std::to_string(pid));
+    if (!siblings.empty()) siblings = "by other ranks of this job (pid " + siblings + ")";
+    if (!others.empty()) others = "by others (pid " + others + ")";
+    if (siblings.empty() && others.empty()) return "";
+    return "is used " + others + (others.empty() || siblings.empty() ? "" : " and ") + siblings;
+  }
+
   void check_use(const GpuUse& use, DeviceChoice& choice) const {
     std::string owners;
     for (const int pid : use.owners)
-      owners += (owners.empty() ? "" : ", ") + std::to_string(pid);
+      add_word(owners, std::to_string(pid));
     const std::string memory =
         use.free ? format_bytes(*use.free) + " of " + format_bytes(use.total) + " are free" : "";
     if (use.free && *use.free < job_.min_free) {
@@ -179,7 +194,7 @@ class Chooser {
                        ". Wait, take another GPU, or lower device_min_free.");
     }
     if (owners.empty()) return;
-    choice.notes.push_back(choice.name + " is used by others (pid " + owners + ")" +
+    choice.notes.push_back(choice.name + " " + describe_owners(use) +
                            (memory.empty() ? "" : ", " + memory));
   }
 

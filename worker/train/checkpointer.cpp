@@ -96,7 +96,9 @@ Checkpointer::Checkpointer(Parts parts)
     : parts_(std::move(parts)), last_save_(std::chrono::steady_clock::now()) {
   if (parts_.run_dir != nullptr)
     checkpoints_.emplace(*parts_.run_dir, parts_.job.checkpoint.keep, parts_.run_id);
-  if (checkpoints_) arena_.emplace(parts_.shared);
+  // Pinned memory is dear: it is taken when the first save comes, where none is planned.
+  const CheckpointJob& job = parts_.job.checkpoint;
+  if (checkpoints_ && (job.every > 0 || job.every_steps > 0)) arena_.emplace(parts_.shared);
 }
 
 Position Checkpointer::restore(const SumNames& names) {
@@ -187,6 +189,7 @@ void Checkpointer::begin(const Position& position, Which which, Last last) {
   if (parts_.group.is_root() && !checkpoints_) return;  // as one rank alone: writes nothing
   const Phase before = parts_.page.phase.exchange(Phase::saving, std::memory_order_relaxed);
   parts_.replica.sync_buffers();
+  await_stream(parts_.group, parts_.shared.model.front().tensor.device(), "the steps of a save");
   const Snapshot* snapshot = nullptr;
   CheckpointHead head;
   if (checkpoints_) {
@@ -195,6 +198,7 @@ void Checkpointer::begin(const Position& position, Which which, Last last) {
     const bool is_there = newest_step_ == position.step && which == Which::missing;
     if (!is_there || !put_head(head)) {
       failpoint("save.snapshot");
+      if (!arena_) arena_.emplace(parts_.shared);
       snapshot = &arena_->take(parts_.shared, position);
     }
   }

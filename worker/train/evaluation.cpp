@@ -16,6 +16,7 @@ std::optional<NamedValues> Evaluation::run() try {
   const torch::NoGradGuard no_grad;
   const Ema* const ema = parts_.ema;
   parts_.replica.sync_buffers(ema != nullptr ? ema->buffer_averages() : std::vector<NamedTensor>{});
+  await_stream(parts_.group, parts_.forward.device(), "the broadcast of the buffers");
   const EmaSwap averages(ema);
   Task& task = parts_.forward.task();
   task.model().eval();

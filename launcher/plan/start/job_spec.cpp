@@ -368,9 +368,11 @@ class Maker {
     }
   }
 
-  static std::string no_devices() {
-    return "gpu: this node has no GPU device files (/dev/nvidia0, ...). Load the driver, or give a "
-           "number or cpu.";
+  [[nodiscard]] std::string no_devices() const {
+    const std::string& problem = spec_.facts.gpu_problem;
+    return "gpu: this node has no GPU device files (/dev/nvidia0, ...)" +
+           (problem.empty() ? ". Load the driver, or give a number or cpu."
+                            : ", and " + problem + ". To go without, give a number or cpu.");
   }
 
   [[nodiscard]] std::string no_visible_gpu() const {
@@ -402,12 +404,14 @@ class Maker {
                                ". This node has: " + list_gpus(devices));
     }
     if (wanted_gpus() > spec_.facts.gpus) {
-      problems_.push_back("cannot give each of " + std::to_string(spec_.nproc) +
-                          " workers a GPU: " + std::to_string(spec_.facts.gpus) +
-                          (is_set ? " visible under CUDA_VISIBLE_DEVICES=" + visible_devices()
-                                  : std::string(" there")) +
-                          ". This node has: " + list_gpus(devices) +
-                          ". Start fewer workers, or use --nproc-per-node gpu.");
+      problems_.push_back(
+          "cannot give each of " + std::to_string(spec_.nproc) +
+          " workers a GPU: " + std::to_string(spec_.facts.gpus) +
+          (is_set ? " visible under CUDA_VISIBLE_DEVICES=" + visible_devices()
+                  : std::string(" there")) +
+          ". This node has: " + list_gpus(devices) +
+          (spec_.facts.gpu_problem.empty() ? "" : ", as " + spec_.facts.gpu_problem) +
+          ". Start fewer workers, or use --nproc-per-node gpu.");
       return;
     }
     // The devices are not known, but the list must name one per worker.

@@ -48,6 +48,7 @@ NodeHealth check_node(const JobSpec& spec) {
   health.host = host_name();
   health.version = DDP_VERSION;
   health.cpus = spec.facts.cpus;
+  if (health.driver.empty()) health.driver = spec.facts.driver;
   for (const Gpu& gpu : spec.facts.devices)
     health.gpus.push_back(gpu.model.empty() ? "?" : gpu.model);
   health.interfaces = list_interfaces();

@@ -1,33 +1,56 @@
 #include "worker/train/failure/error_reporter.h"
 
+#include <c10/util/Exception.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <exception>
+#include <typeinfo>
 
 #include "worker/train/failure/error_file.h"
 #include "worker/train/failure/own_frames.h"
+#include "worker/train/failure/throw_trace.h"
 #include "worker/train/failure/uncaught.h"
 
 namespace ddp::worker {
 namespace {
 
+/// The loss of a GPU in a program that may go on without it; null: no loss.
+std::atomic<const Uncaught*> lost_device{nullptr};
+
 // The first thread that comes reports the error and ends the process; others wait for that. If the
 // same thread comes twice, printing itself has failed (out of memory, for example).
-[[noreturn]] void on_terminate() noexcept {
+void be_the_first() {
   static std::atomic<long> first{0};
   const long self = ::syscall(SYS_gettid);
   long before = 0;
-  if (!first.compare_exchange_strong(before, self)) {
-    if (before == self) ::_exit(exit_code::kInternal);
-    while (true)
-      ::pause();
+  if (first.compare_exchange_strong(before, self)) return;
+  if (before == self) ::_exit(exit_code::kInternal);
+  while (true)
+    ::pause();
+}
+
+[[noreturn]] void on_terminate() noexcept {
+  be_the_first();
+  const ErrorReporter& reporter = error_reporter();
+  if (const Uncaught* const earlier = lost_device) ::_exit(reporter.print(earlier->error));
+  const bool is_main = ::syscall(SYS_gettid) == ::getpid();
+  const Uncaught uncaught = as_terminating_error(is_main && reporter.may_leave_main);
+  ::_exit(reporter.print(uncaught.error, uncaught.stack));
+}
+
+// The exception is whole, and nothing is unwound yet.
+void on_throw(const void* object, const std::type_info& type) noexcept {
+  if (type != typeid(c10::AcceleratorError)) return;
+  const auto& error = *static_cast<const c10::AcceleratorError*>(object);
+  if (!is_lost_device(error.get_error_code())) return;
+  const ErrorReporter& reporter = error_reporter();
+  if (!reporter.may_leave_main) {
+    be_the_first();
+    ::_exit(reporter.print(as_error(error).error));
   }
-  const ErrorReporter& words = error_reporter();
-  const bool is_main = self == ::getpid();
-  const Uncaught uncaught = as_terminating_error(is_main && words.may_leave_main);
-  ::_exit(words.print(uncaught.error, uncaught.stack));
+  if (lost_device == nullptr) lost_device = new Uncaught(as_error(error));
 }
 
 }  // namespace
@@ -49,12 +72,13 @@ void ErrorReporter::record(const Error& error) const {
 }
 
 ErrorReporter& error_reporter() {
-  static auto& words = *new ErrorReporter();
-  return words;
+  static auto& reporter = *new ErrorReporter();
+  return reporter;
 }
 
 void report_on_terminate() {
   std::set_terminate(on_terminate);
+  watch_throws(on_throw);
 }
 
 }  // namespace ddp::worker

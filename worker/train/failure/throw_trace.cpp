@@ -9,11 +9,14 @@
 #include <cstdint>
 #include <limits>
 #include <typeinfo>
+#include <utility>
 
 namespace ddp::worker {
 namespace {
 
 using Init = decltype(&abi::__cxa_init_primary_exception);
+using Throw = decltype(&abi::__cxa_throw);
+using ThrowWatcher = void (*)(const void*, const std::type_info&) noexcept;
 
 // An error of a loader's thread may be older than other throws of that thread.
 constexpr std::size_t kThrows = 256;
@@ -33,6 +36,10 @@ struct Entry {
 constinit std::array<Entry, kThrows> entries;
 constinit std::atomic<std::uint64_t> throws{0};
 constinit std::atomic<Init> next_init{nullptr};
+constinit std::atomic<Throw> next_throw{nullptr};
+constinit std::atomic<ThrowWatcher> watcher{nullptr};
+/// This thread is in a `throw` that is kept.
+constinit thread_local bool is_throwing = false;
 
 /// A walk up the stack. The frames of this file come first and are skipped.
 struct Walk {
@@ -64,17 +71,33 @@ void keep(const void* object, const std::type_info* type, const void* caller) {
   entry.number.store(number, std::memory_order_release);
 }
 
-/// The C++ library's own function.
-Init find_next_init() {
-  Init next = next_init.load(std::memory_order_relaxed);
+/// The C++ library's function, or that of a sanitizer before it.
+template <typename Function>
+Function find_next(std::atomic<Function>& known, const char* name) {
+  Function next = known.load(std::memory_order_relaxed);
   if (next != nullptr) return next;
-  next = reinterpret_cast<Init>(::dlsym(RTLD_NEXT, "__cxa_init_primary_exception"));
-  next_init.store(next, std::memory_order_relaxed);
+  next = reinterpret_cast<Function>(::dlsym(RTLD_NEXT, name));
+  known.store(next, std::memory_order_relaxed);
   return next;
 }
 
+Init find_next_init() {
+  return find_next(next_init, "__cxa_init_primary_exception");
+}
+
+Throw find_next_throw() {
+  return find_next(next_throw, "__cxa_throw");
+}
+
 // Before there are other threads, because dlsym takes a lock.
-[[maybe_unused]] const Init found_early = find_next_init();
+[[maybe_unused]] const Init found_init_early = find_next_init();
+[[maybe_unused]] const Throw found_throw_early = find_next_throw();
+
+void note_throw(const void* object, const std::type_info* type, const void* caller) {
+  keep(object, type, caller);
+  if (const ThrowWatcher watch = watcher.load(std::memory_order_relaxed)) watch(object, *type);
+  is_throwing = true;
+}
 
 }  // namespace
 
@@ -104,11 +127,24 @@ std::vector<const void*> throw_trace(const void* object, const std::type_info& t
   return found;
 }
 
+void watch_throws(void (*watch)(const void* object, const std::type_info& type) noexcept) {
+  watcher = watch;
+}
+
 }  // namespace ddp::worker
 
-// Weak: in a program that links the C++ library statically, that library's function is used.
+// Weak: in a program that links the C++ library statically, that library's functions are used.
+extern "C" [[gnu::weak]] void abi::__cxa_throw(void* object,
+                                               std::type_info* type,
+                                               void (*destroy)(void*)) {
+  ddp::worker::note_throw(object, type, __builtin_return_address(0));
+  ddp::worker::find_next_throw()(object, type, destroy);
+  __builtin_unreachable();
+}
+
 extern "C" [[gnu::weak]] abi::__cxa_refcounted_exception* abi::__cxa_init_primary_exception(
     void* object, std::type_info* type, void (*destroy)(void*)) noexcept {
-  ddp::worker::keep(object, type, __builtin_return_address(0));
+  if (!std::exchange(ddp::worker::is_throwing, false))
+    ddp::worker::keep(object, type, __builtin_return_address(0));
   return ddp::worker::find_next_init()(object, type, destroy);
 }

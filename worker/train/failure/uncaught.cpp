@@ -3,6 +3,7 @@
 #include <cxxabi.h>
 #include <sys/prctl.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -17,6 +18,16 @@
 
 namespace ddp::worker {
 namespace {
+
+/// Each rank computes a micro-step at once.
+constexpr const char* kSmallerBatch =
+    " A smaller batch for each rank takes less of it (data.batch_per_rank); with as much more of "
+    "train.accumulate the whole batch stays what it is.";
+
+/// Kernels are begun, and nobody waits for them.
+constexpr const char* kLaterThanItsCause =
+    " The GPU does nothing more for this process. Its cause may have been begun earlier than what "
+    "fails here: CUDA_LAUNCH_BLOCKING=1 shows it.";
 
 std::string demangled(const std::type_info& type) {
   int status = 0;
@@ -91,6 +102,12 @@ bool is_lack_of_memory(const c10::Error& error) {
          error.msg().find("DefaultCPUAllocator") != std::string::npos;
 }
 
+std::string advice_for(const c10::Error& error) {
+  if (is_lack_of_memory(error)) return kSmallerBatch;
+  const auto* const device = dynamic_cast<const c10::AcceleratorError*>(&error);
+  return device != nullptr && is_lost_device(device->get_error_code()) ? kLaterThanItsCause : "";
+}
+
 /// For a program whose main thread is its own from end to end.
 Uncaught as_own_error(const std::exception& error) {
   const auto* const torch = dynamic_cast<const c10::Error*>(&error);
@@ -104,6 +121,31 @@ Uncaught as_own_error(const std::exception& error) {
 
 }  // namespace
 
+// Those of which CUDA's manual says that the process must be ended to use CUDA again, those of
+// broken memory and links, and the one that says nothing (cudaError_t, driver_types.h).
+bool is_lost_device(int code) {
+  constexpr std::array kCodes{
+      214,  // cudaErrorECCUncorrectable
+      220,  // cudaErrorNvlinkUncorrectable
+      226,  // cudaErrorContained
+      700,  // cudaErrorIllegalAddress
+      702,  // cudaErrorLaunchTimeout
+      709,  // cudaErrorContextIsDestroyed
+      710,  // cudaErrorAssert
+      714,  // cudaErrorHardwareStackError
+      715,  // cudaErrorIllegalInstruction
+      716,  // cudaErrorMisalignedAddress
+      717,  // cudaErrorInvalidAddressSpace
+      718,  // cudaErrorInvalidPc
+      719,  // cudaErrorLaunchFailure
+      721,  // cudaErrorTensorMemoryLeak
+      810,  // cudaErrorMpsClientTerminated
+      911,  // cudaErrorExternalDevice
+      999,  // cudaErrorUnknown
+  };
+  return std::ranges::find(kCodes, code) != kCodes.end();
+}
+
 void throw_as_own(const c10::Error& error) {
   if (is_peer_error(error) || is_lack_of_memory(error) ||
       dynamic_cast<const c10::AcceleratorError*>(&error) != nullptr)
@@ -115,8 +157,11 @@ Uncaught as_error(const std::exception& error) {
   if (const auto* const own = dynamic_cast<const OwnError*>(&error)) return {*own, own->stack()};
   if (const auto* const ours = dynamic_cast<const Error*>(&error)) return {*ours};
   if (is_peer_error(error)) return {PeerError("lost a peer: " + message_of(error))};
-  if (dynamic_cast<const c10::Error*>(&error) != nullptr)
-    return {SystemError("LibTorch: " + message_of(error))};
+  if (const auto* const torch = dynamic_cast<const c10::Error*>(&error)) {
+    const std::string text = "LibTorch: " + message_of(error);
+    const std::string advice = advice_for(*torch);
+    return {SystemError(text + (advice.empty() || text.ends_with('.') ? "" : ".") + advice)};
+  }
   const std::string type = type_of(error);
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
     return {SystemError("out of memory (" + type + ")"), stack_of(error)};

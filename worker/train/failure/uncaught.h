@@ -40,6 +40,10 @@ class OwnError : public Error {
 /// program's fault: they are thrown on as they are.
 [[noreturn]] void throw_as_own(const c10::Error& error);
 
+/// Whether CUDA reports by `code` (a cudaError_t) that a device has failed for good: from then on
+/// every call of this process gets that error. A device-side assert of a kernel does it.
+bool is_lost_device(int code);
+
 /// Call it while an exception that is not an std::exception is being handled: it is the program's
 /// own, as in as_error(). Shows its value if that is a text or an int.
 Uncaught as_other_error();

@@ -151,11 +151,14 @@ void Meters::close_step(std::int64_t step, const at::Tensor& skips) {
   running_.samples_ = 0;
 }
 
-std::optional<Meters::Closed> Meters::take(bool also_newest) {
+std::optional<Meters::Closed> Meters::take(const Group& group, bool also_newest) {
   if (sent_.size() < (also_newest ? 1 : 2)) return {};
   const Sent sent = std::move(sent_.front());
   sent_.pop_front();
-  if (sent.arrived) sent.arrived->synchronize();
+  if (sent.arrived) {
+    group.await_device("step " + std::to_string(sent.step),
+                       [&sent] { return sent.arrived->query(); });
+  }
   const double* const row = sent.row.data_ptr<double>();
   return Closed{sent.step,
                 read_row(running_.device_.names(), row, sent.samples),

@@ -88,8 +88,9 @@ class Meters {
   };
   /// The oldest closed step that was not taken yet; no value: there is none. Leaves the newest step
   /// for the next call, because its sums are still on their way to the host; `also_newest` takes it
-  /// too. Blocks: until the sums are there.
-  std::optional<Closed> take(bool also_newest);
+  /// too. Blocks: until the sums are there, for which the device may wait for the other ranks.
+  /// Errors: PeerError.
+  std::optional<Closed> take(const Group& group, bool also_newest);
 
  private:
   /// The sums of a step on their way to the host.

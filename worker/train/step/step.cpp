@@ -180,6 +180,7 @@ std::optional<std::string> Step::why_not_finite(const AgreedStep& agreed) {
 
 std::optional<std::string> Step::find_diverged_replicas(Compare compare) {
   if (parts_.group.world_size() == 1) return {};
+  await_stream(parts_.group, parts_.forward.device(), "the steps before a comparison");
   std::string what = "weights";
   std::vector<int> odd;
   if (compare == Compare::everything || !has_compared_)

@@ -9,7 +9,7 @@ namespace ddp::worker {
 
 std::optional<AgreedStep> Votes::after_step(const VoteRequest& mine) {
   std::optional<AgreedStep> before = take();
-  if (const std::optional<Meters::Closed> closed = meters_.take(/*also_newest=*/false))
+  if (const std::optional<Meters::Closed> closed = meters_.take(group_, /*also_newest=*/false))
     propose(*closed, mine);
   return before;
 }
@@ -18,7 +18,7 @@ std::vector<AgreedStep> Votes::drain(const VoteRequest& mine) {
   std::vector<AgreedStep> steps;
   while (true) {
     if (const std::optional<AgreedStep> agreed = take()) steps.push_back(*agreed);
-    const std::optional<Meters::Closed> closed = meters_.take(/*also_newest=*/true);
+    const std::optional<Meters::Closed> closed = meters_.take(group_, /*also_newest=*/true);
     if (!closed) return steps;
     propose(*closed, mine);
   }

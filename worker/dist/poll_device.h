@@ -1,0 +1,35 @@
+// A wait of the host for its device, which is asked again and again: a call that blocks could not
+// be ended when the device itself waits for a rank that is gone.
+#pragma once
+
+#include <poll.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace ddp::worker {
+
+/// Asks `is_done` again and again; between two questions `probe` may end the wait by an exception.
+/// Blocks: until is_done() says yes. That is seen an eighth of the time waited too late, at most
+/// 10 ms; in the first millisecond at once, as many steps take no longer. Errors: those of both.
+template <typename IsDone, typename Probe>
+void poll_device(IsDone is_done, Probe probe) {
+  using std::chrono::nanoseconds;
+  constexpr std::chrono::milliseconds kSpin{1};
+  constexpr std::chrono::milliseconds kLongest{10};
+  const auto begin = std::chrono::steady_clock::now();
+  while (!is_done()) {
+    probe();
+    const nanoseconds waited = std::chrono::steady_clock::now() - begin;
+    if (waited < kSpin) {
+      std::this_thread::yield();
+      continue;
+    }
+    const nanoseconds pause = std::min<nanoseconds>(waited / 8, kLongest);
+    const timespec time{0, pause.count()};
+    ::ppoll(nullptr, 0, &time, nullptr);
+  }
+}
+
+}  // namespace ddp::worker
