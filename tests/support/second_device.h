@@ -24,8 +24,8 @@ namespace ddp::worker {
 /// test of ours has.
 at::Device second_device(int index = 0);
 
-/// While one lives, nothing that the devices are asked for from then on is done, as far as a query of
-/// an event can see.
+/// While one lives, nothing that the devices are asked for from then on is done, as far as a query
+/// of an event can see.
 class BusySecondDevice {
  public:
   BusySecondDevice();

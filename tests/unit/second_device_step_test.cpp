@@ -197,7 +197,9 @@ TEST(SecondDeviceStep, SteadyStepsLaunchTheSameOperators) {
       if (step == kWarmUp) first = record.names();
       if (step > kWarmUp) EXPECT_EQ(record.names(), first) << "step " << step;
     }
-    if (std::getenv("SHOW")) for (const std::string& n : first) std::fprintf(stderr, "%s\n", n.c_str());
+    if (std::getenv("SHOW"))
+      for (const std::string& n : first)
+        std::fprintf(stderr, "%s\n", n.c_str());
     EXPECT_FALSE(first.empty());
     testing::Test::RecordProperty("launches", static_cast<int>(first.size()));
   }

@@ -101,8 +101,8 @@ class Group {
   ProgressPage* page_ = nullptr;
 };
 
-/// Waits, as Group::await_device(), for all that the current stream of `device` was asked for; a CPU
-/// is never behind. Call it before the host reads numbers to which other ranks contribute.
+/// Waits, as Group::await_device(), for all that the current stream of `device` was asked for; a
+/// CPU is never behind. Call it before the host reads numbers to which other ranks contribute.
 void await_stream(const Group& group, const at::Device& device, const std::string& during);
 
 /// The tensors of all ranks, by rank. They must have one type, and the same shape except for the

@@ -24,11 +24,11 @@ std::string why_too_old(const CudaVersions& versions);
 
 /// Facts about this node's GPUs, known before CUDA is asked.
 struct GpuFacts {
-  std::string problem;       // why none can be used, "there is no NVIDIA driver"; empty: no problem
-  bool is_driver_broken = false;  // `problem` is that of a driver that is there
-  std::vector<Gpu> gpus;     // of the node, by PCI address
-  std::vector<GpuUse> uses;  // of each, or empty
-  std::vector<int> siblings{};  // pids of `uses` that are ranks of this job
+  std::string problem;  // why none can be used, "there is no NVIDIA driver"; empty: no problem
+  bool is_driver_broken = false;       // `problem` is that of a driver that is there
+  std::vector<Gpu> gpus;               // of the node, by PCI address
+  std::vector<GpuUse> uses;            // of each, or empty
+  std::vector<int> siblings{};         // pids of `uses` that are ranks of this job
   std::optional<std::string> visible;  // CUDA_VISIBLE_DEVICES
   bool is_pci_order = false;           // CUDA_DEVICE_ORDER makes CUDA count them like this, too
   CudaVersions cuda{};
