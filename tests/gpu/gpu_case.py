@@ -45,12 +45,12 @@ train: {{epochs: 2, log_every: 1}}
     def setUp(self):
         super().setUp()
         self.device = self.machine.device
-        self.started = []
+        self.runs = []
         (self.folder / "job.yaml").write_text(self.JOB.format(device=self.device), encoding="utf-8")
 
     def start(self, *command, **variables):
-        self.started.append(super().start(*command, **variables))
-        return self.started[-1]
+        self.runs.append(super().start(*command, **variables))
+        return self.runs[-1]
 
     def need_gpu(self, rehearsed=False):
         """`rehearsed`: the case knows what to expect of a rehearsal."""

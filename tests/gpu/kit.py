@@ -123,7 +123,7 @@ def run_case(test):
         clean_up(test)
         if ended.args[0] != signal.SIGALRM:
             raise
-        seen = "".join(f"\n{running.command}\n{running.text[-2000:]}" for running in test.started)
+        seen = "".join(f"\n{running.command}\n{running.text[-2000:]}" for running in test.runs)
         outcome.problems.append(f"still running after {test.seconds:.3g} s{seen}")
     if outcome.problems:
         return "failed", None, "\n".join([*outcome.problems, printed.getvalue()])
