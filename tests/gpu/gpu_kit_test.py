@@ -153,7 +153,7 @@ class GpuKit(unittest.TestCase):
     def test_what_a_budget_leaves_no_time_for_is_not_run(self):
         out = self.folder / "budget"
         begin = time.monotonic()
-        code, text = self.run_kit("--python", sys.executable, "--device", "cpu", "--budget", 6, "--out", out, QUICK, "Precision.*", "Faults.*")
+        code, text = self.run_kit("--python", sys.executable, "--device", "cpu", "--budget", 10, "--out", out, QUICK, "Precision.*", "Faults.*")
         self.assertLess(time.monotonic() - begin, 60)
         self.assertEqual(code, 0, text)
         found = self.results(out)
@@ -230,7 +230,7 @@ class GpuKit(unittest.TestCase):
         self.addCleanup(kit.wait)
         self.addCleanup(kit.kill)
         self.addCleanup(kit.send_signal, signal.SIGCONT)
-        wait_until(lambda: any(b"ddp-worker" in command for command in processes_of(out)), "the case's ranks")
+        wait_until(lambda: any(b"ddp-worker\0job.yaml" in command for command in processes_of(out)), "the case's ranks")
         return kit
 
     def test_a_kit_that_is_ended_leaves_the_results_until_then_and_nothing_else(self):
