@@ -301,6 +301,12 @@ def main():
     print(json.dumps(here.facts()))
     print(f"{'batch':>6}  {'trainer':<31}{'ms/step':>9}{'images/s':>11}{'start s':>9}{'peak MiB':>10}  {'of plain':>8}", flush=True)
     rows = []
+
+    def write():
+        if args.json:
+            machine.write_whole(args.json, json.dumps({"machine": here.facts(), "rows": rows}, indent=1) + "\n")
+
+    write()
     with tempfile.TemporaryDirectory(prefix="ddp-bench-") as folder:
         bench = Bench(here, pathlib.Path(folder), args)
         for trainers in (FIRST, [name for name in TRAINERS if name not in FIRST]):
@@ -308,8 +314,7 @@ def main():
                 for trainer in trainers:
                     rows.append(bench.measure(trainer, batch))
                     print(line_of(rows[-1], rows), flush=True)
-                    if args.json:
-                        machine.write_whole(args.json, json.dumps({"machine": here.facts(), "rows": rows}, indent=1) + "\n")
+                    write()
     return 0
 
 

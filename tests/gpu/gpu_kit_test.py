@@ -134,6 +134,24 @@ class GpuKit(unittest.TestCase):
             for figure in ("ms_per_step", "images_per_s", "start_s", "peak_bytes"):
                 self.assertGreater(rows[trainer][figure], 0, (trainer, figure))
 
+    def test_figures_that_are_killed_leave_the_rows_until_then_and_nothing_else(self):
+        out = self.folder / "rows"
+        out.mkdir()
+        command = [self.kit / "run.sh", "--python", sys.executable, "bench", "--device", "cpu", "--batches", "8", "--json", out / "bench.json"]
+        bench = subprocess.Popen(command, env={"PATH": "", "TMPDIR": str(out), "KIT_OF_TEST": str(out)}, stdout=subprocess.DEVNULL)
+        self.addCleanup(bench.wait)
+        self.addCleanup(bench.kill)
+
+        def rows():
+            file = out / "bench.json"
+            return json.loads(file.read_text(encoding="utf-8"))["rows"] if file.exists() else []
+
+        wait_until(rows, "the first row")
+        wait_until(lambda: any(b"ddp-worker\0job.yaml" in command for command in processes_of(out)), "the second trainer")
+        bench.kill()
+        wait_until(lambda: not processes_of(out), "the end of all processes")
+        self.assertEqual([row["trainer"] for row in rows()], ["plain"])
+
     def test_what_needs_a_gpu_is_listed_as_not_run(self):
         out = self.folder / "cpu"
         code, text = self.run_kit("--python", sys.executable, "--device", "cpu", "--out", out, *FOR_GPUS, *self.gtests())
