@@ -17,7 +17,7 @@ Usage: ./make.sh COMMAND
                       a minute of fuzzing; on 2 cores 25 minutes at most for one part
   bench [launcher]    ddp-launch beside torchrun and mpiexec.hydra, and its store beside torch's, on this machine
   bench readme        the tables of README.md, again: at normal priority, as Markdown
-  bench gpu [ARG...]  Python's DDP, compiled and as CUDA graphs too, beside ddp-worker on one device: ms per step, images/s, start, memory
+  bench gpu [ARG...]  Python plain, under DDP, compiled and as a CUDA graph, beside ddp-worker on one device: ms per step, images/s, start, memory
   bench loader [ARG...]  torch's DataLoader, DALI and ultralytics where they can be had, beside ddp-worker's loader: images/s, per core, share of libjpeg-turbo
   bench checkpoint [ARG...]  torch.save, async_save and dd beside ddp-worker's saves: how long training stands still, MB/s
   bench restart [ARG...]  --restart failed, whole rounds and torchrun: how long it takes from the loss of a rank to the next step
@@ -30,7 +30,9 @@ Usage: ./make.sh COMMAND
   test-slurm          set up, build, and run jobs on a Slurm of two nodes that is started on this machine
   test-others         accelerate, Lightning, transformers and tqdm under torchrun and ddp-launch, side by side; a quarter of an hour
   test-gpu [ARG...]   what this machine can run of the tests for GPUs (--device cpu|cuda, names of cases); log and JSON in build/gpu
-  gpu-kit OUT         the same as a directory to carry to a machine with a GPU: no compiler, network or root is needed there
+  gpu-kit [--torch VERSION] OUT  the same as a directory to carry to a machine with a GPU and that torch: no compiler, network or root is
+                      needed there
+  gpu-rehearsal [NAME...]  the tests for GPUs on the CPU as far as they go, with bf16 for fp16 and figures made up
   lint                format, the project's own rules, shellcheck
   rooms [FOLDER...]   what each file is for: the first sentence of its head comment
   figures             files, lines, comments and tests of this tree, by room
@@ -50,7 +52,10 @@ Variables
 TEXT
 }
 
-readonly torch_version=2.11.0
+# The wheels below are this torch's. A kit may be for another of those that cmake/libtorch.cmake lists, which then brings its own here.
+torch_version=2.11.0
+[[ "${1:-} ${2:-}" != "gpu-kit --torch" ]] || torch_version="${3:-}"
+readonly torch_version
 # The libraries that libtorch_cpu.so of this release needs beside itself.
 readonly torch_wheels=("torch==$torch_version" nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
 # Headers that those of the CUDA runtime include, and that torch does not ask for.
@@ -596,6 +601,11 @@ test_others() {
 }
 
 gpu_kit() {
+  local tested
+  tested="$(sed -n 's/^set(DDP_TORCH_TESTED_VERSIONS \(.*\))$/\1/p' cmake/libtorch.cmake)"
+  [[ " $tested " == *" $torch_version "* ]] ||
+    fail "ddp-worker is not built for torch $torch_version: tested are $tested. With another torch on the machine with the GPU: install one of" \
+      "these there, into a directory of its own, and give run.sh --site-packages."
   build_tests
   python3 -B tests/gpu/make_kit.py build/release "$1"
 }
@@ -759,7 +769,9 @@ case "$command" in
   test-slurm) test_slurm ;;
   test-others) test_others ;;
   test-gpu) run_gpu --out build/gpu "$@" ;;
+  gpu-rehearsal) run_gpu --rehearse --out build/gpu/rehearsal "$@" ;;
   gpu-kit)
+    [[ "${1:-}" != --torch ]] || shift "$(($# < 2 ? $# : 2))"
     [[ $# == 1 && -n "$1" ]] || fail "gpu-kit needs one directory, as in: ./make.sh gpu-kit /tmp/gpu-kit"
     kit="$(from_caller "$1")"
     # make_kit.py says so, too, after the minutes that a build may take.

@@ -6,16 +6,32 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
-from processes import ProcessTest, end_with_parent  # noqa: E402
+from processes import ProcessTest, end_with_parent, free_port  # noqa: E402
 from run_files import read_tensors, records  # noqa: E402
 
 
+SECONDS = 60  # that a case may take
+
+
+def at_most(seconds):
+    """A case with a limit of its own."""
+
+    def mark(case):
+        case.at_most = seconds
+        return case
+
+    return mark
+
+
 class GpuCase(ProcessTest):
-    """One rank per GPU over NCCL where the device has them, several ranks on one over Gloo."""
+    """One rank per GPU over NCCL where the device has them, several ranks on one over Gloo. A rehearsal runs cases for GPUs on the CPU, with
+    bf16 for fp16, Gloo for NCCL, and figures that only a GPU gives made up: so a wrong expectation is seen without one."""
 
     prepare = staticmethod(end_with_parent)  # a kit that is killed leaves nothing on the GPUs
 
-    machine = None  # set before any case runs
+    machine = None  # these two are set before any case runs
+    out = None  # for files that a case leaves to the reader
+    seconds = SECONDS  # that the case has here
 
     JOB = """
 name: job
@@ -29,15 +45,30 @@ train: {{epochs: 2, log_every: 1}}
     def setUp(self):
         super().setUp()
         self.device = self.machine.device
+        self.runs = []
         (self.folder / "job.yaml").write_text(self.JOB.format(device=self.device), encoding="utf-8")
 
-    def need_gpu(self):
-        if self.device != "cuda":
+    def start(self, *command, **variables):
+        self.runs.append(super().start(*command, **variables))
+        return self.runs[-1]
+
+    def need_gpu(self, rehearsed=False):
+        """`rehearsed`: the case knows what to expect of a rehearsal."""
+        if self.device != "cuda" and not (rehearsed and self.machine.rehearsal):
             self.skipTest("needs an NVIDIA GPU")
 
-    def need_gpus(self, count):
-        if len(self.machine.gpus) < count or self.device != "cuda":
+    def need_gpus(self, count, rehearsed=False):
+        if (len(self.machine.gpus) < count or self.device != "cuda") and not (rehearsed and self.machine.rehearsal):
             self.skipTest(f"needs {count} GPUs, here are {len(self.machine.gpus)}")
+
+    def unless_rehearsed(self, real, rehearsed):
+        return rehearsed if self.machine.rehearsal else real
+
+    def assert_devices(self, text, *local_ranks):
+        """Each rank's, of a case for GPUs."""
+        for rank, local_rank in enumerate(local_ranks):
+            device = self.unless_rehearsed(f"cuda:{local_rank}", "cpu")
+            self.assertRegex(text, rf"rank {rank} of {len(local_ranks)}: \S+, {device}\b")
 
     def worker(self, *arguments, **keywords):
         """A world of one."""

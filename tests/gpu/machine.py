@@ -1,4 +1,4 @@
-"""What the kit runs on: programs, torch, GPUs. Nothing here makes this process use a GPU: it would be seen as its owner."""
+"""What the kit runs on: programs, torch, GPUs; and how it writes. Nothing here makes this process use a GPU: it would be seen as its owner."""
 
 import ctypes
 import dataclasses
@@ -33,6 +33,7 @@ class Machine:
     nccl: str
     driver: str
     gpus: list  # name, compute capability, bytes
+    rehearsal: bool = False  # on the CPU, cases for GPUs too
 
     def facts(self):
         return {
@@ -82,6 +83,16 @@ def output_of(*command):
     if run.returncode != 0:
         sys.exit(f"{command[0]} does not run here (exit code {run.returncode}):\n{run.stderr[-2000:]}")
     return run.stdout
+
+
+def write_whole(path, text):
+    """All of it, or nothing. Errors: OSError."""
+    new = path.with_name(path.name + ".new")
+    try:
+        new.write_text(text, encoding="utf-8")
+        new.rename(path)
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def look(device):
