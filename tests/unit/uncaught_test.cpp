@@ -189,7 +189,7 @@ struct Unwound {
 };
 
 void throw_past_an_object(int code) {
-  speak_on_terminate();
+  report_on_terminate();
   const Unwound object;
   try {
     throw device_error(code);
@@ -220,7 +220,7 @@ TEST(Uncaught, AnotherErrorOfAGpuIsThrownAsEver) {
 /// A program with a loop of its own.
 void lose_a_gpu_in_a_destructor() {
   error_reporter().may_leave_main = true;
-  speak_on_terminate();
+  report_on_terminate();
   struct Freed {
     ~Freed() { fail_once_more(); }
   };

@@ -96,7 +96,7 @@ std::vector<NamedTensor> Classification::counts(const Outputs& outputs, const Ba
   const at::NoGradGuard no_grad;
   const at::Tensor labels = labels_of(batch, outputs[0]);
   const at::Tensor likeliest = labels.is_floating_point() ? labels.argmax(1) : labels;
-  return {{"accuracy", outputs[0].argmax(1).eq(likeliest).sum()}};
+  return {{"accuracy", outputs[0].argmax(1).eq(likeliest).sum(at::kDouble)}};
 }
 
 std::unique_ptr<Metric> make_top_k(int k, int classes) {

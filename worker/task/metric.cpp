@@ -69,12 +69,12 @@ NamedValues NamedSums::values() const {
   NamedValues values;
   const at::Tensor host = sums_.defined() ? sums_.cpu() : at::Tensor();
   for (std::size_t i = 0; i < names_.size(); ++i)
-    values.emplace_back(names_[i], host.data_ptr<double>()[i]);
+    values.emplace_back(names_[i], host.defined() ? host.data_ptr<double>()[i] : 0);
   return values;
 }
 
 void NamedSums::clear() {
-  if (sums_.defined()) sums_.zero_();
+  sums_ = at::Tensor();
 }
 
 }  // namespace ddp::worker

@@ -49,12 +49,12 @@ class NamedSums {
   void merge(Group& group);
 
   [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
-  /// [names], of float64; undefined before the first values.
+  /// [names], of float64; undefined before the first values, and after clear().
   [[nodiscard]] const at::Tensor& sums() const { return sums_; }
   /// Blocks: until the device has added all.
   [[nodiscard]] NamedValues values() const;
 
-  /// Sets the sums to 0; the names stay.
+  /// Forgets the sums; the names stay.
   void clear();
 
  private:
