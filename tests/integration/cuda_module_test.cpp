@@ -135,12 +135,11 @@ TEST(CudaModule, NcclDoesByItselfWhatIsReliedOn) {
   set_nccl_variables();
   const auto nccl =
       module.make_nccl({c10::make_intrusive<c10d::HashStore>(), 0, 1, std::chrono::seconds(7)});
-  NcclSettings expected;
-  expected.dump_wait = std::chrono::milliseconds(500);  // by us
-  expected.timeout = std::chrono::seconds(7);           // by us
-  expected.error_handling = 3;                          // the watchdog ends the process
-  expected.is_blocking = false;                         // there is a watchdog
-  EXPECT_EQ(module.settings_of(*nccl), expected);
+  const NcclSettings settings = module.settings_of(*nccl);
+  EXPECT_EQ(settings.dump_wait.count(), 500) << "set by us";
+  EXPECT_EQ(settings.timeout.count(), 7000) << "set by us";
+  EXPECT_EQ(settings.error_handling, 3) << "its watchdog ends the process";
+  EXPECT_FALSE(settings.is_blocking) << "there is a watchdog";
   nccl->shutdown();
 }
 

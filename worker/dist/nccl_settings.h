@@ -17,8 +17,6 @@ struct NcclSettings {
   std::chrono::milliseconds timeout{0};  // of a collective
   int error_handling = 0;    // 3: after a time-out or an error its watchdog ends the process
   bool is_blocking = false;  // whether wait() makes the host wait; then there is no watchdog
-
-  bool operator==(const NcclSettings&) const = default;
 };
 
 /// Sets what the environment does not have yet. Call it before the group is made, and before there
