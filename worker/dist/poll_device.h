@@ -17,7 +17,7 @@ template <typename IsDone, typename Probe>
 void poll_device(IsDone is_done, Probe probe) {
   using std::chrono::nanoseconds;
   constexpr std::chrono::milliseconds kSpin{1};
-  constexpr std::chrono::milliseconds kLongest{10};
+  constexpr std::chrono::milliseconds kLongestPause{10};
   const auto begin = std::chrono::steady_clock::now();
   while (!is_done()) {
     probe();
@@ -26,7 +26,7 @@ void poll_device(IsDone is_done, Probe probe) {
       std::this_thread::yield();
       continue;
     }
-    const nanoseconds pause = std::min<nanoseconds>(waited / 8, kLongest);
+    const nanoseconds pause = std::min<nanoseconds>(waited / 8, kLongestPause);
     const timespec time{0, pause.count()};
     ::ppoll(nullptr, 0, &time, nullptr);
   }
