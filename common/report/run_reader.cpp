@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxRecordBytes = std::size_t{1} << 30;  // of metrics and rounds
-constexpr std::size_t kMaxText = std::size_t{32} << 20;  // of the others
+constexpr std::size_t kMaxText = std::size_t{32} << 20;        // of the others
 constexpr std::size_t kMaxRecordLine = std::size_t{16} << 20;
 
 /// The files of one directory, by its descriptor; files that cannot be read become problems.

@@ -9,8 +9,8 @@
 
 namespace ddp {
 
-/// Blocks: while the files are read, at most kMaxRecordBytes of each. Memory is bounded, however long the
-/// run. Errors: none; files that cannot be read are in `problems`.
+/// Blocks: while the files are read, at most kMaxRecordBytes of each. Memory is bounded, however
+/// long the run. Errors: none; files that cannot be read are in `problems`.
 RunRecord read_run(const OwnedDir& directory);
 
 /// The same for a directory that may belong to another user. Errors: UsageError when it is not a
