@@ -73,8 +73,9 @@ GpuList from_lines(std::string_view text) {
   return list;
 }
 
-/// In the process of its own.
+/// Runs in the helper's process.
 void answer(int fd) {
+  end_with_parent(kDriverLimit);
   const std::string text = to_lines(ask_libraries());
   for (std::size_t sent = 0; sent < text.size();) {
     const ssize_t more = ::write(fd, text.data() + sent, text.size() - sent);
@@ -119,8 +120,13 @@ GpuList ask_driver() {
   const auto text = read_until(read_end.fd(), std::chrono::steady_clock::now() + kDriverLimit);
   signal_process(pid, SIGKILL);
   reap_within(pid, kReapWait);
-  if (text) return from_lines(*text);
   GpuList none;
+  if (text) {
+    GpuList list = from_lines(*text);
+    if (!list.driver.empty() || !list.problem.empty()) return list;
+    none.problem = "the NVIDIA driver's library ended the process that asked it. See dmesg";
+    return none;
+  }
   none.problem = "the NVIDIA driver has not answered within " +
                  std::to_string(kDriverLimit.count()) + " s. See nvidia-smi and dmesg";
   return none;

@@ -1,7 +1,6 @@
 #include "launcher/os/gpu_query.h"
 
 #include <fcntl.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <array>
@@ -22,15 +21,7 @@ constexpr std::chrono::milliseconds kEndWait(100);
 
 /// Runs in the query's process.
 void ask(int fd) {
-  // If the agent is killed, the kernel ends this process; the alarm does if the agent was killed
-  // before.
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  ::signal(SIGALRM, SIG_DFL);
-  sigset_t alarm;
-  ::sigemptyset(&alarm);
-  ::sigaddset(&alarm, SIGALRM);
-  ::pthread_sigmask(SIG_UNBLOCK, &alarm, nullptr);
-  ::alarm(static_cast<unsigned int>(GpuQuery::kLimit.count()));
+  end_with_parent(GpuQuery::kLimit);
   const NvmlGpus found = ask_nvml();
   for (std::size_t i = 0; i < found.gpus.size(); ++i) {
     for (const int pid : found.uses[i].owners) {

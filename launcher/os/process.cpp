@@ -422,4 +422,14 @@ bool signal_pidfd(int pidfd, int signal) {
   return ::syscall(SYS_pidfd_send_signal, pidfd, signal, nullptr, 0) == 0;
 }
 
+void end_with_parent(std::chrono::seconds limit) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::signal(SIGALRM, SIG_DFL);
+  sigset_t alarm;
+  ::sigemptyset(&alarm);
+  ::sigaddset(&alarm, SIGALRM);
+  ::pthread_sigmask(SIG_UNBLOCK, &alarm, nullptr);
+  ::alarm(static_cast<unsigned int>(limit.count()));
+}
+
 }  // namespace ddp::launcher

@@ -83,6 +83,10 @@ class Process {
 /// never returns from `body`. The caller reaps the pid. Errors: SystemError.
 pid_t fork_helper(void (*body)(int), int inherited_fd);
 
+/// For a helper's body: if the agent is killed, the kernel ends this process; an alarm after
+/// `limit` does if the agent was killed before.
+void end_with_parent(std::chrono::seconds limit);
+
 /// The signals that a process has handlers for: bit n-1 is signal n (SigCgt, proc(5)).
 std::uint64_t caught_signals(pid_t pid);
 

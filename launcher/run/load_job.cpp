@@ -62,7 +62,7 @@ VisibleGpus see_gpus(const std::vector<Gpu>& devices,
   return visible_gpus(devices, listed);
 }
 
-/// Whether it is told that it has to have them.
+/// Whether the job asks for GPUs explicitly.
 bool wants_gpus(const JobValues& job) {
   const auto* const workers = std::get_if<std::string>(&job.setting("launch.nproc_per_node").value);
   return (workers != nullptr && *workers == "gpu") || job.text("device").starts_with("cuda");
@@ -72,7 +72,7 @@ NodeFacts look_at_node(const JobValues& job, const Environment& environment) {
   NodeFacts facts;
   facts.cpus = count_cpus();
   facts.devices = find_gpus();
-  if (facts.devices.empty() && (is_wsl() || wants_gpus(job))) {
+  if (facts.devices.empty() && (wants_gpus(job) || (is_wsl() && job.text("device") != "cpu"))) {
     GpuList list = ask_driver();
     facts.devices = std::move(list.gpus);
     facts.driver = std::move(list.driver);

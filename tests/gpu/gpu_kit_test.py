@@ -23,7 +23,7 @@ SITE = pathlib.Path(importlib.util.find_spec("torch").origin).parents[1]
 # Cases in Python that are for GPUs alone; a new one is named here. The GoogleTests all are. A rehearsal leaves out the first ones.
 FOR_REAL_GPUS = {
     "Devices.test_cuda_visible_devices_chooses_by_number_and_by_uuid",
-    "Devices.test_more_ranks_than_gpus_are_refused_for_nccl_with_the_list", "Faults.test_nccl_s_watchdog_ends_the_ranks_that_wait",
+    "Devices.test_more_ranks_than_gpus_are_refused_for_nccl_with_the_list", "Faults.test_a_rank_that_hangs_under_nccl_is_named_at_the_time_out",
     "BusyGpus.test_a_gpu_that_others_use_is_said_once_with_its_free_memory",
     "BusyGpus.test_less_free_memory_than_the_job_wants_is_refused_with_the_owners",
 }  # fmt: skip

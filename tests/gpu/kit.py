@@ -34,6 +34,7 @@ from gpu_case import SECONDS, GpuCase
 BEGIN = time.monotonic()
 LEAST = 3  # seconds; with less left no case is begun
 CLEAN_UP = 10  # seconds for each clean-up of a case that was ended
+AGAIN = 5  # seconds until a case that was to end is told once more
 SUMMARY = 12000  # characters: so much of an output is shown where kits are run
 # The first pattern that a name has says when its case comes. What is in none is about correctness.
 SMOKE = (
@@ -114,8 +115,10 @@ def worth_of(name):
 def run_case(test):
     """State, reason and text. Errors: KeyboardInterrupt of a signal."""
     outcome, printed = Outcome(), io.StringIO()
+    test.is_cut_off = False
     try:
-        signal.setitimer(signal.ITIMER_REAL, test.seconds)
+        # Again and again: an exception in a destructor is swallowed.
+        signal.setitimer(signal.ITIMER_REAL, test.seconds, AGAIN)
         with contextlib.redirect_stdout(printed):
             test.run(outcome)
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -124,6 +127,7 @@ def run_case(test):
         if ended.args[0] != signal.SIGALRM:
             raise
         seen = "".join(f"\n{running.command}\n{running.text[-2000:]}" for running in test.runs)
+        test.is_cut_off = not outcome.problems
         outcome.problems.append(f"still running after {test.seconds:.3g} s{seen}")
     if outcome.problems:
         return "failed", None, "\n".join([*outcome.problems, printed.getvalue()])
@@ -134,7 +138,7 @@ def clean_up(test):
     """Which unittest leaves out where a case was ended. One that does not end is ended, too."""
     while True:
         try:
-            signal.setitimer(signal.ITIMER_REAL, CLEAN_UP)
+            signal.setitimer(signal.ITIMER_REAL, CLEAN_UP, AGAIN)
             test.doCleanups()
             signal.setitimer(signal.ITIMER_REAL, 0)
             return
@@ -235,7 +239,7 @@ def run_all(cases, args, results, log):
         test.seconds = min(limit, left)
         state, reason, text = run_case(test)
         seconds = time.monotonic() - begin
-        if state == "failed" and left < limit and seconds >= left:
+        if test.is_cut_off and left < limit:
             state, reason = "not run", f"no time left: ended after {seconds:.0f} s"
         print(f"{state}: {reason}" if reason else f"{state} ({seconds:.1f} s)", flush=True)
         log.write(f"==== {name}: {state}{f': {reason}' if reason else ''} ({seconds:.1f} s)\n{text}\n")
@@ -274,6 +278,8 @@ def main():
 
 
 def write_all(args, out, cases):
+    with open_log(out):
+        pass  # what another run has left is gone before the machine is asked, which takes seconds
     GpuCase.machine, GpuCase.out = machine.look(args.device), out
     GpuCase.machine.rehearsal = args.rehearse
     facts = {"device": GpuCase.machine.device + (", a rehearsal" if args.rehearse else "")}

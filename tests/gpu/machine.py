@@ -75,9 +75,14 @@ def used_memory(index=0):
     return None if nvml.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(memory)) else memory.used
 
 
+LIMIT = 90  # seconds: of the first import of torch from a cold disk
+
+
 def output_of(*command):
     try:
-        run = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+        run = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        sys.exit(f"{command[0]} does not end within {LIMIT} s. Does nvidia-smi?")
     except OSError as error:
         sys.exit(f"{command[0]} does not run here: {error.strerror}. Is the kit whole?")
     if run.returncode != 0:

@@ -42,7 +42,24 @@ TEST(Ddp, AloneTheGradientsAreThoseOfTheLoss) {
   replica.backward((weight * 3).sum(), /*reduce=*/true);
   EXPECT_TRUE(replica.gradients()[0].equal(at::ones({3}) * 5)) << "micro-steps add up";
   replica.zero_gradients();
-  EXPECT_TRUE(replica.gradients()[0].equal(at::ones({3}) * 0));
+  EXPECT_FALSE(replica.gradients()[0].defined());
+  replica.backward((weight * 7).sum(), /*reduce=*/true);
+  EXPECT_TRUE(replica.gradients()[0].equal(at::ones({3}) * 7));
+}
+
+TEST(Ddp, AloneNoTwoGradientsShareTheirMemory) {
+  const std::unique_ptr<Group> group = single_process_group();
+  at::Tensor a = at::ones({4}).requires_grad_(true);
+  at::Tensor b = at::ones({4}).requires_grad_(true);
+  DdpRequest request;
+  request.parameters = {{"a", a}, {"b", b}};
+  Ddp replica(request, *group);
+  for (int i = 0; i < 2; ++i)
+    replica.backward((a.view({2, 2}) + b.view({2, 2})).sum(), /*reduce=*/i == 1);
+  for (const at::Tensor& gradient : replica.gradients())
+    EXPECT_TRUE(gradient.equal(at::ones({4}) * 2)) << gradient;
+  replica.gradients()[0].mul_(3);
+  EXPECT_TRUE(replica.gradients()[1].equal(at::ones({4}) * 2));
 }
 
 }  // namespace

@@ -174,6 +174,10 @@ TEST(Optimizer, NormsAndBiasesCanBeLeftOutOfTheDecay) {
     OptimizerJob job = job_of(name);
     job.decay_norms_and_biases = false;
     Optimizer optimizer(job, replica, precision, {{}, {"norm.weight"}});
+    at::Tensor loss = torch::zeros({});
+    for (const NamedTensor& parameter : replica.parameters())
+      loss = loss + 0 * parameter.tensor.sum();
+    replica.backward(loss, true);
     optimizer.step(0.1);  // the gradients are zeros
     const std::set<std::string> decayed{"conv.weight", "scale"};
     for (const auto& [key, tensor] : replica.parameters())

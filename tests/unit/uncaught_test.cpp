@@ -190,6 +190,7 @@ struct Unwound {
 
 void throw_past_an_object(int code) {
   report_on_terminate();
+  report_lost_gpus();
   const Unwound object;
   try {
     throw device_error(code);
@@ -221,6 +222,7 @@ TEST(Uncaught, AnotherErrorOfAGpuIsThrownAsEver) {
 void lose_a_gpu_in_a_destructor() {
   error_reporter().may_leave_main = true;
   report_on_terminate();
+  report_lost_gpus();
   struct Freed {
     ~Freed() { fail_once_more(); }
   };

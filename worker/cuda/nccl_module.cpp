@@ -34,7 +34,7 @@ class NcclModule : public CudaModule {
     // nobody can catch them: std::terminate follows (report_on_terminate() prints them, exit code
     // 97).
     auto options = c10d::ProcessGroupNCCL::Options::create();
-    options->timeout = request.timeout;
+    options->timeout = request.timeout + kNcclMargin;
     return c10::make_intrusive<Nccl>(request.store, request.rank, request.world_size, options);
   }
 

@@ -245,6 +245,7 @@ void Ddp::backward(const at::Tensor& loss, bool reduce) {
     throw std::logic_error("a static graph cannot accumulate gradients over micro-steps");
   if (!reducer_) {
     torch::autograd::backward({loss}, {});
+    own_gradients();
     if (reduce) detach_unused_gradients();
     return;
   }
@@ -366,6 +367,15 @@ void Ddp::zero_gradients() {
   at::_foreach_zero_(gradients);
   unused_gradients_.clear();
   if (used_) used_->reset();
+}
+
+// Trap: autograd hands a gradient over without a look at its memory, which two parameters share
+// where the model adds views of them. What changes gradients in place would change it twice.
+void Ddp::own_gradients() {
+  for (NamedTensor& parameter : request_.parameters) {
+    at::Tensor& gradient = parameter.tensor.mutable_grad();
+    if (gradient.defined() && gradient.storage().use_count() > 1) gradient = gradient.clone();
+  }
 }
 
 bool Ddp::keeps_gradients() const {

@@ -130,6 +130,7 @@ class Ddp {
   void finish_reduction(const at::Tensor& loss);
   [[nodiscard]] std::vector<std::size_t> find_unused() const;  // unused by every rank
   [[nodiscard]] std::vector<std::size_t> read_used_map() const;
+  void own_gradients();  // in a world of one
   void detach_unused_gradients();
   void log_unused() const;
 

@@ -6,10 +6,14 @@
 
 namespace ddp::worker {
 
-/// After a time-out NCCL's watchdog sleeps four times this before it throws, so that a flight
-/// recorder of any size gets to its disk: a minute by default, for which all ranks stand still.
+/// After a time-out NCCL's watchdog sleeps four times this before it throws, to leave a flight
+/// recorder time to write. The default makes that a minute, in which all ranks stand still.
 inline constexpr const char* kDumpWaitVariable = "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC";
 inline constexpr std::chrono::milliseconds kDumpWait{500};
+
+/// NCCL's time-out is so much longer than the group's: the host's own wait, which names the ranks
+/// that are missing, begins later than NCCL's work and is to end before it.
+inline constexpr std::chrono::seconds kNcclMargin{10};
 
 /// What a group of NCCL's does by itself, as LibTorch has read it.
 struct NcclSettings {

@@ -11,8 +11,8 @@
 namespace ddp::worker {
 
 /// Asks `is_done` again and again; between two questions `probe` may end the wait by an exception.
-/// Blocks: until is_done() says yes. That is seen an eighth of the time waited too late, at most
-/// 10 ms; in the first millisecond at once, as many steps take no longer. Errors: those of both.
+/// Blocks: until is_done() says yes. The end is noticed late, by at most an eighth of the wait and
+/// 10 ms; in the first millisecond, which is enough for many steps, at once. Errors: those of both.
 template <typename IsDone, typename Probe>
 void poll_device(IsDone is_done, Probe probe) {
   using std::chrono::nanoseconds;

@@ -6,6 +6,8 @@
 #include <torch/nn/modules/normalization.h>
 #include <torch/types.h>
 
+#include <algorithm>
+
 #include "common/error.h"
 #include "common/text/join_words.h"
 
@@ -70,7 +72,9 @@ void Norm::count_batch() {
 
 BatchCounts::BatchCounts(torch::nn::Module& model) {
   for (const auto& module : model.modules()) {
-    if (auto* const norm = dynamic_cast<Norm*>(module.get())) norms_.push_back(norm);
+    auto* const norm = dynamic_cast<Norm*>(module.get());
+    // A layer may have several names.
+    if (norm != nullptr && std::ranges::find(norms_, norm) == norms_.end()) norms_.push_back(norm);
   }
   for (Norm* const norm : norms_)
     norm->is_counted_later_ = true;

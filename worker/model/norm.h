@@ -27,7 +27,7 @@ class Norm : public torch::nn::Module {
   /// the running ones.
   at::Tensor normalise(const at::Tensor& x, bool by_own_statistics) const;
 
-  /// One more forward in training mode, in num_batches_tracked: at once, or by BatchCounts.
+  /// Counts a forward in training mode in num_batches_tracked: at once, or later by BatchCounts.
   void count_batch();
 
   // For a model with other constants than torch's: set them once it is built.

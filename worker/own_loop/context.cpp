@@ -53,6 +53,7 @@ Context Context::from_environment(const ContextOptions& options) {
   wanted.device = options.device;
   wanted.backend = options.backend;
   state->device = worker::choose_device(wanted, state->self, environment);
+  worker::report_lost_gpus();
   for (const std::string& note : state->device.notes)
     log::warning(note);
   page.phase = Phase::joining;

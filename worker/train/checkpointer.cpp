@@ -96,9 +96,10 @@ Checkpointer::Checkpointer(Parts parts)
     : parts_(std::move(parts)), last_save_(std::chrono::steady_clock::now()) {
   if (parts_.run_dir != nullptr)
     checkpoints_.emplace(*parts_.run_dir, parts_.job.checkpoint.keep, parts_.run_id);
-  // Pinned memory is dear: it is taken when the first save comes, where none is planned.
+  // Pinned memory is scarce: if no save is planned, it is taken at the first one.
   const CheckpointJob& job = parts_.job.checkpoint;
-  if (checkpoints_ && (job.every > 0 || job.every_steps > 0)) arena_.emplace(parts_.shared);
+  const bool is_planned = job.every > 0 || job.every_steps > 0 || job.interval.count() > 0;
+  if (checkpoints_ && is_planned) arena_.emplace(parts_.shared);
 }
 
 Position Checkpointer::restore(const SumNames& names) {

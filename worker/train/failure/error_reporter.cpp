@@ -78,6 +78,9 @@ ErrorReporter& error_reporter() {
 
 void report_on_terminate() {
   std::set_terminate(on_terminate);
+}
+
+void report_lost_gpus() {
   watch_throws(on_throw);
 }
 

@@ -27,10 +27,13 @@ struct ErrorReporter {
 ErrorReporter& error_reporter();
 
 /// From now on an exception that leaves a thread of a library or of a user's, or a noexcept
-/// function, ends the process by error_reporter(), without a core file. So does the first exception
-/// that reports a lost GPU (is_lost_device()), where it is thrown: unwinding would free tensors on
-/// that GPU, and what a destructor throws would hide it. (If an exception may leave main, this one
-/// is thrown, and is reported in any case.)
+/// function, ends the process by error_reporter(), without a core file.
 void report_on_terminate();
+
+/// From now on so does the first exception that reports a lost GPU (is_lost_device()), where it is
+/// thrown: unwinding would free tensors on that GPU, and what a destructor throws would hide it.
+/// (If an exception may leave main, this one is thrown, and is reported in any case.) Call it when
+/// the device is chosen: before that a GPU that fails is refused with what to do.
+void report_lost_gpus();
 
 }  // namespace ddp::worker

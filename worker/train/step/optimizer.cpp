@@ -157,8 +157,6 @@ void Optimizer::step(const StepRates& rates) {
   if (ema_) ema_->update(finite_check_ ? found_inf : std::nullopt);
   if (finite_check_) finite_check_->count(*found_inf);
   if (LossScale* const scale = precision_.loss_scale()) scale->update();
-  // The next step has other gradients: these need not stay until then.
-  if (!replica_.keeps_gradients()) plan_ = Plan();
 }
 
 std::vector<NamedTensor> Optimizer::state() const {

@@ -45,6 +45,10 @@ class Optimizer {
   /// either.
   void step(const StepRates& rates);
 
+  /// Releases the gradients that the lists of the last step hold, so that their memory is free for
+  /// those of the next step.
+  void release_gradients() { plan_ = Plan(); }
+
   /// All state that a checkpoint needs, sharing memory with this object: the rule's (SGD's momentum
   /// under the parameter's own name; Adam's NAME.exp_avg, NAME.exp_avg_sq and NAME.step);
   /// NAME.master; the state of average and loss scale; the counts of skipped steps.

@@ -99,6 +99,7 @@ void Step::run(const StepPartition& partition,
   set_phase(Phase::training);
   parts_.optimizer.step(rates);
   parts_.replica.zero_gradients();
+  if (!parts_.replica.keeps_gradients()) parts_.optimizer.release_gradients();
   if (!commit) close(place, meters);
 } catch (const c10::Error& error) {
   throw_as_own(error);
