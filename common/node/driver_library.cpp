@@ -1,9 +1,9 @@
 #include "common/node/driver_library.h"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 
 #include <array>
-#include <cstdio>
 
 namespace ddp {
 namespace {
@@ -47,9 +47,7 @@ std::string to_text(const Uuid& uuid) {
   std::string text = "GPU";
   for (std::size_t i = 0; i < uuid.bytes.size(); ++i) {
     if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    std::array<char, 3> digits{};
-    (void)std::snprintf(digits.data(), digits.size(), "%02x", uuid.bytes[i]);
-    text += digits.data();
+    text += fmt::format("{:02x}", uuid.bytes[i]);
   }
   return text;
 }

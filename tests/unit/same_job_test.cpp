@@ -1,4 +1,4 @@
-#include "common/node/same_job.h"
+#include "worker/dist/same_job.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 #include "common/text/parse_whole.h"
 #include "common/text/split.h"
 
-namespace ddp {
+namespace ddp::worker {
 namespace {
 
 /// A process with that run id in its environment, as long as this lives.
@@ -54,4 +54,4 @@ TEST(SameJob, WithoutANumberAParentHasOneJob) {
 }
 
 }  // namespace
-}  // namespace ddp
+}  // namespace ddp::worker

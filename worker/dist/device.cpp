@@ -10,10 +10,10 @@
 #include "common/node/driver_library.h"
 #include "common/node/node_gpus.h"
 #include "common/node/nvml.h"
-#include "common/node/same_job.h"
 #include "worker/dist/cuda_module.h"
 #include "worker/dist/nccl_settings.h"
 #include "worker/dist/peer_call.h"
+#include "worker/dist/same_job.h"
 #include "worker/plan/device_choice.h"
 
 namespace ddp::worker {

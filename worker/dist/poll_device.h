@@ -4,9 +4,10 @@
 
 #include <poll.h>
 
-#include <algorithm>
 #include <chrono>
 #include <thread>
+
+#include "worker/dist/pause.h"
 
 namespace ddp::worker {
 
@@ -17,7 +18,7 @@ template <typename IsDone, typename Probe>
 void poll_device(IsDone is_done, Probe probe) {
   using std::chrono::nanoseconds;
   constexpr std::chrono::milliseconds kSpin{1};
-  constexpr std::chrono::milliseconds kLongestPause{10};
+  constexpr nanoseconds kLongestPause = std::chrono::milliseconds(10);
   const auto begin = std::chrono::steady_clock::now();
   while (!is_done()) {
     probe();
@@ -26,7 +27,7 @@ void poll_device(IsDone is_done, Probe probe) {
       std::this_thread::yield();
       continue;
     }
-    const nanoseconds pause = std::min<nanoseconds>(waited / 8, kLongestPause);
+    const nanoseconds pause = pause_after(waited, nanoseconds(0), kLongestPause);
     const timespec time{0, pause.count()};
     ::ppoll(nullptr, 0, &time, nullptr);
   }

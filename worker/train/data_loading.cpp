@@ -15,15 +15,16 @@
 #include <utility>
 
 #include "common/error.h"
-#include "common/files/files.h"
 #include "common/job/job_rules.h"
 #include "common/node/identity.h"
 #include "common/program/log.h"
+#include "common/text/parse_whole.h"
 #include "worker/data/loading/cached_source.h"
 #include "worker/data/sets/memory_source.h"
 #include "worker/data/sets/shared_set.h"
 #include "worker/dist/pause.h"
 #include "worker/dist/peer_call.h"
+#include "worker/dist/process_files.h"
 #include "worker/dist/round_over.h"
 #include "worker/train/failure/uncaught.h"
 #include "worker/train/refusal.h"
@@ -71,13 +72,10 @@ void wait_until(const std::function<bool()>& is_there,
   }
 }
 
-/// False for a zombie, whose parent has not waited for it yet: the parent may be busy (proc(5)).
-bool is_running(const std::string& pid) try {
-  const std::string stat = read_file("/proc/" + pid + "/stat").value_or("");
-  const std::size_t name_end = stat.rfind(") ");
-  return name_end != std::string::npos && stat.find_first_of("ZX", name_end) != name_end + 2;
-} catch (const SystemError&) {
-  return false;  // it went while it was read
+/// False for a zombie, whose parent has not waited for it yet: the parent may be busy.
+bool is_running(const std::string& pid) {
+  const std::vector<std::string> stat = process_stat(parse_whole<int>(pid).value_or(0));
+  return !stat.empty() && stat[0] != "Z" && stat[0] != "X";
 }
 
 std::string line_of(int rank) {

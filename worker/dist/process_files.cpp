@@ -1,0 +1,28 @@
+#include "worker/dist/process_files.h"
+
+#include <string_view>
+
+#include "common/error.h"
+#include "common/files/files.h"
+#include "common/text/split.h"
+
+namespace ddp::worker {
+
+std::string read_process_file(int pid, const std::string& name) try {
+  return read_file("/proc/" + std::to_string(pid) + "/" + name).value_or("");
+} catch (const SystemError&) {
+  return "";  // it went while it was read
+}
+
+std::vector<std::string> process_stat(int pid) {
+  const std::string stat = read_process_file(pid, "stat");
+  // The name stands in brackets, and may hold any characters, brackets too.
+  const std::size_t name_end = stat.rfind(") ");
+  if (name_end == std::string::npos) return {};
+  std::vector<std::string> fields;
+  for (const std::string_view field : split(trim(std::string_view(stat).substr(name_end + 2)), ' '))
+    fields.emplace_back(field);
+  return fields;
+}
+
+}  // namespace ddp::worker
