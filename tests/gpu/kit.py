@@ -278,13 +278,12 @@ def main():
 
 
 def write_all(args, out, cases):
-    with open_log(out):
-        pass  # what another run has left is gone before the machine is asked, which takes seconds
-    GpuCase.machine, GpuCase.out = machine.look(args.device), out
-    GpuCase.machine.rehearsal = args.rehearse
-    facts = {"device": GpuCase.machine.device + (", a rehearsal" if args.rehearse else "")}
-    facts |= {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")} | GpuCase.machine.facts()
+    # Before the machine is asked, which takes seconds: what another run has left is gone.
     with open_log(out) as log:
+        GpuCase.machine, GpuCase.out = machine.look(args.device), out
+        GpuCase.machine.rehearsal = args.rehearse
+        facts = {"device": GpuCase.machine.device + (", a rehearsal" if args.rehearse else "")}
+        facts |= {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")} | GpuCase.machine.facts()
         print("\n".join(facts_lines(facts)))
         results, stopped = Results(out, facts, cases), None
         try:

@@ -158,21 +158,10 @@ TEST(Gpu, NoMemoryOfABatchIsGivenOutTooEarly) {
 TEST(Gpu, ALoaderThatSendsGivesTheSameBatches) {
   const Device gpu = choose_gpu();
   ASSERT_NE(gpu.cuda, nullptr) << gpu.name;
-  const auto run = [](const LoaderRequest& request) {
-    Loader loader(draw_source(64), request);
-    loader.start([next = std::int64_t{0}]() mutable -> std::optional<MicroBatch> {
-      ++next;
-      return MicroBatch{{next % 64, 3 * next % 64, 7 * next % 64}, 0};
-    });
-    std::vector<at::Tensor> inputs;
-    for (int i = 0; i < 100; ++i)
-      inputs.push_back(loader.next().input);
-    return at::stack(inputs).cpu();
-  };
-  const at::Tensor plain = run({});
+  const at::Tensor plain = load_inputs({});
   for (const int threads : {0, 3}) {
     LoaderRequest request{.threads = threads, .send = send_to(gpu.device), .is_pinned = true};
-    EXPECT_TRUE(run(request).equal(plain)) << threads;
+    EXPECT_TRUE(load_inputs(request).equal(plain)) << threads;
   }
 }
 

@@ -27,7 +27,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <sstream>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -49,12 +48,8 @@ std::atomic<bool> is_busy{false};  // a BusySecondDevice lives
 
 // --- What was launched, for one LaunchRecord at a time.
 
-struct Launch {
-  std::string name;
-  std::vector<const void*> memory;
-};
 std::mutex record_mutex;
-std::vector<Launch>* record = nullptr;
+std::vector<std::string>* record = nullptr;
 
 // --- Streams: what each was asked for and has not done yet.
 
@@ -193,7 +188,6 @@ class Block {
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
 
-  [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] void* closed() const { return closed_; }
   [[nodiscard]] void* open() const { return open_; }
   [[nodiscard]] const c10::Stream& stream() const { return stream_; }
@@ -534,10 +528,7 @@ class Exchange {
     for (const auto& [late, host] : pairs_)
       block_of(late)->note_operator(stream);
     const std::lock_guard lock(record_mutex);
-    if (record == nullptr) return;
-    Launch& launch = record->emplace_back(Launch{name, {}});
-    for (const auto& [late, host] : pairs_)
-      launch.memory.push_back(block_of(late)->closed());
+    if (record != nullptr) record->push_back(name);
   }
 
   at::Tensor to_late(const at::Tensor& tensor) const {
@@ -822,7 +813,7 @@ BusySecondDevice::~BusySecondDevice() {
 
 LaunchRecord::LaunchRecord() {
   const std::lock_guard lock(record_mutex);
-  record = new std::vector<Launch>;
+  record = new std::vector<std::string>;
 }
 
 LaunchRecord::~LaunchRecord() {
@@ -832,23 +823,7 @@ LaunchRecord::~LaunchRecord() {
 
 std::vector<std::string> LaunchRecord::names() const {
   const std::lock_guard lock(record_mutex);
-  std::vector<std::string> names;
-  for (const Launch& one : *record)
-    names.push_back(one.name);
-  return names;
-}
-
-std::vector<std::string> LaunchRecord::lines() const {
-  const std::lock_guard lock(record_mutex);
-  std::vector<std::string> lines;
-  for (const Launch& one : *record) {
-    std::ostringstream line;
-    line << one.name;
-    for (const void* const memory : one.memory)
-      line << ' ' << memory;
-    lines.push_back(line.str());
-  }
-  return lines;
+  return *record;
 }
 
 at::Device second_device(int index) {

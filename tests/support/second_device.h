@@ -68,9 +68,7 @@ class LaunchRecord {
   LaunchRecord& operator=(const LaunchRecord&) = delete;
   ~LaunchRecord();
 
-  /// "aten::addmm", and behind it where the memory of its tensors begins.
-  [[nodiscard]] std::vector<std::string> lines() const;
-  /// The operators alone.
+  /// "aten::addmm" and the like.
   [[nodiscard]] std::vector<std::string> names() const;
 };
 

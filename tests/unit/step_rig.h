@@ -49,6 +49,19 @@ inline std::shared_ptr<const Source> draw_source(std::int64_t count,
   return std::make_shared<MemorySource>(std::move(set));
 }
 
+/// The inputs of a hundred batches of three drawn samples, on the host.
+inline at::Tensor load_inputs(const LoaderRequest& request) {
+  Loader loader(draw_source(64), request);
+  loader.start([next = std::int64_t{0}]() mutable -> std::optional<MicroBatch> {
+    ++next;
+    return MicroBatch{{next % 64, 3 * next % 64, 7 * next % 64}, 0};
+  });
+  std::vector<at::Tensor> inputs;
+  for (int i = 0; i < 100; ++i)
+    inputs.push_back(loader.next().input);
+  return at::stack(inputs).cpu();
+}
+
 /// What is done to a loss besides.
 struct Factors {
   double total = 1;
