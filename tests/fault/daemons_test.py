@@ -98,6 +98,9 @@ class Daemons(ProcessTest):
             for group in groups[way]:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(group, signal.SIGKILL)
+        # A guard ends after two scans that find nothing.
+        while self.alive() and time.monotonic() < deadline:
+            threading.Event().wait(0.005)
         return left
 
     def guards_of(self, agent):
