@@ -452,11 +452,11 @@ configure_release() {
 
 # Memory that cannot be had is an error to the program, as without the sanitizer, and not the end of it; and no process sleeps for a
 # second before it ends, which is later than most promises. OpenMP's threads give up their core as soon as they wait: the tests beside them
-# need it.
+# need it. The tests preload libraries of their own before the sanitizer's.
 run_ctest() {
   local directory="$1"
   shift
-  DDP_PYTHON_TORCH1="$(python_torch1)" DDP_PYTHON_DETECTOR="$(python_detector)" DDP_PYTHON_TRACKING="$(python_tracking)" ASAN_OPTIONS=allocator_may_return_null=1 TSAN_OPTIONS=atexit_sleep_ms=0 OMP_WAIT_POLICY=passive ctest --test-dir "$directory" -LE 'gpu|slurm|others' --output-on-failure "$@"
+  DDP_PYTHON_TORCH1="$(python_torch1)" DDP_PYTHON_DETECTOR="$(python_detector)" DDP_PYTHON_TRACKING="$(python_tracking)" ASAN_OPTIONS=allocator_may_return_null=1:verify_asan_link_order=0 TSAN_OPTIONS=atexit_sleep_ms=0 OMP_WAIT_POLICY=passive ctest --test-dir "$directory" -LE 'gpu|slurm|others' --output-on-failure "$@"
 }
 
 # A test that fails beside the others and passes alone is unsteady: it is named and counted, and more than two are a failure.

@@ -66,7 +66,8 @@ class Rules {
           "data.batch_per_rank.");
     }
     const std::string& data = job_.text("data.name");
-    const bool has_files = data != "digits" && is_built_in("data.name", data);
+    const bool has_files =
+        data != "digits" && data != "synthetic" && is_built_in("data.name", data);
     if (has_files && job_.is_null("data.root")) {
       problems_.push_back(where("data.name") + ": " + data +
                           " needs data.root, the directory that holds its files.");
@@ -184,7 +185,7 @@ class Rules {
       const std::string& name = job_.text(section + ".name");
       if (job_.text_map(section + ".args").empty() || !is_built_in(section + ".name", name)) return;
       const bool says_itself =
-          (section == "data" && name == "coco") || (section != "data" && name == "detection");
+          section == "data" ? name == "coco" || name == "synthetic" : name == "detection";
       if (says_itself) return;  // it reports unknown arguments itself
       problems_.push_back(where(section + ".args") + ": are for " + things +
                           " that a program registers, and " + section + ".name is " + name +

@@ -14,8 +14,14 @@ std::vector<JobKey> training_keys() {
       {.path = "data.name",
        .type = JobType::choice,
        .default_value = "digits",
-       .choices =
-           {"digits", "mnist", "fashion-mnist", "cifar10", "cifar100", "image-folder", "coco"},
+       .choices = {"digits",
+                   "mnist",
+                   "fashion-mnist",
+                   "cifar10",
+                   "cifar100",
+                   "image-folder",
+                   "coco",
+                   "synthetic"},
        .is_open = true,
        .help = "data set"},
       {.path = "data.root",
@@ -41,13 +47,13 @@ std::vector<JobKey> training_keys() {
        .default_value = "1",
        .min = 0,
        .max = 4294967295.0,
-       .help = "digits: what the set is drawn from"},
+       .help = "digits, synthetic: what the set is drawn from"},
       {.path = "data.train_size",
        .type = JobType::integer,
        .default_value = "null",
        .min = 1,
        .max = kMaxCounted,
-       .help = "training samples: digits: how many are drawn; files: the first N"},
+       .help = "training samples: digits, synthetic: how many are drawn; files: the first N"},
       {.path = "data.test_size",
        .type = JobType::integer,
        .default_value = "null",
@@ -59,7 +65,8 @@ std::vector<JobKey> training_keys() {
        .default_value = "224",
        .min = 1,
        .max = 16384,
-       .help = "image-folder, coco: side in pixels of the images that the model takes; others are "
+       .help = "image-folder, coco, synthetic: side in pixels of the images that the model takes; "
+               "others are "
                "fitted "
                "to it"},
       {.path = "data.sampler",
@@ -129,7 +136,8 @@ std::vector<JobKey> training_keys() {
        .type = JobType::text_map,
        .default_value = "{}",
        .is_path = true,
-       .help = "arguments of coco (train, val, names), or of a data set that the program itself "
+       .help = "arguments of coco (train, val, names), of synthetic (classes, channels), or of a "
+               "data set that the program itself "
                "registers"},
       {.path = "data.workers",
        .type = JobType::integer,

@@ -125,7 +125,7 @@ class GpuKit(unittest.TestCase):
         summary = (out / "summary.txt").read_text(encoding="utf-8")
         self.assertTrue(text.endswith(summary), text)
         self.assertTrue((out / "gpu.log").read_text(encoding="utf-8").endswith(summary))
-        self.assertRegex(summary, r"(?m)^figures: Speed\.test_ddp_worker_beside_python:\n(    .*\n)*     +8  ddp-worker +[\d.]+ ")
+        self.assertRegex(summary, r"(?m)^figures: Speed\.test_ddp_worker_beside_python:\n(    .*\n)*    convnet +8  ddp-worker +[\d.]+ ")
         print(summary)
         rows = {row["trainer"]: row for row in json.loads((out / "bench.json").read_text(encoding="utf-8"))["rows"]}
         for trainer, why in (("compiled", "needs a compiler"), ("graphs", "needs an NVIDIA GPU"), ("max-autotune", "needs an NVIDIA GPU")):

@@ -34,6 +34,7 @@ SHORT = {
     "mnist": (),
     "mnist-data-parallel": ("devices=[cpu, cpu]",),
     "resnet34": ("data.batch_per_rank=2", "data.image_size=32", "model.stem=imagenet", "launch.nproc_per_node=2"),
+    "synthetic": ("data.batch_per_rank=2", "data.train_size=4", "data.test_size=2", "data.image_size=32", "eval.every=1"),
     "slurm": ("data.batch=4", "data.train_size=4", "data.test_size=4", "launch.nproc_per_node=2"),
 }
 # What each shows that others do not.

@@ -75,7 +75,7 @@ class Line(ProcessTest):
 
     def test_the_last_line_of_a_terminal_tells_it_and_all_others_stand_whole_above(self):
         later = LINE.replace("step (", r"step (?!\2/)(")  # it is also drawn again behind each other line
-        text = self.watch(until=r"(?s)" + LINE + r"\r.*epoch \d+/500 \|.*" + later + r"\r")
+        text = self.watch(until=r"(?s)" + LINE + r"\r.*(epoch \d+/500 \|.*){2}" + later + r"\r")
         shown = re.findall(LINE, text)
         self.assertLess(int(shown[0][1].replace(",", "")), int(shown[-1][1].replace(",", "")))
         screen = [line.rstrip("\r") for line in screen_of(text.replace("\r\n", "\n"))]

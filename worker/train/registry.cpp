@@ -15,6 +15,7 @@
 #include "worker/data/sets/detection_set.h"
 #include "worker/data/sets/image_folder.h"
 #include "worker/data/sets/memory_source.h"
+#include "worker/data/sets/synthetic_set.h"
 #include "worker/task/classification.h"
 #include "worker/task/detection.h"
 #include "worker/task/multi_scale.h"
@@ -156,6 +157,7 @@ Registry built_in() {
     registry.data_sets[std::string(set.name)] = load_data_set;
   registry.sources["image-folder"] = load_image_folder;
   registry.sources["coco"] = load_detection_set;
+  registry.sources["synthetic"] = make_synthetic_set;
   registry.augments = built_in_augments();
   registry.losses["cross-entropy"] = [](const LossJob& job) {
     return make_cross_entropy(job.label_smoothing);
