@@ -317,7 +317,7 @@ int run_verb(int argc, char** argv, const Registry& registry, ProcessState& proc
 /// code.
 int run_to_code(int argc, char** argv, const Registry& registry, ProcessState& process) try {
   return run_verb(argc, argv, registry, process);
-} catch (const Refused& refused) {
+} catch (const AlreadyReported& refused) {
   return refused.code();
 } catch (const UsageError& error) {
   const auto& page = process.page;

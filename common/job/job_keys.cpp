@@ -1,5 +1,5 @@
 // The first half of the table: the run and the launcher. One key, one entry. Ranges are inclusive;
-// `later` are usual words that come with a later version.
+// `planned_choices` are usual words that come with a later version.
 #include "common/job/job_keys.h"
 
 #include <algorithm>
@@ -172,7 +172,7 @@ std::vector<JobKey> launch_keys() {
        .type = JobType::choice,
        .default_value = "static",
        .choices = {"static", "c10d"},
-       .later = {"etcd", "etcd-v2"},
+       .planned_choices = {"etcd", "etcd-v2"},
        .may_differ = true,
        .help = "torchrun's name for how nodes meet; one port serves all"},
       {.path = "launch.rdzv_endpoint",

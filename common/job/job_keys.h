@@ -31,10 +31,11 @@ struct JobKey {
   std::string_view default_value;  // as in YAML; "null" when there is none
   double min = 0;                  // of integer, real, bytes and duration (ms), inclusive
   double max = 0;
-  bool above_min = false;  // real: min itself is not allowed
+  bool excludes_min = false;  // real: min itself is not allowed
   std::vector<std::string_view> choices = {};
-  bool is_open = false;                      // choice: a program may register more words
-  std::vector<std::string_view> later = {};  // usual words that this version does not support yet
+  bool is_open = false;  // choice: a program may register more words
+  std::vector<std::string_view> planned_choices =
+      {};                   // usual words that this version does not support yet
   bool may_differ = false;  // not part of `same job`: may differ between nodes and runs
   bool is_secret = false;   // a text_map; its texts are neither printed nor stored
   bool is_path = false;     // a text or text_map: "~" at the beginning is the home directory

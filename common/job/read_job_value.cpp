@@ -64,11 +64,11 @@ Parsed parse_integer(const JobKey& key, const YamlNode& node) {
 
 Parsed parse_real(const JobKey& key, const YamlNode& node) {
   std::string expected =
-      std::string("a number ") + (key.above_min ? "above " : "from ") + format_number(key.min);
+      std::string("a number ") + (key.excludes_min ? "above " : "from ") + format_number(key.min);
   if (key.max < kAnyReal)
-    expected += std::string(key.above_min ? ", at most " : " to ") + format_number(key.max);
+    expected += std::string(key.excludes_min ? ", at most " : " to ") + format_number(key.max);
   const auto value = parse_whole<double>(node.text, key.min, key.max);
-  const bool fits = value && !(key.above_min && *value == key.min);
+  const bool fits = value && !(key.excludes_min && *value == key.min);
   if (node.quoted || !fits || has_leading_zero(node.text)) return {{}, expected};
   return {*value, ""};
 }
@@ -230,7 +230,7 @@ std::optional<std::string> read_job_value(const JobKey& key,
     value = key.type == JobType::text_map ? JobValue(TextMap()) : JobValue();
     return {};
   }
-  for (const std::string_view word : key.later) {
+  for (const std::string_view word : key.planned_choices) {
     // "cuda" also stands for "cuda:1".
     const bool same =
         node.text == word || (node.text.starts_with(word) && node.text[word.size()] == ':');

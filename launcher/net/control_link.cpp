@@ -81,7 +81,7 @@ asio::awaitable<void> ControlLink::read_all(std::shared_ptr<ControlLink> /*it st
   co_await asio::post(socket_.get_executor(), kResult);
   while (socket_.is_open()) {
     const auto [error] = co_await socket_.async_wait(tcp::socket::wait_read, kResult);
-    if (error || !receive() || !hand_on()) break;
+    if (error || !receive() || !deliver()) break;
   }
   // The callbacks may own objects that own this link.
   on_frame_ = nullptr;
@@ -108,7 +108,7 @@ bool ControlLink::receive() {
 }
 
 /// False: the link has ended.
-bool ControlLink::hand_on() {
+bool ControlLink::deliver() {
   while (const std::optional<std::string_view> frame = frames_.next()) {
     const std::optional<std::string> opened = cipher_ ? cipher_->open(*frame) : std::nullopt;
     if (cipher_ && !opened) {

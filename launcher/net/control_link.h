@@ -77,7 +77,7 @@ class ControlLink : public std::enable_shared_from_this<ControlLink> {
  private:
   asio::awaitable<void> read_all(std::shared_ptr<ControlLink> self);
   bool receive();
-  bool hand_on();
+  bool deliver();
   void send_in_pieces(std::string_view frame, std::size_t first);
   void write(std::size_t most);
   void drop(const std::string& why);

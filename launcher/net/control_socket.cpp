@@ -22,7 +22,7 @@ using Local = asio::local::stream_protocol;
 constexpr std::size_t kRequestBytes = 256;
 
 /// The short name of the socket in a directory that is open.
-Local::endpoint endpoint_in(const OwnDir& directory) {
+Local::endpoint endpoint_in(const PrivateDir& directory) {
   // A path in sockaddr_un has 108 bytes at most (unix(7)), and a run id or $XDG_RUNTIME_DIR may
   // be longer. Through the descriptor it is also exactly the directory that was checked.
   return {"/proc/self/fd/" + std::to_string(directory.fd()) + "/" +
@@ -53,7 +53,7 @@ ControlSocket::ControlSocket(asio::io_context& io,
                              Answer answer)
     : io_(io), path_(directory / kName), answer_(std::move(answer)), acceptor_(io), pause_(io) {
   std::string why_not;
-  const std::optional<OwnDir> own = OwnDir::open(directory, why_not);
+  const std::optional<PrivateDir> own = PrivateDir::open(directory, why_not);
   if (!own) throw SystemError(directory.string() + " " + why_not + ".");
   boost::system::error_code error;
   acceptor_.open(Local(), error);
@@ -117,14 +117,14 @@ asio::awaitable<void> ControlSocket::serve(std::shared_ptr<Client> client) {
   clients_.erase(client);
 }
 
-bool has_control_socket(const OwnDir& directory) {
+bool has_control_socket(const PrivateDir& directory) {
   struct stat status {};
   const std::string name(ControlSocket::kName);
   return ::fstatat(directory.fd(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
          S_ISSOCK(status.st_mode) && status.st_uid == ::geteuid();
 }
 
-bool is_abandoned(const OwnDir& directory) {
+bool is_abandoned(const PrivateDir& directory) {
   asio::io_context io(1);
   Local::socket socket(io);
   boost::system::error_code error;
@@ -134,7 +134,7 @@ bool is_abandoned(const OwnDir& directory) {
   return error == asio::error::connection_refused;
 }
 
-std::optional<std::string> ask(const OwnDir& directory, const std::string& request) {
+std::optional<std::string> ask(const PrivateDir& directory, const std::string& request) {
   asio::io_context io(1);
   Local::socket socket(io);
   boost::system::error_code error;

@@ -50,13 +50,13 @@ class ControlSocket {
 };
 
 /// Whether the directory has a socket of our user: a live agent's, or one that was left behind.
-bool has_control_socket(const OwnDir& directory);
+bool has_control_socket(const PrivateDir& directory);
 
 /// Whether no agent listens at that socket any more.
-bool is_abandoned(const OwnDir& directory);
+bool is_abandoned(const PrivateDir& directory);
 
 /// Asks our user's agent at `directory`. Blocks: at most kTimeout. Errors: nothing if no agent
 /// answers, or if the answer is longer than kLongestAnswer.
-std::optional<std::string> ask(const OwnDir& directory, const std::string& request);
+std::optional<std::string> ask(const PrivateDir& directory, const std::string& request);
 
 }  // namespace ddp::launcher

@@ -68,8 +68,8 @@ void StoreServer::admit(tcp::socket socket) {
   auto session = std::make_shared<Session>(next_id_++, std::move(socket));
   session->client.address = plain(session->socket.remote_endpoint(error).address()).to_string();
   sessions_.emplace(session->id, session);
-  newest_.push_back(Entry{Clock::now() + first_request_, session->id});
-  if (newest_.size() == 1) close_idle();
+  awaiting_first_request_.push_back(Entry{Clock::now() + first_request_, session->id});
+  if (awaiting_first_request_.size() == 1) arm_idle_timer();
   asio::co_spawn(io_, serve(session), rethrow);
 }
 
@@ -229,21 +229,23 @@ void StoreServer::drop(Session& session) {
 }
 
 /// Closes idle clients when the oldest entry's deadline has passed.
-void StoreServer::close_idle() {
-  idle_timer_.expires_at(newest_.front().deadline);
+void StoreServer::arm_idle_timer() {
+  idle_timer_.expires_at(awaiting_first_request_.front().deadline);
   idle_timer_.async_wait([this](const boost::system::error_code& error) {
     if (!error) drop_idle();
   });
 }
 
 void StoreServer::drop_idle() {
-  for (; !newest_.empty() && newest_.front().deadline <= Clock::now(); newest_.pop_front()) {
-    const auto found = sessions_.find(newest_.front().id);
+  for (;
+       !awaiting_first_request_.empty() && awaiting_first_request_.front().deadline <= Clock::now();
+       awaiting_first_request_.pop_front()) {
+    const auto found = sessions_.find(awaiting_first_request_.front().id);
     if (found == sessions_.end() || found->second->has_asked) continue;
     boost::system::error_code ignored;
     found->second->socket.close(ignored);  // serve() sees it
   }
-  if (!newest_.empty()) close_idle();
+  if (!awaiting_first_request_.empty()) arm_idle_timer();
 }
 
 void StoreServer::start_tidying() {
@@ -280,7 +282,7 @@ void StoreServer::close() {
     session->room.cancel();
   }
   buffered_ = 0;
-  newest_.clear();
+  awaiting_first_request_.clear();
   idle_timer_.cancel();
 }
 

@@ -42,7 +42,7 @@ class StoreServer {
 
   /// Begins with an empty key space, and closes the connections of older rounds.
   void begin_round();
-  /// From the next round on the store may use so many bytes, including those being read and sent.
+  /// Sets the memory limit from the next round on. Buffers of requests and replies count.
   void set_max_bytes(std::size_t bytes) { max_bytes_ = bytes; }
 
   /// Closes every connection, so that the loop can end.
@@ -96,7 +96,7 @@ class StoreServer {
   void refuse(Session& session, const std::string& why);
   void drop(Session& session);
   void drop_idle();
-  void close_idle();
+  void arm_idle_timer();
 
   asio::io_context& io_;
   const Notice notice_;
@@ -117,7 +117,7 @@ class StoreServer {
     Clock::time_point deadline;  // of its first request
     StoreClientId id;
   };
-  std::deque<Entry> newest_;  // connected within first_request_, oldest first
+  std::deque<Entry> awaiting_first_request_;  // connected within first_request_, oldest first
   asio::steady_timer idle_timer_;
 };
 

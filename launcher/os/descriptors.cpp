@@ -12,7 +12,7 @@ constexpr int kFirstHigh = 256;  // below: our own, and those of one start
 
 }  // namespace
 
-int move_up(int fd) {
+int move_to_high_number(int fd) {
   if (fd < 0 || fd >= kFirstHigh) return fd;
   const int high = ::fcntl(fd, F_DUPFD_CLOEXEC, kFirstHigh);
   if (high < 0) return fd;
@@ -20,7 +20,7 @@ int move_up(int fd) {
   return high;
 }
 
-void make_room(int count) {
+void grow_descriptor_table(int count) {
   // The kernel makes a larger table when a number beyond its end is used. With several threads it
   // then waits until no CPU uses the old table (synchronize_rcu in fs/file.c), milliseconds that no
   // start should cost.

@@ -7,13 +7,13 @@ namespace ddp::launcher {
 
 /// Moves a descriptor to a high number, and closes `fd`. Returns `fd` itself if the limit of
 /// descriptors has no room there, or if it is negative.
-int move_up(int fd);
+int move_to_high_number(int fd);
 
 /// Makes room for `count` descriptors with high numbers. Call it while there is one thread: with
 /// more threads the kernel makes a process that needs more room wait for a grace period of RCU,
 /// some milliseconds (expand_fdtable() of fs/file.c). No effect if the limit of descriptors has no
 /// room.
-void make_room(int count);
+void grow_descriptor_table(int count);
 
 /// Gives a child that shares our descriptors its own, without those from `end` on (close_range(2)).
 /// Async-signal-safe. Errors: -1 with errno.

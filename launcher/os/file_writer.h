@@ -31,7 +31,7 @@ class FileWriter {
   using Target = std::size_t;
   static constexpr Target kStdout = 0;
   static constexpr Target kStderr = 1;
-  /// A lane that has taken no byte for so long at the end of a job is given up.
+  /// At the end of a job a lane that takes no byte for this time is given up.
   static constexpr std::chrono::seconds kStallWait{3};
 
   FileWriter();

@@ -105,22 +105,22 @@ void LogMux::show_folded(Console console, const std::vector<LineFolder::Line>& l
   writer_.write(console, std::move(block));
 }
 
-/// Calls probe() no later than `at`.
+/// Calls show_due() no later than `at`.
 void LogMux::wake_at(Clock::time_point at) {
   if (is_armed_ && wakes_at_ <= at) return;
   is_armed_ = true;
   wakes_at_ = at;
   timer_.expires_at(at);
   timer_.async_wait([this, alive = alive_](const boost::system::error_code& error) {
-    if (!error && *alive) probe();
+    if (!error && *alive) show_due();
   });
 }
 
-void LogMux::probe() {
+void LogMux::show_due() {
   is_armed_ = false;
   const Clock::time_point now = Clock::now();
   for (LogStream* const stream : streams_)
-    stream->probe(now);
+    stream->show_due(now);
   for (const Console console : {FileWriter::kStdout, FileWriter::kStderr}) {
     show_folded(console, folders_[console].take_due(now));
     if (!folders_[console].is_empty()) wake_at(now + ConsoleGate::kPollInterval);

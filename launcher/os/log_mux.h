@@ -1,9 +1,10 @@
 // The workers' stdout and stderr: from pipes to whole, prefixed lines on the console, and raw to
 // their log files. Here is what the streams of one node share: the console's rules, folding, the
-// filtered files, and the timer for lines that wait. Of os/ it and os/log_stream know file_writer
-// alone. Promises: lines of two ranks never mix; folded lines, counts of hidden ones and progress
-// bars are shown in time, even if no byte comes any more. On a terminal the bar of the lowest rank
-// shown there is drawn in place, below all lines; bars of other ranks are only in their log files.
+// filtered files, and the timer for lines that wait. In os/, log_mux and log_stream include
+// file_writer alone. Promises: lines of two ranks never mix; folded lines, counts of hidden ones
+// and progress bars are shown in time, even if no byte comes any more. On a terminal the bar of the
+// lowest rank shown there is drawn in place, below all lines; bars of other ranks are only in their
+// log files.
 #pragma once
 
 #include <array>
@@ -48,7 +49,7 @@ class LogMux {
   FileWriter::Target filtered(const LogFile& file);
   [[nodiscard]] bool is_bar_drawn(const LogStream& stream);
   void wake_at(Clock::time_point at);
-  void probe();
+  void show_due();
 
   FileWriter& writer_;
   const LogSpec& spec_;

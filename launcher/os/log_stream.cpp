@@ -50,7 +50,7 @@ LogStream::LogStream(asio::io_context& io,
   int ends[2];
   check(::pipe2(ends, O_CLOEXEC), "pipe2", "log pipe of " + label);
   write_end_ = ends[1];
-  ends[0] = move_up(ends[0]);
+  ends[0] = move_to_high_number(ends[0]);
   boost::system::error_code error;
   pipe_.assign(ends[0], error);
   if (error) ::close(ends[0]);
@@ -233,7 +233,7 @@ void LogStream::print_hidden() {
   if (gate_.has_hidden()) show(gate_.take_hidden());
 }
 
-void LogStream::probe(Clock::time_point now) {
+void LogStream::show_due(Clock::time_point now) {
   if (drained_) return;
   const ConsoleGate::Due due = gate_.take_due(queues(), bytes_, now);
   if (due.bar) {
@@ -249,7 +249,7 @@ void LogStream::probe(Clock::time_point now) {
   wake();
 }
 
-/// Has probe() called when something is due, even if no byte comes until then.
+/// Has show_due() called when something is due, even if no byte comes until then.
 void LogStream::wake() {
   if (const auto at = gate_.next_look()) mux_.wake_at(*at);
 }

@@ -91,7 +91,7 @@ class LogStream {
   [[nodiscard]] const StackReader* stacks() const { return stacks_ ? &*stacks_ : nullptr; }
 
   /// Shows lines that have waited long enough, though no byte comes.
-  void probe(Clock::time_point now);
+  void show_due(Clock::time_point now);
 
  private:
   [[nodiscard]] ConsoleGate::Queues queues() const;

@@ -120,7 +120,7 @@ void reset_signals() {
   ::_exit(127);
 }
 
-[[gnu::no_sanitize_address, gnu::no_sanitize_thread]] int become(void* argument) {
+[[gnu::no_sanitize_address, gnu::no_sanitize_thread]] int exec_in_child(void* argument) {
   ChildPlan& plan = *static_cast<ChildPlan*>(argument);
   plan.has_begun = true;
   // A session of its own: one group to kill, and no terminal, so that Ctrl-C reaches the agent
@@ -225,11 +225,11 @@ Process::Process(asio::io_context& io, const ProcessSpec& spec) : pidfd_(io) {
     // gets our mask back just before exec.
     plan.mask = &blocked.before();
     // Create it there: a later move would stop all forks of the machine for a moment.
-    pid_ = spec.cgroup_fd >= 0 ? clone_child(spec.cgroup_fd, become, &plan) : -1;
+    pid_ = spec.cgroup_fd >= 0 ? clone_child(spec.cgroup_fd, exec_in_child, &plan) : -1;
     // A child created in a cgroup that was killed before dies before its first step.
     if (pid_ > 0 && !plan.has_begun) reap();
     is_in_cgroup_ = pid_ > 0;
-    if (!is_in_cgroup_) pid_ = clone_child(-1, become, &plan);
+    if (!is_in_cgroup_) pid_ = clone_child(-1, exec_in_child, &plan);
     clone_error = errno;
   }
   if (pid_ < 0) {
@@ -243,7 +243,7 @@ Process::Process(asio::io_context& io, const ProcessSpec& spec) : pidfd_(io) {
     throw_child_failure(spec, plan.failure);
   }
   // Its pid cannot be reused before it is reaped, and only we may wait for it.
-  const int pidfd = move_up(open_pidfd(pid_));
+  const int pidfd = move_to_high_number(open_pidfd(pid_));
   if (pidfd < 0) take_back("pidfd_open", spec, errno);
   boost::system::error_code cause;
   pidfd_.assign(pidfd, cause);

@@ -1,5 +1,5 @@
-// What the kernel shows of a worker's activity, for programs without a progress page. Of os/ it
-// includes process_state.h, the reader of /proc/PID/stat.
+// What the kernel shows of a worker's activity, for programs without a progress page. In
+// os/ it includes process_state.h, the reader of /proc/PID/stat.
 #pragma once
 
 #include <sys/types.h>

@@ -91,8 +91,8 @@ fs::path usual_place(const Environment& environment) {
 }
 
 /// The places with a random name.
-std::vector<OwnDir> random_places(const Environment& environment) {
-  std::vector<OwnDir> places;
+std::vector<PrivateDir> random_places(const Environment& environment) {
+  std::vector<PrivateDir> places;
   const fs::path directory = temporary_directory(environment);
   const Descriptor opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!opened) return places;
@@ -100,7 +100,7 @@ std::vector<OwnDir> random_places(const Environment& environment) {
   for (const std::string& name : names_in(opened.fd())) {
     if (!name.starts_with(start)) continue;
     std::string somebody_else;
-    auto place = OwnDir::open(directory / name, somebody_else);
+    auto place = PrivateDir::open(directory / name, somebody_else);
     if (place) places.push_back(std::move(*place));
   }
   return places;
@@ -131,7 +131,7 @@ bool is_agent_id(std::string_view name) {
 }
 
 /// The places in which processes of this user hold an agent's directory open, each once.
-/// OwnDir::open() checks their owner.
+/// PrivateDir::open() checks their owner.
 std::set<fs::path> places_in_use() {
   std::set<fs::path> places;
   std::error_code gone;  // or not readable
@@ -149,17 +149,17 @@ std::set<fs::path> places_in_use() {
 }
 
 /// Removes the directories of ended agents, except the newest. A live agent's is locked.
-void sweep(const OwnDir& place) {
+void sweep(const PrivateDir& place) {
   std::vector<std::string> names = place.names();
   std::erase_if(names, [](const std::string& name) { return !is_agent_id(name); });
   if (names.size() <= ScratchDir::kKeptOfOthers) return;
   struct Left {
     std::int64_t changed = 0;
-    OwnDir directory;
+    PrivateDir directory;
   };
   std::vector<Left> left;
   for (const std::string& name : names) {
-    std::optional<OwnDir> directory = place.enter(name);
+    std::optional<PrivateDir> directory = place.enter(name);
     struct stat status {};
     if (!directory || ::flock(directory->fd(), LOCK_EX | LOCK_NB) != 0 ||
         ::fstat(directory->fd(), &status) != 0) {
@@ -176,19 +176,19 @@ void sweep(const OwnDir& place) {
 
 }  // namespace
 
-std::optional<OwnDir> OwnDir::open(const fs::path& path, std::string& why_not) {
+std::optional<PrivateDir> PrivateDir::open(const fs::path& path, std::string& why_not) {
   return open_at(AT_FDCWD, path.string(), path, why_not);
 }
 
-std::optional<OwnDir> OwnDir::enter(const std::string& name) const {
+std::optional<PrivateDir> PrivateDir::enter(const std::string& name) const {
   std::string why_not;
   return open_at(fd(), name, path_ / name, why_not);
 }
 
-std::optional<OwnDir> OwnDir::open_at(int parent,
-                                      const std::string& name,
-                                      fs::path path,
-                                      std::string& why_not) {
+std::optional<PrivateDir> PrivateDir::open_at(int parent,
+                                              const std::string& name,
+                                              fs::path path,
+                                              std::string& why_not) {
   // The last name must not be a link. Only root can have put links before it: the rest is /tmp or
   // ours.
   Descriptor fd(
@@ -199,7 +199,7 @@ std::optional<OwnDir> OwnDir::open_at(int parent,
     return std::nullopt;
   }
   // From here on check and use the descriptor, whatever happens to the name.
-  OwnDir opened(std::move(fd), std::move(path));
+  PrivateDir opened(std::move(fd), std::move(path));
   struct stat status {};
   if (::fstat(opened.fd(), &status) != 0) {
     why_not = "cannot be looked at";
@@ -212,7 +212,7 @@ std::optional<OwnDir> OwnDir::open_at(int parent,
   return opened;
 }
 
-std::vector<std::string> OwnDir::names() const {
+std::vector<std::string> PrivateDir::names() const {
   return names_in(fd());
 }
 
@@ -220,31 +220,31 @@ ScratchPlace make_scratch_place(const Environment& environment) {
   ScratchPlace place{usual_place(environment), ""};
   make_directory(place.path);
   std::string why_not;
-  if (OwnDir::open(place.path, why_not)) return place;
+  if (PrivateDir::open(place.path, why_not)) return place;
   const std::string usual = place.path.string();
   // Another user has taken the usual name in /tmp, or ours is open to others. Reuse a random
   // directory that we made before, so that jobs of one user see each other's locks.
-  const std::vector<OwnDir> others = random_places(environment);
+  const std::vector<PrivateDir> others = random_places(environment);
   place.path = others.empty() ? make_random_place(environment) : others.front().path();
   place.warning = usual + " " + why_not + ": the control socket and locks of this job are in " +
                   place.path.string() + ", where ddp-launch status finds them.";
   return place;
 }
 
-std::vector<OwnDir> find_scratch_places(const Environment& environment, std::string& warning) {
-  std::vector<OwnDir> places;
+std::vector<PrivateDir> find_scratch_places(const Environment& environment, std::string& warning) {
+  std::vector<PrivateDir> places;
   const fs::path usual = usual_place(environment);
   std::string why_not;
-  if (auto place = OwnDir::open(usual, why_not)) places.push_back(std::move(*place));
+  if (auto place = PrivateDir::open(usual, why_not)) places.push_back(std::move(*place));
   if (!why_not.empty()) warning = usual.string() + " " + why_not + ": what is in it is not shown.";
-  for (OwnDir& place : random_places(environment))
+  for (PrivateDir& place : random_places(environment))
     places.push_back(std::move(place));
   if (runtime_directory(environment) || common_directory()) return places;
   // A job may have been started with another $TMPDIR than this shell has.
   for (const fs::path& path : places_in_use()) {
-    const bool is_known = std::ranges::count(places, path, &OwnDir::path) > 0;
+    const bool is_known = std::ranges::count(places, path, &PrivateDir::path) > 0;
     std::string somebody_else;
-    auto place = is_known ? std::nullopt : OwnDir::open(path, somebody_else);
+    auto place = is_known ? std::nullopt : PrivateDir::open(path, somebody_else);
     if (place) places.push_back(std::move(*place));
   }
   return places;
@@ -254,14 +254,14 @@ ScratchDir::ScratchDir(const fs::path& place, const std::string& agent_id)
     : path_(place / agent_id) {
   make_directory(path_);
   std::string why_not;
-  held_ = OwnDir::open(path_, why_not);
+  held_ = PrivateDir::open(path_, why_not);
   if (!held_) {
     throw SystemError(path_.string() + " " + (why_not.empty() ? "is gone" : why_not) +
                       ". Start the job again; if that does not help, remove it.");
   }
   // The guard inherits the descriptor, and so holds the lock a moment longer than we do.
   (void)::flock(held_->fd(), LOCK_SH | LOCK_NB);
-  if (const auto whole = OwnDir::open(place, why_not)) sweep(*whole);
+  if (const auto whole = PrivateDir::open(place, why_not)) sweep(*whole);
 }
 
 ScratchDir::~ScratchDir() {

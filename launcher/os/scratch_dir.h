@@ -23,13 +23,13 @@
 namespace ddp::launcher {
 
 /// A directory of ours that no other user can write, held open.
-class OwnDir {
+class PrivateDir {
  public:
   /// Nothing: it does not exist; with `why_not`: it is not such a directory, but a link, another
   /// user's, or open to others.
-  static std::optional<OwnDir> open(const std::filesystem::path& path, std::string& why_not);
+  static std::optional<PrivateDir> open(const std::filesystem::path& path, std::string& why_not);
   /// An entry that is such a directory, too.
-  [[nodiscard]] std::optional<OwnDir> enter(const std::string& name) const;
+  [[nodiscard]] std::optional<PrivateDir> enter(const std::string& name) const;
 
   [[nodiscard]] int fd() const { return fd_.fd(); }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
@@ -37,11 +37,12 @@ class OwnDir {
   [[nodiscard]] std::vector<std::string> names() const;
 
  private:
-  OwnDir(Descriptor fd, std::filesystem::path path) : fd_(std::move(fd)), path_(std::move(path)) {}
-  static std::optional<OwnDir> open_at(int parent,
-                                       const std::string& name,
-                                       std::filesystem::path path,
-                                       std::string& why_not);
+  PrivateDir(Descriptor fd, std::filesystem::path path)
+      : fd_(std::move(fd)), path_(std::move(path)) {}
+  static std::optional<PrivateDir> open_at(int parent,
+                                           const std::string& name,
+                                           std::filesystem::path path,
+                                           std::string& why_not);
 
   Descriptor fd_;
   std::filesystem::path path_;
@@ -59,11 +60,11 @@ ScratchPlace make_scratch_place(const Environment& environment);
 /// All existing places of this user; there may be several, as the usual one may have been taken.
 /// `warning`: another user has taken the usual one. Cost if only $TMPDIR can be written: reading
 /// the open descriptors of all processes of this user.
-std::vector<OwnDir> find_scratch_places(const Environment& environment, std::string& warning);
+std::vector<PrivateDir> find_scratch_places(const Environment& environment, std::string& warning);
 
 class ScratchDir {
  public:
-  /// So many directories of ended agents are kept for inspection.
+  /// The number of ended agents' directories that are kept for inspection.
   static constexpr std::size_t kKeptOfOthers = 20;
 
   /// Makes "`place`/`agent_id`". Removes the oldest directories of ended agents, so that
@@ -79,7 +80,7 @@ class ScratchDir {
 
  private:
   std::filesystem::path path_;
-  std::optional<OwnDir> held_;  // locked while this process or its guard lives
+  std::optional<PrivateDir> held_;  // locked while this process or its guard lives
   bool kept_ = false;
 };
 

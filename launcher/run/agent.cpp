@@ -192,7 +192,7 @@ asio::awaitable<void> Agent::watch_workers() {
       zero_->send_event(
           WorkerEnded{workers_.facts().round, first_report(*group.workers()[exited->index])});
     }
-    const auto* const signal = std::get_if<SignalCame>(&*event);
+    const auto* const signal = std::get_if<SignalReceived>(&*event);
     if (signal == nullptr || signal->stops) continue;
     const std::size_t sent = group.forward(signal->signal);
     console_.debug(signal_name(signal->signal) + ": passed on to " + count_workers(sent) +
@@ -245,9 +245,9 @@ bool Agent::take_command(const NodeCommand& command) {
     workers_.group().set_stop_reason(StopReason::preempt);
     console_.info(std::get<AnnounceStop>(command).line);
   }
-  // KillCame reaches the code that is ending the workers. CommandCame wakes the code that waits for
-  // any command.
-  if (meaning == NodeCommands::Meaning::kill) inbox_.push(KillCame());
+  // KillReceived reaches the code that is ending the workers. CommandCame wakes the code that waits
+  // for any command.
+  if (meaning == NodeCommands::Meaning::kill) inbox_.push(KillReceived());
   inbox_.push(CommandCame());
   return meaning != NodeCommands::Meaning::nonsense;
 }
@@ -306,14 +306,14 @@ void Agent::note_signal(int signal) {
     case SignalMeaning::stops:
       return request_stop(signal);
     case SignalMeaning::passed_on:
-      return inbox_.push(SignalCame{signal, false, Clock::now()});
+      return inbox_.push(SignalReceived{signal, false, Clock::now()});
   }
 }
 
 /// The user asks to stop the job. Node 0 decides what follows.
 void Agent::request_stop(int signal) {
   const Clock::time_point now = Clock::now();
-  inbox_.push(SignalCame{signal, true, now});
+  inbox_.push(SignalReceived{signal, true, now});
   if (commands_.note_stop_request(signal, now)) console_.warning(answer_stop_request(signal));
   zero_->send_event(StopRequested{signal});
 }

@@ -19,23 +19,23 @@ struct WorkerExited {
 };
 struct OutputEnded {};   // one stream of one worker is drained
 struct ChildChanged {};  // SIGCHLD: an adopted orphan may have ended
-struct SignalCame {
+struct SignalReceived {
   int signal = 0;
   bool stops = false;  // it stops the job; else it is passed on
   Clock::time_point at;
 };
-struct KillCame {};     // node 0 commands SIGKILL
-struct CommandCame {};  // from node 0, or its loss; already noted
-struct GpuHoldersTold {
+struct KillReceived {};  // node 0 commands SIGKILL
+struct CommandCame {};   // from node 0, or its loss; already noted
+struct GpuHoldersReported {
   std::vector<GpuHolder> holders;
 };
 
 using AgentEvent = std::variant<WorkerExited,
                                 OutputEnded,
                                 ChildChanged,
-                                SignalCame,
-                                KillCame,
+                                SignalReceived,
+                                KillReceived,
                                 CommandCame,
-                                GpuHoldersTold>;
+                                GpuHoldersReported>;
 
 }  // namespace ddp::launcher

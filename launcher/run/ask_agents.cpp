@@ -64,7 +64,7 @@ bool is_number(const std::string& text) {
 void tell_rank_from_job(VerbRequest& request, const std::vector<RunningJob>& jobs) {
   if (!request.rank.empty() || !is_number(request.job)) return;
   const bool is_job = std::ranges::any_of(
-      jobs, [&](const RunningJob& job) { return is_meant(job.status, request.job); });
+      jobs, [&](const RunningJob& job) { return matches_name(job.status, request.job); });
   if (!is_job) request.rank = std::exchange(request.job, "");
 }
 

@@ -52,7 +52,7 @@ void Coordinator::start() {
 }
 
 void Coordinator::send_event(const NodeEvent& event) {
-  inbox_.push(NodeLinks::EventCame{0, event});
+  inbox_.push(NodeLinks::EventReceived{0, event});
 }
 
 void Coordinator::command_own_node(const NodeCommand& command) {
@@ -127,9 +127,9 @@ void Coordinator::begin_round() {
 
 void Coordinator::note(NodeLinks::Event event) {
   if (is_in_round()) note_before_all();
-  if (auto* const came = std::get_if<NodeLinks::EventCame>(&event))
+  if (auto* const came = std::get_if<NodeLinks::EventReceived>(&event))
     note_event(came->id, std::move(came->event));
-  if (const auto* const came = std::get_if<NodeLinks::NodeCame>(&event))
+  if (const auto* const came = std::get_if<NodeLinks::NodeJoined>(&event))
     job_.note_answered(came->hello, links_.admit(*came, runner_.has_value()));
   if (const auto* const other = std::get_if<NodeLinks::OtherNodeZero>(&event))
     job_.note_other_node_zero(other->refusal);

@@ -11,7 +11,7 @@ namespace {
 
 /// A source. Owners of the query: this coroutine, and the caller, which may give it up.
 asio::awaitable<void> pass_on(std::shared_ptr<GpuQuery> query, Inbox<AgentEvent>& inbox) {
-  GpuHoldersTold told;
+  GpuHoldersReported told;
   told.holders = co_await query->answer();
   inbox.push(std::move(told));
 }
@@ -47,7 +47,7 @@ asio::awaitable<void> wait_for_gpu_memory(asio::io_context& io,
       continue;
     }
     group.note(*event);
-    const auto* const told = std::get_if<GpuHoldersTold>(&*event);
+    const auto* const told = std::get_if<GpuHoldersReported>(&*event);
     if (told == nullptr) continue;
     query.reset();
     const GpuMemoryWait::Step step = wait.take(told->holders, Clock::now());

@@ -107,7 +107,7 @@ bool has_log_files(const JobSpec& spec) {
 void require_descriptors(const JobSpec& spec) {
   const int needed = descriptors_needed(count_descriptors(), spec.nproc, has_log_files(spec));
   const int limit = raise_descriptor_limit(needed);
-  if (limit >= needed) return make_room(needed);
+  if (limit >= needed) return grow_descriptor_table(needed);
   throw SystemError("cannot start " + std::to_string(spec.nproc) + " workers: this needs " +
                         std::to_string(needed) + " descriptors, the limit is " +
                         std::to_string(limit) +
@@ -128,7 +128,7 @@ void require_processes(const JobSpec& spec) {
 
 using Resolve = JobValues(const YamlDocument*, std::span<const JobOverride>);
 
-LoadedValues load_by(Resolve& resolve, const Options& options, const Environment& environment) {
+LoadedValues load_with(Resolve& resolve, const Options& options, const Environment& environment) {
   std::optional<YamlDocument> file;
   if (options.job_file) file = read_yaml_file(*options.job_file);
   JobValues job = resolve(file ? &*file : nullptr, layer_overrides(options));
@@ -140,11 +140,11 @@ LoadedValues load_by(Resolve& resolve, const Options& options, const Environment
 }  // namespace
 
 LoadedValues load_values(const Options& options, const Environment& environment) {
-  return load_by(resolve_job, options, environment);
+  return load_with(resolve_job, options, environment);
 }
 
 JobValues load_values_to_explain(const Options& options, const Environment& environment) {
-  return load_by(merge_job, options, environment).job;
+  return load_with(merge_job, options, environment).job;
 }
 
 JobSpec load_job(const Options& options, const Environment& environment, const Secret& token) {

@@ -55,7 +55,7 @@ void NodeLinks::open(Endpoint& endpoint) {
       rules_.own.max_nodes,
       [this](const std::string& text) { console_.warning(text); },
       [this](const Hello& hello, const std::shared_ptr<ControlLink>& link) {
-        inbox_.push(NodeCame{hello, link});
+        inbox_.push(NodeJoined{hello, link});
       });
   endpoint.serve_agents(
       [this](tcp::socket socket, const std::string& bytes, const std::string& source) {
@@ -64,7 +64,7 @@ void NodeLinks::open(Endpoint& endpoint) {
   asio::co_spawn(io_, keep_heartbeat(), rethrow);
 }
 
-std::optional<Refusal> NodeLinks::admit(const NodeCame& came, bool has_begun) {
+std::optional<Refusal> NodeLinks::admit(const NodeJoined& came, bool has_begun) {
   Hello hello = came.hello;
   hello.address = came.link->peer_address();
   // A node that knows the token may know the job. Others only read what they have sent themselves.
@@ -113,7 +113,7 @@ void NodeLinks::listen_to(JobNode& node) {
       [this, id](std::string_view frame) {
         // Use the id, not the node: the node may be gone while this event waits in the inbox.
         std::optional<NodeEvent> event = decode_event(frame);
-        if (event) inbox_.push(EventCame{id, std::move(*event)});
+        if (event) inbox_.push(EventReceived{id, std::move(*event)});
         return event.has_value();
       },
       [this, id](const std::string& how) {

@@ -56,11 +56,11 @@ struct JobNode {
 
 class NodeLinks {
  public:
-  struct EventCame {
+  struct EventReceived {
     int id = 0;
     NodeEvent event;
   };
-  struct NodeCame {
+  struct NodeJoined {
     Hello hello;
     std::shared_ptr<ControlLink> link;
   };
@@ -74,7 +74,7 @@ class NodeLinks {
   };
   /// Our own node is fenced.
   struct OwnNodeFenced {};
-  using Event = std::variant<EventCame, NodeCame, LinkLost, OtherNodeZero, OwnNodeFenced>;
+  using Event = std::variant<EventReceived, NodeJoined, LinkLost, OtherNodeZero, OwnNodeFenced>;
   using CommandOwnNode = std::function<void(const NodeCommand&)>;
 
   struct Rules {
@@ -98,7 +98,7 @@ class NodeLinks {
 
   /// Answers a node that asks to join, or only probes. Returns the refusal, if any. `has_begun`: a
   /// round has begun, for which the node is too late.
-  std::optional<Refusal> admit(const NodeCame& came, bool has_begun);
+  std::optional<Refusal> admit(const NodeJoined& came, bool has_begun);
   /// Removes a node that is gone. Returns it as it was; null: it was removed before.
   std::unique_ptr<JobNode> remove(int id);
   /// A GPU of that node is broken: any other node that is there gets a place before it.

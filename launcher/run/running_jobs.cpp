@@ -21,7 +21,7 @@ constexpr std::size_t kLongestShown = 200;  // of a name or a short answer
 
 /// Removes what an agent leaves that was killed together with its guard: a directory with nothing
 /// but a dead socket. Error files stay.
-void tidy(const OwnDir& place, const OwnDir& directory) {
+void tidy(const PrivateDir& place, const PrivateDir& directory) {
   const std::string name(ControlSocket::kName);
   ::unlinkat(directory.fd(), name.c_str(), 0);
   // Fails, as intended, if the directory is not empty.
@@ -69,11 +69,11 @@ std::vector<RunningJob> find_jobs(const Environment& environment, bool warns) {
   // Open only directories of our own, through descriptors: in /tmp anyone may have put anything.
   std::vector<RunningJob> jobs;
   std::string warning;
-  const std::vector<OwnDir> places = find_scratch_places(environment, warning);
+  const std::vector<PrivateDir> places = find_scratch_places(environment, warning);
   if (warns && !warning.empty()) warn(warning);
-  for (const OwnDir& place : places) {
+  for (const PrivateDir& place : places) {
     for (const std::string& name : place.names()) {
-      std::optional<OwnDir> directory = place.enter(name);
+      std::optional<PrivateDir> directory = place.enter(name);
       if (!directory || !has_control_socket(*directory)) continue;
       const std::optional<std::string> answer = ask(*directory, "status");
       std::optional<JobAnswer> status = answer ? read_answer(*answer) : std::nullopt;
@@ -92,7 +92,7 @@ std::vector<RunningJob> find_jobs(const Environment& environment, bool warns) {
   return jobs;
 }
 
-bool is_meant(const JobAnswer& job, const std::string& name) {
+bool matches_name(const JobAnswer& job, const std::string& name) {
   const bool is_prefix = name.size() >= kShortestPrefix && job.run_id.starts_with(name);
   return is_prefix || job.user_run_id == name || job.pid == name || is_path_of(job.run_dir, name) ||
          std::filesystem::path(job.run_dir).filename() == name;
@@ -102,7 +102,7 @@ std::vector<RunningJob> choose(std::vector<RunningJob> jobs,
                                const std::string& name,
                                const std::string& verb) {
   if (!name.empty()) {
-    std::erase_if(jobs, [&](const RunningJob& job) { return !is_meant(job.status, name); });
+    std::erase_if(jobs, [&](const RunningJob& job) { return !matches_name(job.status, name); });
   }
   const std::string wanted = verb + (name.empty() ? "" : " " + name);
   if (jobs.empty()) {

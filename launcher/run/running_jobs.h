@@ -11,7 +11,7 @@
 namespace ddp::launcher {
 
 struct RunningJob {
-  OwnDir directory;
+  PrivateDir directory;
   JobAnswer status;
   std::string json;  // the same, as the agent sent it
 };
@@ -22,7 +22,7 @@ std::vector<RunningJob> find_jobs(const Environment& environment, bool warns = t
 
 /// Whether `name` names the job: the beginning (4 characters or more) of its random id, the id that
 /// the user gave it, its run directory by name or by any path to it, or the agent's pid.
-bool is_meant(const JobAnswer& job, const std::string& name);
+bool matches_name(const JobAnswer& job, const std::string& name);
 
 /// The agents of the job that `name` names; empty name: of the only job. Errors: UsageError with
 /// the list of jobs, unless there is exactly one such job.

@@ -160,9 +160,9 @@ asio::awaitable<void> StackCollector::end_spies() {
   while (!have_spies_ended()) {
     const std::optional<AgentEvent> event = co_await inbox_.next(kNoDeadline);
     if (event) group_.note(*event);
-    kills = kills || (event && std::holds_alternative<KillCame>(*event));
+    kills = kills || (event && std::holds_alternative<KillReceived>(*event));
   }
-  if (kills) inbox_.push(KillCame());      // for the code that ends the group
+  if (kills) inbox_.push(KillReceived());  // for the code that ends the group
   std::map<Worker*, StackReader> readers;  // a worker may be several processes
   for (const auto& spy : spies_) {
     StackReader& reader = readers[worker_of(spy->source)];
@@ -187,11 +187,11 @@ asio::awaitable<bool> StackCollector::wait(Clock::duration limit,
     const std::optional<AgentEvent> event = co_await inbox_.next(look);
     if (!event) continue;
     group_.note(*event);
-    if (std::holds_alternative<KillCame>(*event)) {
-      inbox_.push(KillCame());  // for anyone who ends the group
+    if (std::holds_alternative<KillReceived>(*event)) {
+      inbox_.push(KillReceived());  // for anyone who ends the group
       co_return false;
     }
-    const auto* const signal = std::get_if<SignalCame>(&*event);
+    const auto* const signal = std::get_if<SignalReceived>(&*event);
     if (signal != nullptr && signal->stops) co_return false;
   }
   co_return true;

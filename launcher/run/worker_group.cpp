@@ -22,15 +22,16 @@ constexpr std::chrono::milliseconds kDrainPause(20);  // between two checks of t
 Escalation::Step note_event(Escalation& escalation, const std::optional<AgentEvent>& event) {
   const Clock::time_point now = Clock::now();
   if (!event) return escalation.note_deadline(now);
-  if (std::holds_alternative<KillCame>(*event)) return escalation.note_kill_command(now);
-  const auto* const came = std::get_if<SignalCame>(&*event);
+  if (std::holds_alternative<KillReceived>(*event)) return escalation.note_kill_command(now);
+  const auto* const came = std::get_if<SignalReceived>(&*event);
   if (came != nullptr) return escalation.note_signal(came->signal, came->at, now);
   return Escalation::Step::wait;
 }
 
 SurvivorWait::Step note_event(const std::optional<AgentEvent>& event) {
-  if (event && std::holds_alternative<KillCame>(*event)) return SurvivorWait::note_kill_command();
-  const auto* const came = event ? std::get_if<SignalCame>(&*event) : nullptr;
+  if (event && std::holds_alternative<KillReceived>(*event))
+    return SurvivorWait::note_kill_command();
+  const auto* const came = event ? std::get_if<SignalReceived>(&*event) : nullptr;
   return came != nullptr ? SurvivorWait::note_signal(came->stops) : SurvivorWait::Step::wait;
 }
 

@@ -227,7 +227,7 @@ class Flood : public AccessFaults, public testing::WithParamInterface<bool> {
           if (fd >= 0) ::close(fd);
           return fd >= 0;
         },
-        kPatience));
+        kTestTimeout));
     std::array<int, 2> ready{};
     ASSERT_EQ(::pipe2(ready.data(), O_CLOEXEC), 0);
     const OtherUser other([&] { return flood(port, hostile.words, kHeld, ready[1]); });

@@ -113,7 +113,7 @@ TEST_F(ClusterFaults, W15_AFailureAfterTheTeardownIsAVictimOnAnyNode) {
 
 TEST_F(ClusterFaults, L1_AKilledAgentOfNode1LeavesNothingAndEndsTheJobBy201) {
   if (!make_nodes(3)) GTEST_SKIP() << why_not();
-  auto agents = launch_everywhere(kFamily);
+  auto agents = launch_everywhere(kSpawnsChildAndDaemon);
   ASSERT_TRUE(all_see(agents, "ready"));
   const auto begin = steady_clock::now();
   agents[1]->signal(SIGKILL);
@@ -129,7 +129,7 @@ TEST_F(ClusterFaults, L1_AKilledAgentOfNode1LeavesNothingAndEndsTheJobBy201) {
 
 TEST_F(ClusterFaults, L2_AKilledAgentOfNode0LeavesNothingAndEndsTheJobBy201) {
   if (!make_nodes(3)) GTEST_SKIP() << why_not();
-  auto agents = launch_everywhere(kFamily);
+  auto agents = launch_everywhere(kSpawnsChildAndDaemon);
   ASSERT_TRUE(all_see(agents, "ready"));
   const auto begin = steady_clock::now();
   agents[0]->signal(SIGKILL);
@@ -178,7 +178,7 @@ TEST_F(ClusterFaults, L1_AtWhateverMomentAnAgentIsKilledTheOthersEndAndNothingIs
 
 TEST_F(ClusterFaults, L3_AnAgentThatIsStoppedFor3sIsWaitedFor) {
   if (!make_nodes(3)) GTEST_SKIP() << why_not();
-  const auto agents = launch_everywhere(kPatient);
+  const auto agents = launch_everywhere(kWaitsForSignal);
   ASSERT_TRUE(all_see(agents, "ready"));
   for (const std::size_t node : {1U, 0U}) {
     agents[node]->signal(SIGSTOP);
@@ -194,7 +194,7 @@ TEST_F(ClusterFaults, L3_AnAgentThatIsStoppedFor3sIsWaitedFor) {
 
 TEST_F(ClusterFaults, L4_AnAgentOfNode1ThatIsStoppedForLongIsFencedAndSaysSo) {
   if (!make_nodes(3)) GTEST_SKIP() << why_not();
-  auto agents = launch_everywhere(kFamily);
+  auto agents = launch_everywhere(kSpawnsChildAndDaemon);
   ASSERT_TRUE(all_see(agents, "ready"));
   const auto begin = steady_clock::now();
   agents[1]->signal(SIGSTOP);
@@ -215,7 +215,7 @@ TEST_F(ClusterFaults, L4_AnAgentOfNode1ThatIsStoppedForLongIsFencedAndSaysSo) {
 
 TEST_F(ClusterFaults, L4_AnAgentOfNode0ThatIsStoppedForLongIsFencedByItsOwnGuard) {
   if (!make_nodes(3)) GTEST_SKIP() << why_not();
-  auto agents = launch_everywhere(kFamily);
+  auto agents = launch_everywhere(kSpawnsChildAndDaemon);
   ASSERT_TRUE(all_see(agents, "ready"));
   const auto begin = steady_clock::now();
   agents[0]->signal(SIGSTOP);
@@ -319,7 +319,7 @@ TEST_F(ClusterFaults, X4_WithoutASpareANodeWithABrokenGpuStaysAndTheReportShowsI
     agents[1]->read_for(5ms);
     return agents[1]->out().find("[1:2] ready") != agents[1]->out().rfind("[1:2] ready");
   };
-  ASSERT_TRUE(eventually(is_ready_again, kPatience));
+  ASSERT_TRUE(eventually(is_ready_again, kTestTimeout));
   cluster().kernel_says(1, kOffTheBus);
   const auto begin = steady_clock::now();
   send_signal(worker(2), SIGUSR1);

@@ -273,7 +273,7 @@ TEST_F(ControlAccess, A2_AnAgentAnswersItsUserAlone) {
 TEST_F(ControlAccess, A2_AnAnswerOfAnotherUserIsNotBelieved) {
   fs::permissions(scratch(), fs::perms(0700));
   std::string why_not;
-  const auto directory = launcher::OwnDir::open(scratch(), why_not);
+  const auto directory = launcher::PrivateDir::open(scratch(), why_not);
   ASSERT_TRUE(directory) << why_not;
   {
     const FakeAgent own(scratch(), "yes", 0);
@@ -290,7 +290,7 @@ TEST_F(ControlAccess, A2_AnAnswerOfAnotherUserIsNotBelieved) {
 TEST_F(ControlAccess, A2_AnEndlessAnswerIsNoAnswer) {
   fs::permissions(scratch(), fs::perms(0700));
   std::string why_not;
-  const auto directory = launcher::OwnDir::open(scratch(), why_not);
+  const auto directory = launcher::PrivateDir::open(scratch(), why_not);
   ASSERT_TRUE(directory) << why_not;
   const FakeAgent agent(scratch(), "", 0);
   ASSERT_TRUE(agent.is_ready());

@@ -147,7 +147,7 @@ TEST_F(GpuFaults, S5_WhoeverKillsTheAgentMeanwhileLeavesNothing) {
   send_signal(victim_, SIGUSR1);
   ASSERT_TRUE(job->sees("round 1 starts now"));
   // Its alarm ends the process that asks, should the agent be gone before it is bound to that.
-  EXPECT_TRUE(eventually([&] { return asking(*job) > 0; }, kPatience));
+  EXPECT_TRUE(eventually([&] { return asking(*job) > 0; }, kTestTimeout));
   job->signal(SIGKILL);
   EXPECT_EQ(job->wait(), -SIGKILL);
   EXPECT_TRUE(nothing_lives_within(1s)) << testing::PrintToString(alive());

@@ -50,7 +50,7 @@ TEST_F(Hang, W4_WhoLeavesIsTheRootCauseWhenAnotherWaitsForNobodysKey) {
 TEST_F(Hang, W4_WhoLeavesIsTheRootCauseWhenAnotherFailsLater) {
   start_pair();
   send_signal(pids_[0], SIGUSR1);
-  ASSERT_TRUE(eventually([&] { return state_of(pids_[0]).empty(); }, kPatience));
+  ASSERT_TRUE(eventually([&] { return state_of(pids_[0]).empty(); }, kTestTimeout));
   send_signal(pids_[1], SIGUSR1);
   EXPECT_EQ(job_->wait(), 3);
   expect_rank_0_is_blamed();

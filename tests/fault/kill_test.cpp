@@ -59,7 +59,7 @@ TEST_F(Kill, L4_AStoppedLauncherGoesOnAsIfNothingHadBeen) {
   ASSERT_TRUE(job->sees("[0:0] before 2") && job->sees("[0:1] before 2"));
   const pid_t worker = job->number_after("[0:0] pid ");
   job->signal(SIGSTOP);
-  ASSERT_TRUE(eventually([&] { return state_of(job->pid()) == "T"; }, kPatience));
+  ASSERT_TRUE(eventually([&] { return state_of(job->pid()) == "T"; }, kTestTimeout));
   job->read_for(std::chrono::seconds(setting("DDP_STOP_SECONDS", 3)));
   EXPECT_EQ(state_of(worker), "S");  // it lives, and it was not stopped
   job->signal(SIGCONT);
@@ -108,7 +108,7 @@ class Terminal {
           }
           return text_.find(wanted) != std::string::npos;
         },
-        kPatience);
+        kTestTimeout);
   }
   [[nodiscard]] const std::string& text() const { return text_; }
 
@@ -144,13 +144,13 @@ TEST_F(Kill, L4_CtrlZInATerminalAndFgGoOnAsIfNothingHadBeen) {
   for (const pid_t worker : workers)
     EXPECT_EQ(state_of(worker), "S");  // Ctrl-Z stops the launcher alone
   enter("fg");
-  ASSERT_TRUE(eventually([&] { return state_of(launcher) != "T"; }, kPatience));
+  ASSERT_TRUE(eventually([&] { return state_of(launcher) != "T"; }, kTestTimeout));
   for (const pid_t worker : workers)
     send_signal(worker, SIGUSR1);
   EXPECT_TRUE(terminal.sees("[0:0] done") && terminal.sees("[0:1] done")) << terminal.text();
   enter("echo ended=$?; exit");
   EXPECT_TRUE(terminal.sees("ended=0")) << terminal.text();
-  EXPECT_TRUE(nothing_lives_within(kPatience));  // the shell is on its way
+  EXPECT_TRUE(nothing_lives_within(kTestTimeout));  // the shell is on its way
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ TEST_F(LauncherFaults, AStoppedGuardIsNotLeftBehind) {
   const pid_t worker = job->number_after("[0:0] pid ");
   const pid_t guard = find_guard();
   send_signal(guard, SIGSTOP);
-  ASSERT_TRUE(eventually([&] { return state_of(guard) == "T"; }, kPatience));
+  ASSERT_TRUE(eventually([&] { return state_of(guard) == "T"; }, kTestTimeout));
   send_signal(worker, SIGUSR1);
   EXPECT_EQ(job->wait(), 0);
   EXPECT_TRUE(nothing_lives_within(2s)) << testing::PrintToString(alive());
@@ -74,7 +74,7 @@ TEST_F(LauncherFaults, L1_NothingOutlivesALauncherKilledWhileItStarts) {
   for (int i = 0; i < 20; ++i) {
     const auto job = launch_fakes(8, "hold");
     ASSERT_TRUE(eventually([&] { return alive().size() > 2 + static_cast<std::size_t>(i) / 4; },
-                           kPatience));
+                           kTestTimeout));
     job->signal(SIGKILL);
     EXPECT_EQ(job->wait(), -SIGKILL);
     EXPECT_TRUE(nothing_lives_within(2s)) << testing::PrintToString(alive());
@@ -89,7 +89,8 @@ TEST_F(LauncherFaults, L1_AKilledLauncherLeavesNoScratchDirectory) {
   ASSERT_FALSE(std::filesystem::is_empty(scratch() / "ddp"));
   job->signal(SIGKILL);
   EXPECT_EQ(job->wait(), -SIGKILL);
-  EXPECT_TRUE(eventually([&] { return std::filesystem::is_empty(scratch() / "ddp"); }, kPatience));
+  EXPECT_TRUE(
+      eventually([&] { return std::filesystem::is_empty(scratch() / "ddp"); }, kTestTimeout));
   EXPECT_TRUE(nothing_lives_within(2s));
 }
 
@@ -164,7 +165,7 @@ TEST_F(LauncherFaults, L4_AStoppedLauncherOfOneNodeHarmsNobody) {
   const auto job = launch_fakes(1, "print ready wait USR1 print woken exit 0");
   ASSERT_TRUE(job->sees("ready"));
   job->signal(SIGSTOP);
-  ASSERT_TRUE(eventually([&] { return state_of(job->pid()) == "T"; }, kPatience));
+  ASSERT_TRUE(eventually([&] { return state_of(job->pid()) == "T"; }, kTestTimeout));
   for (const std::string& process : alive()) {
     const bool is_worker = process.find("ddp-launch") == std::string::npos;
     if (is_worker) send_signal(std::atoi(process.c_str()), SIGUSR1);
@@ -514,7 +515,7 @@ TEST_F(LauncherFaults, L10_TheLockOfAKilledLauncherGoesWithItsWorkers) {
   ASSERT_TRUE(second->sees("ready"));
   second->signal(SIGTERM);
   EXPECT_EQ(second->wait(), 143);
-  EXPECT_TRUE(nothing_lives_within(kPatience));  // the first one's guard too
+  EXPECT_TRUE(nothing_lives_within(kTestTimeout));  // the first one's guard too
 }
 
 TEST_F(LauncherFaults, L10_AWorkerOfAKilledLauncherStillHoldsTheLock) {
@@ -538,14 +539,14 @@ TEST_F(LauncherFaults, L10_AWorkerOfAKilledLauncherStillHoldsTheLock) {
   ASSERT_TRUE(first->sees("ready") && first->sees("lost"));
   const pid_t guard = find_guard();
   send_signal(guard, SIGSTOP);
-  ASSERT_TRUE(eventually([&] { return state_of(guard) == "T"; }, kPatience));
+  ASSERT_TRUE(eventually([&] { return state_of(guard) == "T"; }, kTestTimeout));
   first->signal(SIGKILL);
   EXPECT_EQ(first->wait(), -SIGKILL);
   const auto second = start(command("--rdzv-id=a"));
   EXPECT_EQ(second->wait(), 202);
   EXPECT_TRUE(second->sees("locked by what pid " + std::to_string(first->pid()) + " has left"));
   send_signal(guard, SIGCONT);
-  EXPECT_TRUE(nothing_lives_within(kPatience));
+  EXPECT_TRUE(nothing_lives_within(kTestTimeout));
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ class NetworkFaults : public ClusterTest {
 
 TEST_F(NetworkFaults, N1_AnUnpluggedNodeEndsItsWorkersAndTheJobWithin6s) {
   if (!make_nodes(3)) GTEST_SKIP() << why_not();
-  const auto agents = launch_everywhere(kFamily);
+  const auto agents = launch_everywhere(kSpawnsChildAndDaemon);
   ASSERT_TRUE(all_see(agents, "ready"));
   const auto begin = steady_clock::now();
   cluster().unplug(2);
@@ -48,7 +48,7 @@ TEST_F(NetworkFaults, N1_AnUnpluggedNodeEndsItsWorkersAndTheJobWithin6s) {
 
 TEST_F(NetworkFaults, N1_AnUnpluggedNode0EndsTheJobWithin6s) {
   if (!make_nodes(3)) GTEST_SKIP() << why_not();
-  const auto agents = launch_everywhere(kFamily);
+  const auto agents = launch_everywhere(kSpawnsChildAndDaemon);
   ASSERT_TRUE(all_see(agents, "ready"));
   const auto begin = steady_clock::now();
   cluster().unplug(0);
@@ -60,7 +60,7 @@ TEST_F(NetworkFaults, N1_AnUnpluggedNode0EndsTheJobWithin6s) {
 TEST_F(NetworkFaults, N2_ALossOfOneDirectionIsALossForBothSides) {
   if (!make_nodes(2)) GTEST_SKIP() << why_not();
   for (const int from : {0, 1}) {
-    const auto agents = launch_everywhere(kFamily);
+    const auto agents = launch_everywhere(kSpawnsChildAndDaemon);
     ASSERT_TRUE(all_see(agents, "ready"));
     const auto begin = steady_clock::now();
     cluster().drop(from, 1 - from);
@@ -76,7 +76,7 @@ TEST_F(NetworkFaults, N2_ALossOfOneDirectionIsALossForBothSides) {
 
 TEST_F(NetworkFaults, N3_AFlapOf2sIsNothing) {
   if (!make_nodes(3)) GTEST_SKIP() << why_not();
-  const auto agents = launch_everywhere(kPatient);
+  const auto agents = launch_everywhere(kWaitsForSignal);
   ASSERT_TRUE(all_see(agents, "ready"));
   for (const int node : {1, 0}) {
     cluster().unplug(node);
@@ -91,7 +91,7 @@ TEST_F(NetworkFaults, N4_ALossOf5PercentIsNothing) {
   if (!make_nodes(2)) GTEST_SKIP() << why_not();
   cluster().lose(0, 5);
   cluster().lose(1, 5);
-  const auto agents = launch_everywhere(kPatient);
+  const auto agents = launch_everywhere(kWaitsForSignal);
   ASSERT_TRUE(all_see(agents, "ready"));
   agents[1]->read_for(std::chrono::seconds(setting("DDP_LOSS_SECONDS", 10)));
   expect_good_end(agents);
@@ -99,7 +99,7 @@ TEST_F(NetworkFaults, N4_ALossOf5PercentIsNothing) {
 
 TEST_F(NetworkFaults, N4_ANodeBehindASlowLinkIsNotLost) {
   if (!make_nodes(3)) GTEST_SKIP() << why_not();
-  const auto agents = launch_everywhere(kPatient);
+  const auto agents = launch_everywhere(kWaitsForSignal);
   ASSERT_TRUE(all_see(agents, "ready"));
   cluster().slow(1, 16);
   agents[1]->read_for(8s);
@@ -146,7 +146,7 @@ TEST_F(NetworkFaults, N9_ANodeWaitsForNode0AndJoinsWithin2s) {
 TEST_F(NetworkFaults, N11_WhereLargePacketsVanishTheNodeIsLostWithin6sWithAHint) {
   if (!make_nodes(3)) GTEST_SKIP() << why_not();
   for (const bool is_to_node0 : {false, true}) {
-    const auto agents = launch_everywhere(kFamily);
+    const auto agents = launch_everywhere(kSpawnsChildAndDaemon);
     ASSERT_TRUE(all_see(agents, "ready"));
     agents[0]->read_for(1500ms);
     const auto begin = steady_clock::now();

@@ -77,7 +77,7 @@ TEST_F(NodeFaults, W2_AKillForLackOfMemoryIsNamed) {
   EXPECT_EQ(job->wait(), 137);
   EXPECT_THAT(job->err(), HasSubstr("  rank      : 1 "));
   EXPECT_THAT(job->err(), HasSubstr(" for lack of memory"));
-  EXPECT_TRUE(nothing_lives_within(kPatience));
+  EXPECT_TRUE(nothing_lives_within(kTestTimeout));
 }
 
 TEST_F(NodeFaults, S2_TheProcessLimitOfACgroupIsSeenBeforeAnythingStarts) {
@@ -137,7 +137,7 @@ TEST_F(NodeFaults, W12_AForkBombEndsWithItsJob) {
   const auto job = start(launch_inside(
       cgroup, scratch(), {"--grace=100ms", DDP_FAKE_WORKER, "print", "ready", "bomb"}));
   ASSERT_TRUE(job->sees("ready"));
-  EXPECT_TRUE(eventually([&] { return alive().size() > 100; }, kPatience));
+  EXPECT_TRUE(eventually([&] { return alive().size() > 100; }, kTestTimeout));
   // The agent still answers.
   const auto status = start(Command{.arguments = {DDP_LAUNCH, "status"},
                                     .environment = {{"XDG_RUNTIME_DIR", scratch().string()}}});
@@ -163,7 +163,7 @@ TEST_F(NodeFaults, W10_WhatCannotBeKilledIsNamed) {
     cgroup.set("cgroup.procs", std::to_string(pid));
   cgroup.set("freezer.state", "FROZEN");
   for (const int pid : frozen)
-    ASSERT_TRUE(eventually([&] { return state_of(pid) == "D"; }, kPatience)) << state_of(pid);
+    ASSERT_TRUE(eventually([&] { return state_of(pid) == "D"; }, kTestTimeout)) << state_of(pid);
   const auto begin = std::chrono::steady_clock::now();
   for (const std::string& process : alive()) {
     const int pid = std::atoi(process.c_str());
@@ -183,7 +183,7 @@ TEST_F(NodeFaults, W10_WhatCannotBeKilledIsNamed) {
                                      " \\(fake_worker, state D, in [a-z_]+\\)"));
   EXPECT_THAT(job->err(), HasSubstr("its stdout is cut here: it could not be killed."));
   cgroup.set("freezer.state", "THAWED");
-  EXPECT_TRUE(nothing_lives_within(kPatience));  // they die of what they were sent
+  EXPECT_TRUE(nothing_lives_within(kTestTimeout));  // they die of what they were sent
 }
 
 // Its end is told to the debugger first, which sits at its prompt.
@@ -210,7 +210,7 @@ TEST_F(NodeFaults, W10_ADebuggerThatHoldsAWorkerDoesNotHoldTheAgent) {
   ASSERT_EQ(::ptrace(PTRACE_SEIZE, pid, 0, 0), 0) << std::strerror(errno);
   send_signal(failing, SIGUSR1);
   ASSERT_TRUE(job->sees("has failed"));
-  ASSERT_TRUE(eventually([&] { return state_of(pid) == "Z"; }, kPatience));
+  ASSERT_TRUE(eventually([&] { return state_of(pid) == "Z"; }, kTestTimeout));
   const auto status = start(Command{.arguments = {DDP_LAUNCH, "status"}, .environment = runtime});
   EXPECT_EQ(status->wait(2s), 0) << status->err();  // the agent's loop goes round
   EXPECT_EQ(::waitpid(pid, nullptr, __WALL), pid);

@@ -84,7 +84,7 @@ class OutputFaults : public ProcessTest {
             job.read_for(5ms);
             return count(job.out(), "] pid ") == pids;
           },
-          kPatience);
+          kTestTimeout);
     };
     ASSERT_TRUE(have_told(workers)) << job.err();
     const fs::path round = runs() / "fake_worker/logs/round-1";
@@ -237,7 +237,7 @@ TEST_F(OutputFaults, O4_AStuckDiskHoldsTheFloodNotTheAgent) {
     seen = job->out().size();
     return still == 50;
   };
-  EXPECT_TRUE(eventually(waits, kPatience));
+  EXPECT_TRUE(eventually(waits, kTestTimeout));
   EXPECT_LE(peak_bytes(job->pid()), kAgentBytes);
   job->signal(SIGTERM);
   EXPECT_EQ(job->wait(), 143);
@@ -271,7 +271,7 @@ TEST_F(OutputFaults, O4_ANodeWhoseDiskIsSlowIsWaitedForOnceItsWorkersAreGone) {
     return found;
   };
   const auto any = [](int) { return true; };
-  ASSERT_TRUE(eventually([&] { return workers_that(any) == kFlooders + 1; }, kPatience));
+  ASSERT_TRUE(eventually([&] { return workers_that(any) == kFlooders + 1; }, kTestTimeout));
   const fs::path round = runs() / "fake_worker/logs/round-1";
   fs::create_directories(round);
   ASSERT_EQ(::mkfifo((round / "rank-1.out").c_str(), 0600), 0);
@@ -283,7 +283,8 @@ TEST_F(OutputFaults, O4_ANodeWhoseDiskIsSlowIsWaitedForOnceItsWorkersAreGone) {
   const auto waits_for_its_pipe = [](int pid) {
     return read("/proc/" + std::to_string(pid) + "/wchan").find("pipe") != std::string::npos;
   };
-  ASSERT_TRUE(eventually([&] { return workers_that(waits_for_its_pipe) == kFlooders; }, kPatience))
+  ASSERT_TRUE(
+      eventually([&] { return workers_that(waits_for_its_pipe) == kFlooders; }, kTestTimeout))
       << one->err();
   wake_workers();
   std::vector<char> block(64 << 10);
@@ -313,7 +314,7 @@ TEST_F(OutputFaults, O4_NoRoomForALaterRoundIsAWarning) {
       job->read_for(5ms);
       return count(job->out(), "pid ") == pids;
     };
-    ASSERT_TRUE(eventually(all_wait, kPatience));
+    ASSERT_TRUE(eventually(all_wait, kTestTimeout));
     wake_workers();
   };
   ASSERT_TRUE(job->sees("pid "));
@@ -417,7 +418,7 @@ TEST_F(OutputFaults, EveryRoundClosesItsFiles) {
       const auto pids = 2U * static_cast<std::size_t>(round + 1);
       return count(job->out(), "pid ") == pids && job->out().ends_with('\n');
     };
-    ASSERT_TRUE(eventually(both_wait, kPatience)) << round;
+    ASSERT_TRUE(eventually(both_wait, kTestTimeout)) << round;
     const fs::directory_iterator entries("/proc/" + std::to_string(job->pid()) + "/fd");
     open[round] = std::distance(begin(entries), end(entries));
     std::size_t at = std::string::npos;

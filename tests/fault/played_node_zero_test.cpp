@@ -25,7 +25,7 @@ class PlayedNodeZeroFaults : public ProcessTest {
   }
   /// Its code, while node 0 goes on to be heard; -1000 when it has not ended.
   static int code_of(Running& agent, PlayedNodeZero& zero) {
-    for (const auto end = Clock::now() + kPatience; state_of(agent.pid()) != "Z";) {
+    for (const auto end = Clock::now() + kTestTimeout; state_of(agent.pid()) != "Z";) {
       if (Clock::now() >= end) break;
       zero.live_for(20ms);
     }
@@ -58,7 +58,7 @@ class PlayedNodeZeroFaults : public ProcessTest {
 
 TEST_F(PlayedNodeZeroFaults, A6_AnEndJobBeforeARoundEndsTheAgent) {
   const auto agent = launch_node1("hold");
-  ASSERT_TRUE(zero_.is_joined_within(kPatience));
+  ASSERT_TRUE(zero_.is_joined_within(kTestTimeout));
   zero_.send(end_job_by(9));
   EXPECT_EQ(code_of(*agent), 9);
   EXPECT_THAT(agent->err(), HasSubstr("the played verdict"));
@@ -66,7 +66,7 @@ TEST_F(PlayedNodeZeroFaults, A6_AnEndJobBeforeARoundEndsTheAgent) {
 
 TEST_F(PlayedNodeZeroFaults, A6_AnEndJobInTheMiddleOfARoundEndsWorkersAndAgent) {
   const auto agent = launch_node1("on 1 [ ignore TERM ] hold");
-  ASSERT_TRUE(zero_.is_joined_within(kPatience));
+  ASSERT_TRUE(zero_.is_joined_within(kTestTimeout));
   zero_.send(zero_.start_of(0));
   ASSERT_TRUE(zero_.next<GroupStarted>());
   zero_.send(end_job_by(9));
@@ -79,7 +79,7 @@ TEST_F(PlayedNodeZeroFaults, A6_AnEndJobRightBehindAStartOrAnEndRoundEndsTheAgen
   for (const bool has_end_round : {false, true}) {
     PlayedNodeZero zero;
     const auto agent = launch_fakes(2, "hold", flags(zero));
-    ASSERT_TRUE(zero.is_joined_within(kPatience));
+    ASSERT_TRUE(zero.is_joined_within(kTestTimeout));
     zero.send(zero.start_of(0));
     if (has_end_round) zero.send(end_round_of(0));
     zero.send(end_job_by(9));
@@ -90,7 +90,7 @@ TEST_F(PlayedNodeZeroFaults, A6_AnEndJobRightBehindAStartOrAnEndRoundEndsTheAgen
 
 TEST_F(PlayedNodeZeroFaults, A6_AStartBesideARoundIsNonsenseAndEndsTheNode) {
   const auto agent = launch_node1("hold");
-  ASSERT_TRUE(zero_.is_joined_within(kPatience));
+  ASSERT_TRUE(zero_.is_joined_within(kTestTimeout));
   zero_.send(zero_.start_of(0));
   ASSERT_TRUE(zero_.next<GroupStarted>());
   zero_.send(zero_.start_of(1));
@@ -99,7 +99,7 @@ TEST_F(PlayedNodeZeroFaults, A6_AStartBesideARoundIsNonsenseAndEndsTheNode) {
 
 TEST_F(PlayedNodeZeroFaults, A6_AStartWithAnotherNumberOfWorkersIsNonsense) {
   const auto agent = launch_node1("hold");
-  ASSERT_TRUE(zero_.is_joined_within(kPatience));
+  ASSERT_TRUE(zero_.is_joined_within(kTestTimeout));
   StartRound start = zero_.start_of(0);
   start.workers_of_node[1] = 2000;
   zero_.send(start);
@@ -111,7 +111,7 @@ TEST_F(PlayedNodeZeroFaults, A6_ANodeZeroThatCommandsNothingHoldsNobodyWhoAsksTw
   for (const bool has_round : {false, true}) {
     PlayedNodeZero zero;
     const auto agent = launch_fakes(2, "ignore TERM hold", flags(zero));
-    ASSERT_TRUE(zero.is_joined_within(kPatience));
+    ASSERT_TRUE(zero.is_joined_within(kTestTimeout));
     if (has_round) {
       zero.send(zero.start_of(0));
       ASSERT_TRUE(zero.next<GroupStarted>());
@@ -129,7 +129,7 @@ TEST_F(PlayedNodeZeroFaults, A6_ANodeZeroThatCommandsNothingHoldsNobodyWhoAsksTw
 
 TEST_F(PlayedNodeZeroFaults, A6_ALinkThatEndsRightBehindAnEndJobLeavesNobodyWaiting) {
   const auto agent = launch_node1("hold");
-  ASSERT_TRUE(zero_.is_joined_within(kPatience));
+  ASSERT_TRUE(zero_.is_joined_within(kTestTimeout));
   zero_.send(zero_.start_of(0));
   ASSERT_TRUE(zero_.next<GroupStarted>());
   zero_.send(end_job_by(9));  // as node 0 does when its system refuses something
@@ -150,7 +150,7 @@ TEST_F(PlayedNodeZeroFaults, A6_AnyCommandsAtAnyTimeEndTheAgentWithNothingLeft) 
     };
     PlayedNodeZero zero;
     const auto agent = launch_fakes(2, "hold", flags(zero));
-    ASSERT_TRUE(zero.is_joined_within(kPatience));
+    ASSERT_TRUE(zero.is_joined_within(kTestTimeout));
     int round = 0;
     for (int i = 0; i < 6; ++i) {
       const int meant = std::max(0, round - pick(2));
@@ -181,14 +181,14 @@ TEST_F(PlayedNodeZeroFaults, A6_AnyCommandsAtAnyTimeEndTheAgentWithNothingLeft) 
     }
     const int code = code_of(*agent, zero);
     EXPECT_TRUE(code == 9 || code == 201 || code == 128 + SIGTERM) << code << agent->err();
-    EXPECT_TRUE(nothing_lives_within(kPatience));
+    EXPECT_TRUE(nothing_lives_within(kTestTimeout));
   }
 }
 
 // A longer stop is under way when node 0 goes: its grace is not waited for.
 TEST_F(PlayedNodeZeroFaults, A6_ALinkThatEndsDuringALongStopLeavesNoWorkerBehind) {
   const auto agent = launch_node1("ignore TERM print ready hold");
-  ASSERT_TRUE(zero_.is_joined_within(kPatience));
+  ASSERT_TRUE(zero_.is_joined_within(kTestTimeout));
   zero_.send(zero_.start_of(0));
   ASSERT_TRUE(zero_.next<GroupStarted>());
   ASSERT_TRUE(agent->sees("ready"));
@@ -204,7 +204,7 @@ TEST_F(PlayedNodeZeroFaults, A6_ALinkThatEndsDuringALongStopLeavesNoWorkerBehind
 // second one kills, though node 0 is not there any more to count them.
 TEST_F(PlayedNodeZeroFaults, A6_AStopRequestWhileStacksAreCollectedIsTheFirstOfTwo) {
   const auto agent = launch_node1("catch USR2 ignore TERM print ready hold");
-  ASSERT_TRUE(zero_.is_joined_within(kPatience));
+  ASSERT_TRUE(zero_.is_joined_within(kTestTimeout));
   zero_.send(zero_.start_of(0));
   ASSERT_TRUE(zero_.next<GroupStarted>());
   ASSERT_TRUE(agent->sees("ready"));

@@ -131,7 +131,7 @@ TEST_F(RunDirFaults, A1_ARunThatIsSwappedWhileItRunsIsWrittenToAllTheSame) {
         job->read_for(std::chrono::milliseconds(5));
         return count(job->out(), "begun") == 2;
       },
-      kPatience));
+      kTestTimeout));
   send_signal(std::stoi(job->out().substr(job->out().rfind("pid ") + 4)), SIGUSR1);
   EXPECT_EQ(job->wait(), 3);
   EXPECT_EQ(read_all(hidden()), "mine\n");
@@ -165,7 +165,7 @@ TEST_F(RunDirFaults, A1_ALogDirectoryThatIsSwappedIsWrittenToAllTheSame) {
         }
         return false;
       },
-      kPatience));
+      kTestTimeout));
   const fs::path own = fs::directory_iterator(runs())->path();
   ASSERT_EQ(as_other_user([&] {
               fs::rename(own, runs() / "away");

@@ -76,14 +76,14 @@ TEST_F(SessionReuse, A9_WhoGotTheNumberOfAnEndedSessionIsNotKilled) {
   guard_.cover(session_of(known.pid));
   // A tick of the clock of start times: the next one is another process by that, too.
   const std::uint64_t tick = launcher::boot_ticks();
-  ASSERT_TRUE(eventually([tick] { return launcher::boot_ticks() > tick + 1; }, kPatience));
+  ASSERT_TRUE(eventually([tick] { return launcher::boot_ticks() > tick + 1; }, kTestTimeout));
   end(first.pid);
   const Leader second = start_leader(true, first.pid);
   ASSERT_EQ(second.pid, first.pid) << "clone3 did not give that pid";
   guard_.set_lease(1ms);
-  EXPECT_TRUE(eventually([&] { return state_of(known.pid) == "Z"; }, kPatience));
+  EXPECT_TRUE(eventually([&] { return state_of(known.pid) == "Z"; }, kTestTimeout));
   guard_.disarm();
-  EXPECT_TRUE(eventually([this] { return state_of(guard_.pid()) == "Z"; }, kPatience));
+  EXPECT_TRUE(eventually([this] { return state_of(guard_.pid()) == "Z"; }, kTestTimeout));
   EXPECT_EQ(state_of(second.pid), "S");
   EXPECT_EQ(state_of(second.member), "S");
   send_signal(second.member, SIGKILL);
@@ -104,7 +104,7 @@ TEST_F(SessionReuse, A9_WhatOutlivesItsLeaderIsKilledAllTheSame) {
         const std::string state = state_of(leader.member);
         return state.empty() || state == "Z";
       },
-      kPatience));
+      kTestTimeout));
   guard_.disarm();
 }
 

@@ -74,7 +74,7 @@ TEST_F(WorkerFaults, W9_AStoppedWorkerIsContinuedAtTeardown) {
   const auto job = launch_fakes(2, "on 0 [ pid raise STOP hold ] on 1 [ pid wait USR1 exit 3 ]");
   const int stopped = job->number_after("[0:0] pid ");
   const int failing = job->number_after("[0:1] pid ");
-  ASSERT_TRUE(eventually([&] { return state_of(stopped) == "T"; }, kPatience));
+  ASSERT_TRUE(eventually([&] { return state_of(stopped) == "T"; }, kTestTimeout));
   const auto begin = std::chrono::steady_clock::now();
   send_signal(failing, SIGUSR1);
   EXPECT_EQ(job->wait(), 3);
@@ -102,7 +102,8 @@ TEST_F(WorkerFaults, W11_AdoptedOrphansAreReapedWhileTheJobRuns) {
   const auto job = launch_fakes(1, "lose [ pid ] print on hold");
   ASSERT_TRUE(job->sees("on\n"));
   const int orphan = job->number_after("[0:0] pid ");
-  EXPECT_TRUE(eventually([&] { return state_of(orphan).empty(); }, kPatience)) << state_of(orphan);
+  EXPECT_TRUE(eventually([&] { return state_of(orphan).empty(); }, kTestTimeout))
+      << state_of(orphan);
   job->signal(SIGTERM);
   EXPECT_EQ(job->wait(), 143);
 }

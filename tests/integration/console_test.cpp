@@ -87,7 +87,7 @@ class Stderr {
     return screen_;
   }
   bool shows_last(const std::string& line) {
-    return test::eventually([&] { return read().last() == line; }, test::kPatience);
+    return test::eventually([&] { return read().last() == line; }, test::kTestTimeout);
   }
 
  private:
@@ -109,7 +109,7 @@ TEST(Console, TheLiveLineStaysBelowAllOthers) {
     writer.write(FileWriter::kStderr, "[1] another\n[0] and one more\n");
     console.info("a line of ours");
     EXPECT_TRUE(
-        test::eventually([&] { return terminal.read().lines().size() == 4; }, test::kPatience));
+        test::eventually([&] { return terminal.read().lines().size() == 4; }, test::kTestTimeout));
     EXPECT_TRUE(terminal.shows_last("step 2")) << terminal.read().last();
   }
   EXPECT_THAT(terminal.read().lines(),

@@ -65,7 +65,7 @@ class Hosts : public ProcessTest {
           job.read_for(10ms);
           return count(job.out(), "started") == 2;
         },
-        kPatience);
+        kTestTimeout);
   }
 
   std::string ssh_;
@@ -164,8 +164,9 @@ TEST_F(Hosts, ASecondSignalKillsTheWorkers) {
   auto job = launch_on("a,b", "ignore TERM print started sleep 60", {"--grace=60s"});
   ASSERT_TRUE(both_have_started(*job)) << job->out() << job->err();
   job->signal(SIGTERM);
-  ASSERT_TRUE(eventually(
-      [&] { return job->sees("SIGTERM", 10ms) && count(job->err(), "SIGTERM") >= 2; }, kPatience))
+  ASSERT_TRUE(
+      eventually([&] { return job->sees("SIGTERM", 10ms) && count(job->err(), "SIGTERM") >= 2; },
+                 kTestTimeout))
       << job->err();
   job->read_for(150ms);  // within 100 ms it is the same request
   job->signal(SIGTERM);
@@ -270,7 +271,7 @@ TEST_F(HostsOnNodes, OneCommandIsOneJob) {
         job->read_for(10ms);
         return count(job->out(), "started\n") == 4;
       },
-      kPatience))
+      kTestTimeout))
       << job->out() << job->err();
   for (const char* const line :
        {"[0:0] started", "[1:1] started", "[1:2] started", "[2:3] started"})
@@ -297,7 +298,7 @@ TEST_F(HostsOnNodes, NothingOutlivesAKilledStarter) {
         job->read_for(10ms);
         return count(job->out(), "started\n") == 2;
       },
-      kPatience))
+      kTestTimeout))
       << job->out() << job->err();
   job->signal(SIGKILL);
   EXPECT_EQ(job->wait(), -SIGKILL);

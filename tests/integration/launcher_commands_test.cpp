@@ -175,8 +175,8 @@ TEST_F(LauncherCommands, TheSocketIsTheUsersAlone) {
   EXPECT_EQ(status.st_mode & 07777, 0600U);
   job->signal(SIGKILL);
   EXPECT_EQ(job->wait(), -SIGKILL);
-  EXPECT_TRUE(eventually([&] { return socket().empty(); }, kPatience));  // the guard tidies up
-  EXPECT_TRUE(nothing_lives_within(kPatience));                          // ... and ends after it
+  EXPECT_TRUE(eventually([&] { return socket().empty(); }, kTestTimeout));  // the guard tidies up
+  EXPECT_TRUE(nothing_lives_within(kTestTimeout));                          // ... and ends after it
 }
 
 TEST_F(LauncherCommands, GarbageAndSilenceOnTheSocketHarmNobody) {

@@ -249,7 +249,7 @@ TEST_F(LauncherLogs, LinesOfAllRanksCarryOnePrefix) {
     EXPECT_EQ(job->wait(), 0);
     return job->out().find("[0:0-3] text ") != std::string::npos;
   };
-  EXPECT_TRUE(eventually(folds, kPatience));
+  EXPECT_TRUE(eventually(folds, kTestTimeout));
 }
 
 }  // namespace

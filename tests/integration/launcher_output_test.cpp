@@ -150,7 +150,7 @@ TEST_F(LauncherOutput, ASlowConsoleLosesNoLine) {
     job->read_for(5ms);
     return job->out().size() > 1000000 && alive().size() == 2;  // launcher and guard
   };
-  ASSERT_TRUE(eventually(have_ended, kPatience));
+  ASSERT_TRUE(eventually(have_ended, kTestTimeout));
   job->read_stdout_by(64);
   job->read_for(3500ms);
   job->read_stdout_by(65536);
@@ -187,7 +187,7 @@ TEST_F(LauncherOutput, AConsoleThatTakesNothingIsGivenUpAndTheLogIsWhole) {
       if (entry.path().extension() == ".json") return true;
     return false;
   };
-  ASSERT_TRUE(eventually(has_message, kPatience));
+  ASSERT_TRUE(eventually(has_message, kTestTimeout));
   const auto begin = std::chrono::steady_clock::now();
   job->signal(SIGTERM);
   EXPECT_EQ(job->wait(), 143);

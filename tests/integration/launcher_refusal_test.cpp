@@ -52,7 +52,7 @@ TEST_F(LauncherRefusal, AWorkerThatCannotBeWatchedIsTakenBack) {
   spec.stderr_fd = STDERR_FILENO;
   Process good(io, spec);
   // A child that borrows memory gives it back a moment before its new environment can be read.
-  EXPECT_TRUE(test::eventually([this] { return alive().size() == 1; }, test::kPatience));
+  EXPECT_TRUE(test::eventually([this] { return alive().size() == 1; }, test::kTestTimeout));
   good.signal(SIGKILL);
   break_epoll();
   try {
@@ -61,7 +61,7 @@ TEST_F(LauncherRefusal, AWorkerThatCannotBeWatchedIsTakenBack) {
   } catch (const SystemError& error) {
     EXPECT_THAT(error.what(), HasSubstr("cannot watch epoll_ctl, rank 0: "));
   }
-  EXPECT_TRUE(nothing_lives_within(test::kPatience));
+  EXPECT_TRUE(nothing_lives_within(test::kTestTimeout));
 }
 
 TEST_F(LauncherRefusal, ALogPipeThatCannotBeWatchedLeavesNoDescriptor) {

@@ -18,7 +18,7 @@ class LauncherService : public ProcessTest {
             told_.push_back(state);
           return std::count(told_.begin(), told_.end(), wanted) >= times;
         },
-        kPatience);
+        kTestTimeout);
   }
   std::unique_ptr<Running> start_service(const std::string& watchdog_usec) {
     return start({{DDP_LAUNCH, "--grace=2s", DDP_FAKE_WORKER, "print", "up", "hold"},
@@ -45,7 +45,7 @@ TEST_F(LauncherService, AStoppedAgentSaysNothing) {
   const auto job = start_service("20000");
   EXPECT_TRUE(hears("WATCHDOG=1", 1));
   job->signal(SIGSTOP);
-  EXPECT_TRUE(eventually([&] { return state_of(job->pid()) == "T"; }, kPatience));
+  EXPECT_TRUE(eventually([&] { return state_of(job->pid()) == "T"; }, kTestTimeout));
   (void)manager_.heard();
   // Ten times what a watchdog would wait for.
   EXPECT_FALSE(

@@ -2,7 +2,6 @@
 // a peer; the other ranks come to no wait and stay where they are. waiting_worker SECONDS, the
 // limit of a collective. Rank 0 prints "waits" before.
 #include <poll.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <iostream>
@@ -41,7 +40,6 @@ int main(int argc, char** argv) {
     log::open("waiting_worker", log::Level::info);
     run(std::chrono::seconds(std::stoi(argc > 1 ? argv[1] : "60")));
   } catch (const std::exception& error) {
-    ::_exit(
-        print_error("waiting_worker", error));  // as ddp-worker: an abandoned group is not freed
+    return print_error("waiting_worker", error);
   }
 }

@@ -297,7 +297,7 @@ bool ClusterTest::listens(const Running& agent) {
   const std::string table = "/proc/" + std::to_string(agent.pid()) + "/net/tcp";
   return eventually(
       [&] { return read_all(table).find(":733C 00000000:0000 0A") != std::string::npos; },
-      kPatience);
+      kTestTimeout);
 }
 
 std::vector<pid_t> ClusterTest::alive_with(const std::string& entry) const {

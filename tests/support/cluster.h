@@ -109,7 +109,7 @@ class ClusterTest : public ProcessTest {
   /// Reads what they print until all have ended. The times count from `begin`.
   static std::vector<AgentEnd> ends_of(const Agents& agents,
                                        std::chrono::steady_clock::time_point begin,
-                                       std::chrono::milliseconds limit = kPatience);
+                                       std::chrono::milliseconds limit = kTestTimeout);
   /// Until that agent listens on port 29500 of its node.
   static bool listens(const Running& agent);
   /// Living workers of that node and what they have started: GROUP_RANK in their environment.
@@ -124,7 +124,7 @@ class ClusterTest : public ProcessTest {
   [[nodiscard]] std::chrono::milliseconds workers_gone(
       int node_rank,
       std::chrono::steady_clock::time_point begin,
-      std::chrono::milliseconds limit = kPatience) const;
+      std::chrono::milliseconds limit = kTestTimeout) const;
 
  private:
   [[nodiscard]] std::vector<pid_t> alive_with(const std::string& entry) const;
@@ -135,11 +135,11 @@ class ClusterTest : public ProcessTest {
 /// Until a silent node is given up.
 inline constexpr std::chrono::seconds kLost{6};
 /// Every worker has a child and a daemon.
-inline constexpr char kFamily[] = "spawn [ hold ] lose [ hold ] print ready hold";
+inline constexpr char kSpawnsChildAndDaemon[] = "spawn [ hold ] lose [ hold ] print ready hold";
 /// Ends well when it is told to.
-inline constexpr char kPatient[] = "print ready wait USR1";
+inline constexpr char kWaitsForSignal[] = "print ready wait USR1";
 
-/// It came, and within the bound; under a sanitizer no bound holds.
+/// Passes if `took` is not negative and at most `bound`. Under a sanitizer any time passes.
 testing::AssertionResult within(std::chrono::milliseconds took, std::chrono::milliseconds bound);
 
 /// All codes are `code`, and nobody took longer than `limit`. Prints who did what when.

@@ -34,11 +34,11 @@ inline std::vector<std::string> words_as(uid_t user) {
   return {"/usr/bin/setpriv", "--reuid=" + number, "--regid=" + number, "--clear-groups"};
 }
 
-/// What one does, in a process of its own; it ends with this at the latest.
+/// Another user's work in a child process, which the destructor kills.
 class OtherUser {
  public:
-  /// `work` runs as that user; its result is the exit code. Nothing of the test's own may be relied
-  /// on but memory: no EXPECT.
+  /// Runs `work` as that user; its result is the exit code. `work` may use the test's memory, but
+  /// no EXPECT.
   explicit OtherUser(const std::function<int()>& work, uid_t user = kOtherUser) : pid_(::fork()) {
     if (pid_ < 0) throw std::runtime_error("fork");
     if (pid_ > 0) return;

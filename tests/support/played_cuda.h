@@ -1,5 +1,5 @@
-// The module for GPUs as a group sees it, where there is no GPU: a rank whose device, says this,
-// computes with the other ranks. What that device has done is told by the test.
+// Stands for the module for GPUs: a group believes that its device runs NCCL. The test says what
+// the device has done.
 #pragma once
 
 #include <ATen/core/ivalue.h>

@@ -26,11 +26,11 @@ class PlayedNode {
   ~PlayedNode();
 
   void send(const launcher::NodeEvent& event);
-  /// Of a worker that has ended.
+  /// The event of a worker that has ended.
   [[nodiscard]] launcher::WorkerEnded exited(int round,
                                              int local_rank,
                                              launcher::ExitStatus status) const;
-  /// Every worker has: by the end that the last one was told of, or by SIGTERM.
+  /// The event of a group that has ended: each worker by its last told end, or by SIGTERM.
   [[nodiscard]] launcher::GroupEnded group_ended(int round, launcher::ExitStatus status) const;
 
   /// The next command of that kind; what else comes is dropped. Nothing: the limit has passed, or

@@ -365,7 +365,7 @@ pid_t ProcessTest::find_guard() const {
     }
     return guard > 0;
   };
-  if (!eventually(finds, kPatience))
+  if (!eventually(finds, kTestTimeout))
     throw std::runtime_error("no guard: " + testing::PrintToString(alive()));
   return guard;
 }

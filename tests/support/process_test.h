@@ -20,7 +20,7 @@
 
 namespace ddp::test {
 
-constexpr std::chrono::seconds kPatience{
+constexpr std::chrono::seconds kTestTimeout{
     20};  // of a loaded machine; bounds of promises are stated in the tests
 
 /// A sanitizer's build: larger, with threads and handlers of its own. Bounds of memory, of
@@ -52,14 +52,14 @@ class Running {
   ~Running();  // SIGKILL, if it is still there
 
   /// True once `text` has been printed on either stream.
-  bool sees(const std::string& text, std::chrono::milliseconds limit = kPatience);
+  bool sees(const std::string& text, std::chrono::milliseconds limit = kTestTimeout);
   /// The number after `text`, as in "pid 17", on either stream. Errors: std::runtime_error, which
   /// ends the test, when it has not come whole within `limit`.
-  int number_after(const std::string& text, std::chrono::milliseconds limit = kPatience);
+  int number_after(const std::string& text, std::chrono::milliseconds limit = kTestTimeout);
   /// Nothing when it has ended.
   void signal(int signal) const;
   /// The exit code, or -n for signal n; -1000 when it had not ended within `limit`.
-  int wait(std::chrono::milliseconds limit = kPatience);
+  int wait(std::chrono::milliseconds limit = kTestTimeout);
   /// Takes what it prints in the meantime.
   void read_for(std::chrono::milliseconds limit);
   /// From now on its stdout is read by so many bytes every 5 ms; 0: not at all.

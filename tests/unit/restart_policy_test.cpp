@@ -143,7 +143,7 @@ TEST(RestartPolicy, WhatAllWorkersHaveFinishedIsNotDoneAgain) {
   RoundResult round;
   round.outcome = NodeLost{1, "b", "silent", {}};
   round.exit_code = 201;
-  round.is_done = true;
+  round.all_finished = true;
   const RestartDecision decision = RestartPolicy(RestartLimits{3, 30s, true}).decide(round);
   EXPECT_FALSE(decision.restart);
   EXPECT_EQ(decision.exit_code, 201);

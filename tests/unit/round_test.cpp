@@ -541,7 +541,7 @@ TEST(RoundTable, Row7ALostNodeWhoseWorkersHadAllFinishedIsNotDoneAgain) {
   rig.lose(1, 3s);
   rig.end(0, {ended(0, 1s, code(0))});
   const RoundResult result = rig.result();
-  EXPECT_TRUE(result.is_done);
+  EXPECT_TRUE(result.all_finished);
   EXPECT_EQ(result.exit_code, exit_code::kNodeLost);
 }
 

@@ -40,7 +40,7 @@ bool wait_for(c10d::Store& store,
   const Clock::time_point start = Clock::now();
   Clock::duration next_look = kFirstLook;
   while (!store.check(keys)) {
-    require_round();
+    throw_if_round_over();
     const Clock::duration waited = Clock::now() - start;
     if (waited >= timeout) return false;
     if (waited >= next_look) {

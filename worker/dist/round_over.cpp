@@ -16,7 +16,7 @@ void watch_round(const ProgressPage& page) {
   watched = &page;
 }
 
-void require_round() {
+void throw_if_round_over() {
   const ProgressPage* const page = watched;
   if (page == nullptr) return;
   const SurvivorPage& survivor = survivor_page(*page);

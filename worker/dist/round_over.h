@@ -6,10 +6,10 @@
 
 namespace ddp::worker {
 
-/// From now on require_round() reads `page`, which lives to the end of the process.
+/// From now on throw_if_round_over() reads `page`, which lives to the end of the process.
 void watch_round(const ProgressPage& page);
 
 /// Throws PeerError when the agent has ended the round and this rank may wait for the next one.
-void require_round();
+void throw_if_round_over();
 
 }  // namespace ddp::worker

@@ -22,8 +22,8 @@ inline constexpr std::string_view kHello(
     10);
 /// A rank 0 that refuses sends this mark, the length of the rest in four bytes (big endian), its
 /// job_line() and the text. A rank that is ready to leave answers with its own job_line() and its
-/// rank in four bytes. When rank 0 leaves it sends one byte more, but none when it is ended or
-/// makes room.
+/// rank in four bytes. Rank 0 sends a last byte when it leaves by itself, not when it is killed or
+/// yields its port.
 inline constexpr std::string_view kRefusalMark = "ddp!";
 inline constexpr std::size_t kLongestRefusal = 16384;
 inline constexpr std::chrono::seconds kLeaveWithin{7};  // longer than a rank 0 stays

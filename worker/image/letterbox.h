@@ -13,7 +13,7 @@ namespace ddp::worker {
 struct Letterbox {
   ImageSize image;    // before resizing
   ImageSize resized;  // neither side is below 1, so a thin image is stretched
-  Region square;  // square or rectangle, in pixels of the resized image, out of which it reaches
+  Region square;      // the frame, in pixels of the resized image; it extends beyond the image
 
   bool operator==(const Letterbox&) const = default;
 };

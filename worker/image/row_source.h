@@ -15,8 +15,8 @@ namespace ddp::worker {
 /// Parts of a pixel are counted in 128ths: a sum of two of them fits into 16 bits.
 inline constexpr int kPartBits = 7;
 inline constexpr int kParts = 1 << kPartBits;
-/// Pixels that are mixed of inside pixels alone end this much before the last one, whatever the
-/// rounding.
+/// A margin in pixels: a source that is this far inside reads no pixel beyond the last one,
+/// whatever the rounding.
 inline constexpr double kInset = 1.0 / 64;
 
 /// A value that is linear along a row: its value at pixel x.
@@ -63,9 +63,9 @@ struct RowSource {
 
   [[nodiscard]] bool is_straight() const { return depth.slope == 0; }
 
-  /// Pixels whose source is between `first` and `last`, given as pixels of both sides. These are in
-  /// front of the horizon, too: where 0 < x - first * depth and 0 < last * depth - x, depth is
-  /// positive.
+  /// Pixels whose source x is in (`first`, `last_x`) and whose source y is in (`first`, `last_y`).
+  /// They are in front of the horizon, too: where 0 < x - first * depth and 0 < last_x * depth - x,
+  /// depth is positive.
   [[nodiscard]] Range between(double first, double last_x, double last_y, Range range) const {
     for (const Line& line :
          {x - depth * first, depth * last_x - x, y - depth * first, depth * last_y - y})

@@ -30,7 +30,7 @@ struct GpuFacts {
   std::vector<GpuUse> uses;            // of each, or empty
   std::vector<int> siblings{};         // pids of `uses` that are ranks of this job
   std::optional<std::string> visible;  // CUDA_VISIBLE_DEVICES
-  bool is_pci_order = false;           // CUDA_DEVICE_ORDER makes CUDA count them like this, too
+  bool is_pci_order = false;  // CUDA_DEVICE_ORDER is PCI_BUS_ID: CUDA counts as `gpus` does
   CudaVersions cuda{};
 };
 

@@ -23,7 +23,7 @@ struct PartitionRequest {
   std::int64_t per_rank = 1;  // the largest micro-batch
   int world_size = 1;
   int rank = 0;
-  int fill = 1;            // a short last step has a multiple of this, the run's first world size
+  int fill = 1;  // a short last step is filled up to a multiple of this: the run's first world size
   std::uint64_t seed = 0;  // the same on every rank
   bool shuffle = true;
   bool drop_last = false;    // no step with less than a whole batch

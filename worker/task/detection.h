@@ -14,8 +14,8 @@ namespace ddp::worker {
 
 class ObjectDetection : public Task {
  public:
-  /// `names` are those of the classes, `image` is the size of the model's input. `multi_scale`: in
-  /// training the input is up to so many times its size smaller or larger, drawn for each step.
+  /// `names` are the classes' names, `image` is the size of the model's input. Each training step
+  /// draws a size between 1 - `multi_scale` and 1 + `multi_scale` times `image`.
   ObjectDetection(std::shared_ptr<Detector> model,
                   const DetectionLossRule& rule,
                   std::vector<std::string> names,

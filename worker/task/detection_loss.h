@@ -20,8 +20,8 @@ struct DetectionLossRule {
   /// The loss is divided by the sum of target scores: over all ranks, or on each rank alone, as the
   /// field's packages do, which then take the mean over ranks.
   bool is_divided_per_rank = false;
-  /// The gradient is that of so many times the loss: packages of the field sum over the images of a
-  /// batch of this size, and their learning rates fit that.
+  /// Multiplies the gradient. Other packages sum over the images of a batch of this size, and their
+  /// learning rates assume that.
   double nominal_batch = 64;
 };
 

@@ -33,7 +33,8 @@ int fail_as_save_failed(Group& group, const std::string& why) {
   const std::string reason = gather_texts(group, why).front();
   error_reporter().record(Error("rank 0 could not save: " + reason, exit_code::kInternal));
   if (group.world_size() == 1 || group.rank_0_serves_store()) return exit_code::kInternal;
-  if (group.is_root()) throw Refused(exit_code::kInternal);  // not return: close() is a collective
+  if (group.is_root())
+    throw AlreadyReported(exit_code::kInternal);  // not return: close() is a collective
   leave_as_victim(group);
 }
 

@@ -18,9 +18,9 @@ int fail_as_not_finite(const Group& group, const std::string& what);
 int fail_as_replicas_differ(const Group& group, std::int64_t step, const std::string& what);
 
 /// Rank 0 could not save, and has logged `why`; the `why` of other ranks does not count. All ranks
-/// call it. Returns the exit code. Where an agent serves the store, throws Refused instead: with
-/// that code on rank 0, with kLostPeer on the others, which are victims.
-/// Blocks: there, on the other ranks, until rank 0 has left. Errors: PeerError.
+/// call it. Returns the exit code. Where an agent serves the store, throws AlreadyReported instead:
+/// with that code on rank 0, with kLostPeer on the others, which are victims. Blocks: there, on the
+/// other ranks, until rank 0 has left. Errors: PeerError.
 int fail_as_save_failed(Group& group, const std::string& why);
 
 }  // namespace ddp::worker

@@ -177,7 +177,7 @@ LoadedCheckpoint Checkpointer::load_named() const {
                         .steps_per_epoch = parts_.steps_per_epoch});
 }
 
-bool Checkpointer::is_time() const {
+bool Checkpointer::is_interval_over() const {
   return checkpoints_ &&
          std::chrono::steady_clock::now() - last_save_ > parts_.job.checkpoint.interval;
 }

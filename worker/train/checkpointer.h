@@ -68,7 +68,7 @@ class Checkpointer {
 
   /// Whether the longest time between two checkpoints is over. Rank 0's clock decides; false
   /// elsewhere.
-  [[nodiscard]] bool is_time() const;
+  [[nodiscard]] bool is_interval_over() const;
 
   enum class Which { missing, again };
   /// Begins to save the trained state. `missing`: if the newest checkpoint is of that step, it is

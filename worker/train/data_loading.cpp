@@ -61,7 +61,7 @@ void wait_until(const std::function<bool()>& is_there,
                 ProgressPage& page) {
   const Clock::time_point begin = Clock::now();
   while (!is_there()) {
-    require_round();
+    throw_if_round_over();
     const Clock::duration waited = Clock::now() - begin;
     if (waited > kLoadLimit)
       throw PeerError(what + " after " + std::to_string(kLoadLimit.count()) + " h",

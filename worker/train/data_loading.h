@@ -29,8 +29,8 @@ void offer_data(const DataJob& job, Group& group, const LoadedData& data);
 /// the kernel's cache. No rank waits inside a collective, so loading may take up to six hours, and
 /// no rank waits for one of its node that was killed. All ranks know of a problem before any of
 /// them leaves.
-/// Blocks: until all ranks have loaded theirs. Errors: UsageError; Refused where another rank
-/// reports the problem; PeerError.
+/// Blocks: until all ranks have loaded theirs. Errors: UsageError; AlreadyReported where another
+/// rank reports the problem; PeerError.
 void load_data(const Registry& registry,
                const DataJob& job,
                Group& group,

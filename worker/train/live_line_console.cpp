@@ -73,7 +73,7 @@ LiveLineConsole::LiveLineConsole(const ProgressPage& page,
                                  bool has_peers,
                                  Screen& screen)
     : page_(page),
-      describes_(rules_for(epochs, progress)),
+      live_line_(rules_for(epochs, progress)),
       is_in_place_(progress == Progress::automatic && !has_peers && can_rewrite(STDERR_FILENO)),
       line_(screen.line) {
   if (progress == Progress::off) return;
@@ -121,7 +121,7 @@ std::vector<LinePart> LiveLineConsole::probe() {
   progress.has_page = true;  // it is our own
   progress.phase = page_.phase.load(std::memory_order_relaxed);
   const auto now = std::chrono::steady_clock::now();
-  return describes_.describe(now.time_since_epoch(), now - began_at_, {&progress, 1});
+  return live_line_.describe(now.time_since_epoch(), now - began_at_, {&progress, 1});
 }
 
 }  // namespace ddp::worker

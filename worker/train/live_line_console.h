@@ -88,7 +88,7 @@ class LiveLineConsole {
   std::vector<LinePart> probe();
 
   const ProgressPage& page_;
-  LiveLine describes_;
+  LiveLine live_line_;
   const std::chrono::steady_clock::time_point began_at_ = std::chrono::steady_clock::now();
   bool is_in_place_;
   LastLine& line_;

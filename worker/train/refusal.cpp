@@ -38,13 +38,13 @@ void leave_together(Group& group) try {
 [[noreturn]] void leave(Group& group, const std::string& problem, bool speaks) {
   if (speaks) (void)error_reporter().print(UsageError(problem));
   if (group.rank_0_serves_store()) leave_together(group);
-  if (speaks || group.rank_0_serves_store()) throw Refused(exit_code::kUsage);
+  if (speaks || group.rank_0_serves_store()) throw AlreadyReported(exit_code::kUsage);
   leave_as_victim(group);
 }
 
 }  // namespace
 
-Refused::Refused(int code) : Error("this is said", code) {}
+AlreadyReported::AlreadyReported(int code) : Error("this is said", code) {}
 
 void leave_as_victim(Group& group) {
   try {
@@ -52,7 +52,7 @@ void leave_as_victim(Group& group) {
   } catch (const PeerError&) {
     // As expected: the rank that has failed is gone.
   }
-  throw Refused(exit_code::kLostPeer);
+  throw AlreadyReported(exit_code::kLostPeer);
 }
 
 void fail_together(Group& group, const std::string& problem) {

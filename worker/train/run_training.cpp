@@ -167,7 +167,7 @@ std::unique_ptr<Group> join_ranks(const RankContext& context,
   return group;
 }
 
-/// The data set, the same on every rank. Errors: UsageError; Refused; PeerError.
+/// The data set, the same on every rank. Errors: UsageError; AlreadyReported; PeerError.
 void load_alike(const RankContext& context, const Job& job, Group& group, LoadedData& data) {
   context.page.phase = Phase::loading;
   load_data(context.registry, job.data, group, context.page, data);

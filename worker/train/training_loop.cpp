@@ -34,7 +34,7 @@ int TrainingLoop::run() {
       (position_.step_in_epoch == 0 || position_.epoch >= parts_.job.epochs))
     parts_.run_log.print(nothing_left_line(parts_.job, position_.epoch));
   parts_.step.start(parts_.plan.partition, position_.epoch, position_.step_in_epoch);
-  if (const End end = catch_up()) return *end;
+  if (const End end = redo_missed_evaluation()) return *end;
   while (!is_finished_ && (position_.step < parts_.plan.steps || position_.step_in_epoch > 0)) {
     if (const End end = train_epoch()) return *end;
     // The newest checkpoint is whole.
@@ -174,7 +174,7 @@ TrainingLoop::End TrainingLoop::test_between_steps(bool is_saved) {
   return keep(position_, is_saved, is_best);
 }
 
-TrainingLoop::End TrainingLoop::catch_up() {
+TrainingLoop::End TrainingLoop::redo_missed_evaluation() {
   const bool is_inside = 0 < position_.step_in_epoch &&
                          position_.step_in_epoch < parts_.plan.steps_per_epoch && !is_over();
   return is_inside && !position_.result ? test_between_steps(!parts_.checkpointer.is_from_memory())
@@ -288,7 +288,7 @@ TrainingLoop::End TrainingLoop::compare_after_hooks() {
 
 VoteRequest TrainingLoop::vote_request() const {
   return {parts_.stop_requested ? 1.0 : 0.0,
-          parts_.checkpointer.is_time() ? 1.0 : 0.0,
+          parts_.checkpointer.is_interval_over() ? 1.0 : 0.0,
           parts_.hooks.wants_end() ? 1.0 : 0.0,
           static_cast<double>(parts_.train_data.bad_count()),
           parts_.checkpointer.outcome()};

@@ -67,7 +67,7 @@ class TrainingLoop {
   End apply_pending();                  // of steps that are not applied yet
   End between_steps();                  // what is due every so many steps
   End test_between_steps(bool is_saved);
-  End catch_up();  // with an evaluation that a stop or a kill has cut off
+  End redo_missed_evaluation();  // with an evaluation that a stop or a kill has cut off
   [[nodiscard]] bool is_test_due() const;
   End end_epoch(Clock::time_point start, std::int64_t first_step);
   End evaluate(NamedValues& test, bool& is_best);

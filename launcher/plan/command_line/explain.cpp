@@ -26,7 +26,7 @@ std::string show(double limit) {
 }
 
 std::string range_of(const JobKey& key) {
-  const std::string low = (key.above_min ? " above " : " from ") + show(key.min);
+  const std::string low = (key.excludes_min ? " above " : " from ") + show(key.min);
   return key.max >= kAnyReal ? low : low + " to " + show(key.max);
 }
 
@@ -95,7 +95,9 @@ std::string explain_key(const JobKey& key, const JobValues& job) {
   add(text, "from", is_of_program ? "the program, which has no job file" : setting.origin);
   add(text, "flag", flags_of(key.path, false));
   add(text, "variable", flags_of(key.path, true));
-  add(text, "later", key.later.empty() ? "" : join_words(key.later) + ": not in this version");
+  add(text,
+      "later",
+      key.planned_choices.empty() ? "" : join_words(key.planned_choices) + ": not in this version");
   add(text, "nodes", key.may_differ ? "may differ between nodes and runs of a job" : "");
   return text;
 }

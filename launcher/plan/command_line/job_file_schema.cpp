@@ -38,7 +38,7 @@ json::array words_of(const JobKey& key) {
 
 json::object number(const JobKey& key, const char* type) {
   json::object schema{{"type", type}};
-  schema.emplace(key.above_min ? "exclusiveMinimum" : "minimum", key.min);
+  schema.emplace(key.excludes_min ? "exclusiveMinimum" : "minimum", key.min);
   if (key.max < kAnyReal) schema.emplace("maximum", key.max);
   return schema;
 }

@@ -57,8 +57,9 @@ nanoseconds ActivityWindow::note(nanoseconds now, const Activity& activity, nano
   const nanoseconds spun = now - spin_.at;
   if (is_first || !has_spun(spin_.activity, activity, spun)) spin_ = {now, activity};
   const bool is_same_nap =
-      nap_.activity.voluntary_switches == activity.voluntary_switches && activity.state != 'R';
-  if (is_first || !is_same_nap) nap_ = {now, activity};
+      asleep_since_.activity.voluntary_switches == activity.voluntary_switches &&
+      activity.state != 'R';
+  if (is_first || !is_same_nap) asleep_since_ = {now, activity};
 
   const bool is_near = !is_first && now - points_.back().at < limit / kPointsPerLimit;
   if (is_first || (!is_near && has_changed(points_.back().activity, activity))) {

@@ -57,7 +57,7 @@ class ActivityWindow {
   [[nodiscard]] std::chrono::nanoseconds spins_since() const { return spin_.at; }
 
   /// Since when the main thread has been in one wait. A thread that polls begins many waits.
-  [[nodiscard]] std::chrono::nanoseconds sleeps_since() const { return nap_.at; }
+  [[nodiscard]] std::chrono::nanoseconds sleeps_since() const { return asleep_since_.at; }
 
  private:
   struct Point {
@@ -68,7 +68,7 @@ class ActivityWindow {
   // more than the shares.
   std::deque<Point> points_;
   Point spin_;
-  Point nap_;
+  Point asleep_since_;
 };
 
 }  // namespace ddp::launcher

@@ -45,13 +45,13 @@ HostsEnd::Step HostsEnd::note_deadline() {
 
 int HostsEnd::exit_code() const {
   if (start_failure_) return *start_failure_;
-  if (const Host* const told = find_told()) return told->status->code;
+  if (const Host* const told = find_reported()) return told->status->code;
   return requests_.count() > 0 ? exit_code::of_signal(SIGTERM) : kSshFailed;
 }
 
 std::vector<std::size_t> HostsEnd::cut_off() const {
   std::vector<std::size_t> hosts;
-  if (start_failure_ || find_told() == nullptr) return hosts;
+  if (start_failure_ || find_reported() == nullptr) return hosts;
   for (std::size_t host = 0; host < hosts_.size(); ++host) {
     if (is_cut_off(*hosts_[host].status)) hosts.push_back(host);
   }
@@ -59,7 +59,7 @@ std::vector<std::size_t> HostsEnd::cut_off() const {
 }
 
 /// The first host whose agent ended by itself; null: none.
-const HostsEnd::Host* HostsEnd::find_told() const {
+const HostsEnd::Host* HostsEnd::find_reported() const {
   const auto found = std::find_if(
       hosts_.begin(), hosts_.end(), [](const Host& host) { return !is_cut_off(*host.status); });
   return found == hosts_.end() ? nullptr : &*found;

@@ -72,7 +72,7 @@ class HostsEnd {
     bool has_agent = false;
     std::optional<ExitStatus> status;
   };
-  [[nodiscard]] const Host* find_told() const;
+  [[nodiscard]] const Host* find_reported() const;
 
   std::chrono::nanoseconds others_wait_;
   std::vector<Host> hosts_;

@@ -12,8 +12,9 @@ namespace ddp::launcher {
 /// When a node started its workers, as the node reported it. Its times in the round count from
 /// there.
 struct GroupBegin {
-  std::int64_t at_ns = 0;                                        // by the node's clock
-  std::optional<std::chrono::steady_clock::time_point> told_at;  // by ours; nothing: none yet
+  std::int64_t at_ns = 0;  // by the node's clock
+  std::optional<std::chrono::steady_clock::time_point>
+      told_at;  // when the report came, by our clock; empty until then
 };
 
 class ClockOffset {

@@ -6,11 +6,11 @@
 
 namespace ddp::launcher {
 
-bool has_saved(const Ending& ending) {
+bool exited_after_checkpoint(const Ending& ending) {
   return ending.opened_page && ending.status.exit_code() == exit_code::kStoppedAfterCheckpoint;
 }
 
-bool promises_nothing(const Ending& ending) {
+bool may_exit_early(const Ending& ending) {
   return !ending.opened_page || ending.phase <= Phase::starting;
 }
 
@@ -28,13 +28,13 @@ bool was_ended_by_us(const Ending& ending) {
 }
 
 bool stopped_after_checkpoint(const Ending& ending) {
-  return has_saved(ending) && !ending.stop_sent;
+  return exited_after_checkpoint(ending) && !ending.stop_sent;
 }
 
 bool has_failed(const Ending& ending) {
   if (stopped_after_checkpoint(ending)) return false;
   if (!ending.status.is_success()) return true;
-  return !promises_nothing(ending) && ending.phase != Phase::finished;
+  return !may_exit_early(ending) && ending.phase != Phase::finished;
 }
 
 }  // namespace ddp::launcher

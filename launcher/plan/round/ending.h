@@ -27,13 +27,13 @@ struct Ending {
 
 /// Whether the worker has no page, or only opened one: such a program may yet exec another one, or
 /// have nothing to train.
-bool promises_nothing(const Ending& ending);
+bool may_exit_early(const Ending& ending);
 
 /// Whether it exited with 143 after a checkpoint, no matter who asked.
-bool has_saved(const Ending& ending);
+bool exited_after_checkpoint(const Ending& ending);
 
-/// Whether it exited with 143 after a checkpoint though we had sent nothing: somebody else who
-/// manages the machine asked it. All ranks have agreed to that stop, so the others follow.
+/// Whether it exited with 143 after a checkpoint without a signal of ours: somebody else asked it,
+/// such as a scheduler. All ranks have agreed to that stop, so the others follow.
 bool stopped_after_checkpoint(const Ending& ending);
 
 /// True for a failing status, and for exit code 0 after training began and before `finished`. False

@@ -22,7 +22,7 @@ RestartDecision RestartPolicy::decide(const RoundResult& result) {
   if (!std::holds_alternative<Failed>(result.outcome) && !is_lost) return decision;
   decision.is_free = is_lost && limits_.lost_nodes_are_free;
   if (limits_.max_restarts == 0 && !decision.is_free) return decision;
-  if (is_lost && result.is_done) {
+  if (is_lost && result.all_finished) {
     decision.reason = "every worker had finished before the node was lost";
     return decision;
   }

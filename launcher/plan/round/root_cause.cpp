@@ -38,7 +38,7 @@ std::optional<std::size_t> find_early_exit(std::span<const Ending> endings, cons
   std::optional<std::size_t> first;
   for (std::size_t i = 0; i < endings.size(); ++i) {
     const Ending& ending = endings[i];
-    const bool left = promises_nothing(ending) && ending.status.is_success();
+    const bool left = may_exit_early(ending) && ending.status.is_success();
     const bool was_missed = ending.joined_store ? counted_on_members : failure.waited_in_store;
     if (!left || !was_missed || ending.at >= failure.at) continue;
     if (!first || ending.at < endings[*first].at) first = i;
@@ -135,7 +135,7 @@ int exit_code_of(const Outcome& outcome, std::span<const Ending> endings) {
   if (const auto* const failed = std::get_if<Failed>(&outcome)) return failed->exit_code;
   if (const auto* const stopped = std::get_if<Stopped>(&outcome)) {
     // 143 tells a scheduler that requeues the job that all workers have saved.
-    const bool saved = std::all_of(endings.begin(), endings.end(), has_saved);
+    const bool saved = std::all_of(endings.begin(), endings.end(), exited_after_checkpoint);
     const bool asked_worker = stopped->asked_rank >= 0;
     if (asked_worker || (saved && !endings.empty())) return exit_code::kStoppedAfterCheckpoint;
     // A worker failed while it stopped, perhaps without its last checkpoint. A scheduler that

@@ -364,8 +364,8 @@ RoundResult Round::conclude(Time now, bool can_go_on) {
   if (const auto first = first_worker_failure(endings))
     result.teardown_time = result.lived - *first;
   // A job whose workers have all finished is not repeated, even if a node was lost.
-  result.is_done = result.workers.size() == ranks_.size() &&
-                   std::all_of(result.workers.begin(), result.workers.end(), has_done_well);
+  result.all_finished = result.workers.size() == ranks_.size() &&
+                        std::all_of(result.workers.begin(), result.workers.end(), has_done_well);
   result.can_go_on = can_go_on;
   if (std::holds_alternative<LauncherFailed>(result.outcome)) result.workers.clear();
   return result;

@@ -25,7 +25,7 @@ struct RoundResult {
   std::int64_t checkpoint_step = -1;          // the newest on any page or held by a survivor
   int survivors = 0;                          // workers that wait for the next round
   std::int64_t survivor_step = -1;            // the newest step that a survivor holds the state of
-  bool is_done = false;                       // every worker of every node finished its work
+  bool all_finished = false;                  // every worker of every node finished its work
   bool can_go_on = true;                      // enough nodes are there, or may come
 };
 

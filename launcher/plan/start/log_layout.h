@@ -24,7 +24,7 @@ struct WorkerFiles {
 /// The directory of a round's log files, in either layout; empty: none.
 std::filesystem::path round_dir(const RoundFacts& facts);
 
-/// So many rounds at the beginning, and so many at the end, keep their logs.
+/// The first and the last kRoundsWithLogs rounds keep their logs.
 inline constexpr int kRoundsWithLogs = 20;
 
 /// The round whose logs are removed when `round` begins; nothing: none.

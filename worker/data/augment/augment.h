@@ -33,17 +33,17 @@ using AugmentFactory = std::function<Augment(const AugmentRequest&)>;
 ///   resize          {size}: the smaller side to that; or {height, width}
 ///   center-crop     {size: the data set's}
 ///   letterbox       {size: the data set's}: the larger side to that, and grey around the rest
-///   rotate          {degrees: 15}: by at most that, to both sides
+///   rotate          {degrees: 15}: by a random angle of up to that, either way
 ///   affine          {degrees: 0, translate: 0, min_scale: 1, max_scale: 1, shear: 0}: translate is
 ///                   a share of the image's size, shear in degrees
 ///   random-perspective {degrees: 0, translate: 0.1, scale: 0.5, shear: 0, perspective: 0, size:
 ///                   the data set's}: turned, scaled by 1 plus or minus `scale`, sheared and
 ///                   shifted at once, around the image's middle, into a square of that size with
 ///                   grey around the rest. translate is a share of the size, shear in degrees,
-///                   perspective a change of depth per pixel (0.001 is much). Before that the
-///                   larger side becomes `size`, unless a mosaic comes before in the list: of that,
-///                   the middle is seen. Boxes of which less than a tenth is left are dropped, and
-///                   those of a side below 2 pixels, or of sides of more than 100 to 1
+///                   perspective a change of depth per pixel (0.001 is much). The image is first
+///                   resized to a larger side of `size`; after a mosaic it is not, and the
+///                   mosaic's middle is shown. Boxes of which less than a tenth is left are
+///                   dropped, and those of a side below 2 pixels, or of sides of more than 100 to 1
 ///   mosaic          {size: the data set's, share: 1, close: 10}: this image and three others
 ///                   around a random point, each with its larger side of `size`, on grey. The image
 ///                   is then twice that size: random-perspective after it shows a part of `size`,
@@ -51,17 +51,17 @@ using AugmentFactory = std::function<Augment(const AugmentRequest&)>;
 ///                   `close` epochs, and where it is not done (share), the image stays alone, its
 ///                   larger side of `size`; a run of no more than `close` epochs has mosaics to its
 ///                   end
-///   hsv             {hue: 0.015, saturation: 0.7, value: 0.4}: the hue turned by at most that
-///                   share of a circle, the others by factors of 1 plus or minus these
+///   hsv             {hue: 0.015, saturation: 0.7, value: 0.4}: the hue turned by up to `hue`
+///                   turns, saturation and value multiplied by 1 plus or minus theirs
 ///   color-jitter    {brightness: 0, contrast: 0, saturation: 0, hue: 0}: by factors of at most 1
 ///                   plus or minus these, in a random order; hue in turns
 ///   cutout          {size: 8, count: 1}: squares of black
-///   mixup           {alpha: 0.2, share: 1}: a mean with another image, and of their labels; of
-///                   boxes, those of both, with {alpha: 32, share: 1, close: 10}: close as of
-///                   mosaic
+///   mixup           {alpha: 0.2, share: 1}: a mean with another image, and of their labels. With
+///                   boxes {alpha: 32, share: 1, close: 10}: the boxes of both images are kept, and
+///                   `close` works as in mosaic
 ///   cutmix          {alpha: 1, share: 1}: a rectangle of another image, and its share of the label
-///   rand-augment    {count: 2, magnitude: 9}: so many operations of a list, of a magnitude in 0 to
-///                   30
+///   rand-augment    {count: 2, magnitude: 9}: `count` random operations of a list, each at that
+///                   magnitude (0 to 30)
 /// Sources: DeVries and Taylor, arXiv:1708.04552; Zhang et al., arXiv:1710.09412; Yun et al.,
 /// arXiv:1905.04899; Bochkovskiy et al., arXiv:2004.10934; Cubuk et al., arXiv:1909.13719, with
 /// torchvision's ranges of magnitudes.

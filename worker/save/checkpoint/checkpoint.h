@@ -49,7 +49,7 @@ struct CheckpointContent {
   CheckpointHead head;
   std::vector<TensorView> model;
   std::vector<TensorView> optimizer;
-  std::vector<TensorView> state;  // RNG and whatever else a training needs
+  std::vector<TensorView> state;  // the running epoch's sums, the best-result watch's state
 };
 
 struct LoadedCheckpoint {

@@ -121,8 +121,8 @@ Uncaught as_own_error(const std::exception& error) {
 
 }  // namespace
 
-// Those of which CUDA's manual says that the process must be ended to use CUDA again, those of
-// broken memory and links, and the one that says nothing (cudaError_t, driver_types.h).
+// Codes after which a process cannot use CUDA any more: those of which the manual says so, those of
+// broken memory and links, and the unknown error (cudaError_t, driver_types.h).
 bool is_lost_device(int code) {
   constexpr std::array kCodes{
       214,  // cudaErrorECCUncorrectable
