@@ -220,7 +220,7 @@ TEST(JobSchema, AnOwnProgramMayKnowMoreModelsThanDdpWorker) {
         error.what(),
         AllOf(HasSubstr(
                   "job.yaml:1:14: data.name: minst is not one of digits, mnist, "
-                  "fashion-mnist, cifar10, cifar100, image-folder, coco (did you mean \"mnist\"?)"),
+                  "fashion-mnist, cifar10, cifar100, image-folder, coco, synthetic (did you mean \"mnist\"?)"),
               HasSubstr("job.yaml:2:15: model.name: tiny is not one of convnet, "),
               HasSubstr("one of sgd, adam, adamw (did you mean \"adam\"?)")));
   }
