@@ -72,6 +72,15 @@ Gpu describe(const CudaLibrary& library, int index) {
   return gpu;
 }
 
+/// NCCL copies between two GPUs directly only if each can access the other.
+bool are_apart(const CudaLibrary& library, int one, int other) {
+  int forth = 0;
+  int back = 0;
+  if (library.call("cuDeviceCanAccessPeer", &forth, one, other) != kDone) return false;
+  if (library.call("cuDeviceCanAccessPeer", &back, other, one) != kDone) return false;
+  return forth == 0 || back == 0;
+}
+
 }  // namespace
 
 bool CudaDriver::is_broken() const {
@@ -89,6 +98,12 @@ CudaDriver ask_cuda_driver() {
   if (driver.result != kDone || library.call("cuDeviceGetCount", &count) != kDone) return driver;
   for (int index = 0; index < count; ++index)
     driver.gpus.push_back(describe(library, index));
+  // Its devices are the numbers below the count (cuDeviceGet).
+  for (int one = 0; one < count; ++one) {
+    for (int other = one + 1; other < count; ++other) {
+      if (are_apart(library, one, other)) driver.apart.emplace_back(one, other);
+    }
+  }
   return driver;
 }
 
@@ -122,10 +137,6 @@ std::string why_unusable(const CudaDriver& driver) {
     default:
       return told + "fails. The number is explained at CUresult, in CUDA's driver API";
   }
-}
-
-std::string cuda_text(int cuda) {
-  return std::to_string(cuda / 1000) + "." + std::to_string(cuda % 1000 / 10);
 }
 
 }  // namespace ddp

@@ -1,8 +1,9 @@
-// What the driver's library for CUDA says of this node's GPUs, where the driver's files are not
-// there to be read: WSL2 has neither /proc/driver/nvidia nor /dev/nvidiaN.
+// What the driver's library for CUDA says of this node's GPUs: whether they can be used, and which
+// they are where the driver has no files to be read (WSL2). driver_query asks it with a limit.
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/node/gpus.h"
@@ -10,10 +11,11 @@
 namespace ddp {
 
 struct CudaDriver {
-  bool is_there = false;  // libcuda.so.1
-  int result = 0;         // of cuInit: CUresult; 0: GPUs can be used
-  int cuda = 0;           // that it knows, 13000 for 13.0; 0: not known
-  std::vector<Gpu> gpus;  // that CUDA shows this process, in its order
+  bool is_there = false;                     // libcuda.so.1
+  int result = 0;                            // of cuInit: CUresult; 0: GPUs can be used
+  int cuda = 0;                              // that it knows, 13000 for 13.0; 0: not known
+  std::vector<Gpu> gpus;                     // that CUDA shows this process, in its order
+  std::vector<std::pair<int, int>> apart{};  // two of them that cannot read each other's memory
 
   /// There, and out of order; a machine without GPUs may have its library, too.
   [[nodiscard]] bool is_broken() const;
@@ -25,8 +27,5 @@ CudaDriver ask_cuda_driver();
 
 /// Why no GPU can be used, and what to do; empty: it can. The driver's files are not there.
 std::string why_unusable(const CudaDriver& driver);
-
-/// "13.0" of 13000.
-std::string cuda_text(int cuda);
 
 }  // namespace ddp

@@ -1,6 +1,7 @@
 #include "common/node/node_gpus.h"
 
 #include <dirent.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -65,6 +66,10 @@ std::vector<Gpu> find_gpus() {
 
 std::string find_gpu_driver() {
   return read_driver_version(read_file("/proc/driver/nvidia/version").value_or(""));
+}
+
+bool is_wsl() {
+  return ::access("/dev/dxg", F_OK) == 0;
 }
 
 }  // namespace ddp

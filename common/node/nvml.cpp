@@ -1,7 +1,6 @@
 #include "common/node/nvml.h"
 
 #include <dlfcn.h>
-#include <unistd.h>
 
 #include <array>
 #include <string>
@@ -77,10 +76,8 @@ std::vector<int> owners_of(const Library& nvml, Device device) {
       nvml.call("nvmlDeviceGetComputeRunningProcesses_v3", device, &count, processes.data());
   std::vector<int> owners;
   if (result != kSuccess) return owners;
-  for (unsigned int i = 0; i < count && i < processes.size(); ++i) {
-    const int pid = static_cast<int>(processes[i].pid);
-    if (pid != ::getpid()) owners.push_back(pid);
-  }
+  for (unsigned int i = 0; i < count && i < processes.size(); ++i)
+    owners.push_back(static_cast<int>(processes[i].pid));
   return owners;
 }
 

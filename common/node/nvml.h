@@ -16,7 +16,7 @@ namespace ddp {
 struct GpuUse {
   std::optional<std::int64_t> free;
   std::int64_t total = 0;
-  std::vector<int> owners;  // pids, without this process
+  std::vector<int> owners;  // pids
 };
 
 struct NvmlGpus {

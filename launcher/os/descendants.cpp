@@ -1,5 +1,5 @@
 // Also runs in the guard, which must stay small: files are read in pieces, and nothing is kept. Of
-// os/ it includes process.h, the only file for pidfds, and process_state.h.
+// os/ it includes process.h and process_state.h.
 #include "launcher/os/descendants.h"
 
 #include <dirent.h>
@@ -24,6 +24,7 @@
 
 #include "common/error.h"
 #include "common/files/descriptor.h"
+#include "common/node/helper_process.h"
 #include "launcher/os/process.h"
 #include "launcher/os/process_state.h"
 

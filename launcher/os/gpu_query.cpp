@@ -11,8 +11,8 @@
 
 #include "common/error.h"
 #include "common/files/descriptor.h"
+#include "common/node/helper_process.h"
 #include "common/node/nvml.h"
-#include "launcher/os/process.h"
 
 namespace ddp::launcher {
 namespace {

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/node/helper_process.h"
 #include "common/node/identity.h"
 #include "launcher/os/cgroup.h"
 #include "launcher/os/descendants.h"

@@ -18,6 +18,7 @@
 #include <fstream>
 
 #include "common/error.h"
+#include "common/node/helper_process.h"
 #include "launcher/os/clone_child.h"
 #include "launcher/os/descriptors.h"
 
@@ -33,23 +34,6 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   pointers.push_back(nullptr);
   return pointers;
 }
-
-/// Blocks all signals while it lives, so that no handler of the parent runs in the child.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  [[nodiscard]] const sigset_t& before() const { return before_; }
-
- private:
-  sigset_t before_;
-};
 
 /// A CPU mask of any size, as the kernel takes it. Empty: no binding.
 class CpuMask {
@@ -320,10 +304,6 @@ bool Process::forward(int signal) const {
   return signal_process(pid_, signal);
 }
 
-bool signal_process(pid_t pid, int signal) {
-  return pid > 1 && ::kill(pid, signal) == 0;
-}
-
 std::uint64_t caught_signals(pid_t pid) {
   std::ifstream status("/proc/" + std::to_string(pid) + "/status");
   std::uint64_t caught = 0;
@@ -337,36 +317,6 @@ std::uint64_t caught_signals(pid_t pid) {
 
 bool catches_signal(pid_t pid, int signal) {
   return ((caught_signals(pid) >> (signal - 1)) & 1) != 0;
-}
-
-/// Closes all descriptors but one. Kernels before 5.9 lack close_range, but an end of our own pipe
-/// must not stay open.
-static void close_all_but(int inherited_fd) {
-  const auto kept = static_cast<unsigned>(inherited_fd);
-  if (::close_range(0, kept - 1, 0) == 0 && ::close_range(kept + 1, ~0U, 0) == 0) return;
-  const long limit = ::sysconf(_SC_OPEN_MAX);
-  for (int fd = 0; fd < limit; ++fd) {
-    if (fd != inherited_fd) ::close(fd);
-  }
-}
-
-pid_t fork_helper(void (*body)(int), int inherited_fd) {
-  pid_t pid = 0;
-  {
-    const SignalsBlocked blocked;
-    pid = check(::fork(), "fork", "guard");
-    if (pid == 0) {
-      ::setsid();
-      // All signals stay blocked: a signal to all processes of the terminal or of the user may end
-      // the agent, but not the helper that cleans up after it. Its own abort must not run the
-      // agent's handler.
-      ::signal(SIGABRT, SIG_DFL);
-      close_all_but(inherited_fd);
-      body(inherited_fd);
-      ::_exit(0);
-    }
-  }
-  return pid;
 }
 
 pid_t leave_core(std::chrono::milliseconds limit) {
@@ -399,37 +349,8 @@ pid_t ended_child() {
   return info.si_pid;
 }
 
-bool reap_within(pid_t pid, std::chrono::milliseconds limit) {
-  if (pid <= 0) return false;  // for waitpid(2) it means any child
-  const int pidfd = open_pidfd(pid);
-  pollfd entry{pidfd, POLLIN, 0};
-  const Deadline deadline = Clock::now() + limit;
-  auto left = limit;
-  while (pidfd >= 0 && ::poll(&entry, 1, static_cast<int>(left.count())) < 0 && errno == EINTR) {
-    left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
-    if (left.count() < 0) left = std::chrono::milliseconds(0);
-  }
-  if (pidfd >= 0) ::close(pidfd);
-  return ::waitpid(pid, nullptr, WNOHANG) == pid;
-}
-
-int open_pidfd(pid_t pid) {
-  // glibc 2.36 declares pidfd_open without extern "C", so ask the kernel.
-  return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
-}
-
 bool signal_pidfd(int pidfd, int signal) {
   return ::syscall(SYS_pidfd_send_signal, pidfd, signal, nullptr, 0) == 0;
-}
-
-void end_with_parent(std::chrono::seconds limit) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  ::signal(SIGALRM, SIG_DFL);
-  sigset_t alarm;
-  ::sigemptyset(&alarm);
-  ::sigaddset(&alarm, SIGALRM);
-  ::pthread_sigmask(SIG_UNBLOCK, &alarm, nullptr);
-  ::alarm(static_cast<unsigned int>(limit.count()));
 }
 
 }  // namespace ddp::launcher

@@ -1,4 +1,5 @@
-// A worker process, from fork to reap, and the only place that forks, executes and waits.
+// A worker process, from fork to reap, and the only place that executes and waits. What else forks
+// is a helper (common/node/helper_process).
 // Pid, pidfd, kill and reap have one owner: a reaped pid may be reused, so reaping and forgetting
 // it are one step (waitid(2)).
 // Promises: the destructor leaves nothing of the process group alive; a failed exec is a
@@ -79,23 +80,11 @@ class Process {
   asio::posix::stream_descriptor pidfd_;
 };
 
-/// Forks a helper of our own: new session, all signals blocked, no descriptor but `inherited_fd`,
-/// never returns from `body`. The caller reaps the pid. Errors: SystemError.
-pid_t fork_helper(void (*body)(int), int inherited_fd);
-
-/// For a helper's body: if the agent is killed, the kernel ends this process; an alarm after
-/// `limit` does if the agent was killed before.
-void end_with_parent(std::chrono::seconds limit);
-
 /// The signals that a process has handlers for: bit n-1 is signal n (SigCgt, proc(5)).
 std::uint64_t caught_signals(pid_t pid);
 
 /// Whether a process has a handler for `signal`.
 bool catches_signal(pid_t pid, int signal);
-
-/// Sends `signal` to one process. For kill(2) 0 and negative numbers mean many processes, -1 all of
-/// the machine; such a number, or init's, is refused. False: refused, or the process is gone.
-bool signal_process(pid_t pid, int signal);
 
 /// Forks a copy of this process that leaves a core file, if the system writes them. Returns the
 /// copy's pid, else 0. Async-signal-safe, for a handler of SIGABRT. The copy holds no descriptor of
@@ -104,12 +93,6 @@ pid_t leave_core(std::chrono::milliseconds limit);
 
 /// The oldest child that has ended and is not reaped; 0: none.
 pid_t ended_child();
-
-/// Reaps one child. Blocks: until it ends, at most `limit`. False: it has not ended by then.
-bool reap_within(pid_t pid, std::chrono::milliseconds limit);
-
-/// A descriptor for a process that need not be a child (pidfd_open(2)), or -1.
-int open_pidfd(pid_t pid);
 
 /// Sends a signal to exactly the process behind the descriptor, never to a later owner of its pid.
 bool signal_pidfd(int pidfd, int signal);

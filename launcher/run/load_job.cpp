@@ -10,10 +10,10 @@
 #include "common/files/yaml.h"
 #include "common/job/batch_plan.h"
 #include "common/job/resolve_job.h"
+#include "common/node/driver_query.h"
 #include "common/node/node_gpus.h"
 #include "launcher/net/master_address.h"
 #include "launcher/os/descriptors.h"
-#include "launcher/os/gpu_list.h"
 #include "launcher/os/port.h"
 #include "launcher/os/program.h"
 #include "launcher/os/resources.h"
@@ -73,10 +73,9 @@ NodeFacts look_at_node(const JobValues& job, const Environment& environment) {
   facts.cpus = count_cpus();
   facts.devices = find_gpus();
   if (facts.devices.empty() && (wants_gpus(job) || (is_wsl() && job.text("device") != "cpu"))) {
-    GpuList list = ask_driver();
-    facts.devices = std::move(list.gpus);
-    facts.driver = std::move(list.driver);
-    facts.gpu_problem = std::move(list.problem);
+    const DriverAnswer told = ask_driver(CudaStart::where_nvml_shows_no_gpu);
+    facts.devices = told.gpus();
+    facts.gpu_problem = told.problem();
   }
   VisibleGpus visible = see_gpus(facts.devices, job, environment);
   facts.gpus = static_cast<int>(visible.gpus.size());

@@ -4,6 +4,7 @@
 #include <csignal>
 
 #include "common/error.h"
+#include "common/node/helper_process.h"
 #include "common/progress/survivor_page.h"
 #include "launcher/os/descendants.h"
 #include "launcher/plan/rank_name.h"

@@ -20,6 +20,7 @@
 
 #include "common/error.h"
 #include "common/exit_code.h"
+#include "common/node/gpu_module_path.h"
 #include "common/node/identity.h"
 #include "common/node/nvml.h"
 #include "gpu_of_test.h"

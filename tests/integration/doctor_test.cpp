@@ -2,7 +2,13 @@
 #include <gmock/gmock.h>
 
 #include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <utility>
 
+#include "common/node/node_gpus.h"
 #include "tests/support/cluster.h"
 
 namespace ddp::test {
@@ -10,8 +16,10 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::AllOf;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 class Doctor : public ProcessTest {};
 
@@ -37,6 +45,104 @@ TEST_F(Doctor, ItsFlagsAndAProgramFollowIt) {
   EXPECT_EQ(missing->wait(), 127) << missing->err();
   auto there = launch({"doctor", "--nproc-per-node=1", DDP_FAKE_WORKER, "exit", "5"});
   EXPECT_LT(there->wait(), 2) << there->err();
+}
+
+// The driver's libraries and ddp-worker's module for GPUs are played by stand-ins.
+class DoctorOnGpus : public ProcessTest {
+ protected:
+  void SetUp() override {
+    if (!find_gpus().empty()) GTEST_SKIP() << "needs a machine without GPUs";
+    std::filesystem::create_directory(bin_);
+    std::filesystem::copy_file(DDP_LAUNCH, bin_ / "ddp-launch");
+    std::filesystem::copy_file(DDP_FAKE_WORKER, bin_ / "ddp-worker");
+    std::filesystem::copy_file(DDP_FAKE_MODULE, module_);
+  }
+  /// What doctor prints of a node with two GPUs, as `driver` makes them.
+  std::string look(std::map<std::string, std::string> driver = {},
+                   const std::string& libraries = DDP_FAKE_CUDA_DIR ":" DDP_FAKE_NVML_DIR) {
+    driver["LD_LIBRARY_PATH"] = libraries;
+    auto doctor = start({.arguments = {(bin_ / "ddp-launch").string(), "doctor"},
+                         .environment = std::move(driver)});
+    code_ = doctor->wait();
+    return doctor->out() + doctor->err();
+  }
+  /// Of the problems and notes those that are about GPUs, as the machine may have others.
+  static std::string findings(const std::string& text) {
+    std::string found;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      const bool is_one = line.starts_with("problem: ") || line.starts_with("note: ");
+      const bool is_other = line.find("/dev/shm holds") != std::string::npos ||
+                            line.find("locked memory") != std::string::npos ||
+                            line.find("open files") != std::string::npos ||
+                            line.find("processes and threads") != std::string::npos;
+      if (is_one && !is_other) found += line + "\n";
+    }
+    return found;
+  }
+
+  const std::filesystem::path bin_ = scratch() / "bin";
+  const std::filesystem::path module_ = bin_ / "libddp-worker-cuda.so";
+  int code_ = 0;
+};
+
+TEST_F(DoctorOnGpus, TwoHealthyOnesAreInTheTableAndNowhereElse) {
+  const std::string text = look();
+  EXPECT_THAT(text, HasSubstr("  2 Fake GPU  580.65.06\n"));
+  EXPECT_EQ(findings(text), "");
+}
+
+TEST_F(DoctorOnGpus, ThoseThatCannotAccessEachOtherAreANote) {
+  EXPECT_THAT(findings(look({{"DDP_FAKE_PEERS", "0"}})),
+              AllOf(StartsWith("note: node 0 ("),
+                    HasSubstr("): its GPUs cannot access each other's memory: NCCL copies")));
+}
+
+TEST_F(DoctorOnGpus, OneThatIsInUseIsNamedWithWhoHoldsIt) {
+  const std::string holders = write_file("holders", "1 41\n1 42\n");
+  EXPECT_THAT(findings(look({{"DDP_FAKE_NVML", holders}, {"DDP_FAKE_NVML_FREE", "81920 1024"}})),
+              AllOf(StartsWith("note: node 0 ("),
+                    HasSubstr("): GPU 1 (Fake GPU): only 1.0 GiB of 80.0 GiB are free, used by pid "
+                              "41, 42. End what holds it")));
+}
+
+TEST_F(DoctorOnGpus, ADriverThatIsTooOldForTheModuleIsAProblem) {
+  EXPECT_THAT(findings(look({{"DDP_FAKE_CUDA", "12040"}})),
+              AllOf(StartsWith("problem: node 0 ("),
+                    HasSubstr("): the NVIDIA driver 580.65.06 knows CUDA 12.4, LibTorch is built "
+                              "with 13.0: update the driver to 580 or newer.")));
+  EXPECT_EQ(code_, 1);
+  std::filesystem::remove(module_);
+  EXPECT_THAT(findings(look({{"DDP_FAKE_CUDA", "12040"}})),
+              AllOf(StartsWith("note: node 0 ("), HasSubstr("ddp-worker has no module for GPUs")));
+}
+
+TEST_F(DoctorOnGpus, AModuleThatDoesNotOpenIsAProblemWithTheLoadersReason) {
+  std::ofstream(module_) << "no library";
+  EXPECT_THAT(findings(look()),
+              AllOf(StartsWith("problem: node 0 ("),
+                    HasSubstr("): ddp-worker's module for GPUs cannot be used: "),
+                    HasSubstr("libddp-worker-cuda.so: ")));
+}
+
+TEST_F(DoctorOnGpus, ADriverThatIsOutOfOrderIsNamedByWhatItGives) {
+  const std::map<std::string, std::string> reasons{
+      {"100", "note: node 0 \\(.*\\): the NVIDIA driver \\(cuInit: 100\\) finds no GPU\\..*\n"},
+      {"803", "problem: node 0 .* \\(cuInit: 803\\) and the one in the kernel are of two .*\n"},
+      {"999", "problem: node 0 .* \\(cuInit: 999\\) fails for a reason that it does not .*\n"}};
+  for (const auto& [result, reason] : reasons)
+    EXPECT_THAT(findings(look({{"DDP_FAKE_CUINIT", result}}, DDP_FAKE_CUDA_DIR)),
+                ContainsRegex(reason));
+}
+
+TEST_F(DoctorOnGpus, ADriverThatHangsIsAProblemWithinItsLimit) {
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_THAT(findings(look({{"DDP_FAKE_CUINIT", "hang"}})),
+              AllOf(StartsWith("problem: node 0 ("),
+                    HasSubstr("): the NVIDIA driver has not answered within 10 s.")));
+  EXPECT_EQ(code_, 1);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 60s);  // 10 s on an idle machine
+  EXPECT_TRUE(nothing_lives_within(1s)) << testing::PrintToString(alive());
 }
 
 class DoctorOnNodes : public ClusterTest {

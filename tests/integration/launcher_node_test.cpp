@@ -104,5 +104,41 @@ TEST_F(LauncherNode, GpusWithoutDeviceFilesAreToldByTheDriver) {
   EXPECT_TRUE(nothing_lives_within(1s)) << testing::PrintToString(alive());
 }
 
+TEST_F(LauncherNode, AWorkerIsStartedForEachGpuThatIsVisible) {
+  if (!find_gpus().empty()) GTEST_SKIP() << "needs a machine without GPUs";
+  const auto run = [this](const std::string& visible) {
+    auto job = start({.arguments = {"/usr/bin/env",
+                                    "CUDA_VISIBLE_DEVICES=" + visible,
+                                    DDP_LAUNCH,
+                                    "--dry-run",
+                                    "--nproc-per-node=gpu",
+                                    DDP_FAKE_WORKER},
+                      .environment = {{"LD_LIBRARY_PATH", DDP_FAKE_CUDA_DIR}}});
+    const int code = job->wait();
+    return std::pair(code, job->err());
+  };
+  const std::string uuid = "GPU-abababab-abab-abab-abab-ababababab0";  // and the GPU's number
+  const std::map<std::string, int> counts{{uuid + "0," + uuid + "1", 2},
+                                          {uuid + "1," + uuid + "0", 2},
+                                          {uuid + "1", 1},
+                                          {"1,0", 2},
+                                          {"1", 1},
+                                          {"0,7,1", 1},
+                                          {"MIG-1", 1},
+                                          {"MIG-1,MIG-2,MIG-3", 3}};
+  for (const auto& [visible, count] : counts) {
+    const auto [code, text] = run(visible);
+    EXPECT_EQ(code, 0) << text;
+    EXPECT_THAT(text, HasSubstr("workers: " + std::to_string(count) + ", one per GPU (gpu)"))
+        << visible;
+  }
+  // Nothing, nothing that is there, a beginning of two, and one GPU twice.
+  for (const std::string visible : {"", "-1", "GPU-ab", "0,0"}) {
+    const auto [code, text] = run(visible);
+    EXPECT_EQ(code, 2) << visible;
+    EXPECT_THAT(text, HasSubstr("gpu: CUDA_VISIBLE_DEVICES=" + visible + " leaves none of this"));
+  }
+}
+
 }  // namespace
 }  // namespace ddp::test

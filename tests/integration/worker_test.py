@@ -736,6 +736,17 @@ class BadInput(WorkerTest):
         self.assertNotIn("cuInit", text)
         self.assertRegex(text, r"device: cuda(:0)? (cannot be used: (?!there is no NVIDIA driver)|is not there: CUDA sees)")
 
+    @unittest.skipIf(os.path.exists("/proc/driver/nvidia/version"), "this machine has an NVIDIA driver")
+    def test_a_driver_that_hangs_keeps_nobody_from_the_cpu(self):
+        stub = {"LD_LIBRARY_PATH": os.environ["DDP_FAKE_CUDA_DIR"], "DDP_FAKE_CUINIT": "hang"}
+        begin = time.monotonic()
+        text = self.worker("train.epochs=1", **stub)
+        self.assertLess(time.monotonic() - begin, 60)  # ten seconds and the run, on an idle machine
+        self.assertEqual(text.count("device: auto takes the cpu, as the NVIDIA driver has not answered within 10 s"), 1, text)
+        self.assertIn("epoch 1/1", text)
+        text = self.worker("device=cuda", expect=2, **stub)
+        self.assertIn("device: cuda cannot be used: the NVIDIA driver has not answered within 10 s", text)
+
     def test_half_an_identity_is_refused(self):
         self.assertIn("WORLD_SIZE is not", self.worker(expect=2, RANK="0"))
 

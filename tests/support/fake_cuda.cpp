@@ -1,5 +1,8 @@
-// A stand-in for the driver's library for CUDA: two GPUs, or what the variable DDP_FAKE_CUINIT says
-// that cuInit gives.
+// A stand-in for the driver's library for CUDA: two GPUs that can access each other, of a driver
+// for CUDA 13.0. Variables make it another one. DDP_FAKE_CUINIT: what cuInit gives, or "hang": it
+// never answers. DDP_FAKE_CUDA: another version, as 12040. DDP_FAKE_PEERS=0: no access.
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -10,9 +13,13 @@ constexpr int kSuccess = 0;
 constexpr int kNotInitialized = 3;
 constexpr int kGpus = 2;
 
+int variable(const char* name, int otherwise) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? otherwise : std::atoi(text);
+}
+
 int result() {
-  const char* const text = std::getenv("DDP_FAKE_CUINIT");
-  return text == nullptr ? kSuccess : std::atoi(text);
+  return variable("DDP_FAKE_CUINIT", kSuccess);
 }
 
 }  // namespace
@@ -20,11 +27,14 @@ int result() {
 extern "C" {
 
 int cuInit(unsigned int /*flags*/) {
+  const char* const text = std::getenv("DDP_FAKE_CUINIT");
+  while (text != nullptr && std::strcmp(text, "hang") == 0)
+    ::pause();
   return result();
 }
 
 int cuDriverGetVersion(int* version) {
-  *version = 13000;
+  *version = variable("DDP_FAKE_CUDA", 13000);
   return kSuccess;
 }
 
@@ -57,6 +67,11 @@ int cuDeviceGetUuid_v2(unsigned char* bytes, int device) {
 int cuDeviceGetAttribute(int* value, int attribute, int /*device*/) {
   constexpr int kMajor = 75;
   *value = attribute == kMajor ? 9 : 0;
+  return kSuccess;
+}
+
+int cuDeviceCanAccessPeer(int* can, int /*device*/, int /*peer*/) {
+  *can = variable("DDP_FAKE_PEERS", 1);
   return kSuccess;
 }
 

@@ -88,6 +88,18 @@ TEST(DeviceChoice, TheListOfVisibleGpusIsTheOneThatCounts) {
   EXPECT_EQ(choice.name, "cuda:1 (NVIDIA H200, 0000:02:00.0)");
 }
 
+TEST(DeviceChoice, GpusAreNamedByTheirUuidsToo) {
+  const std::string list = "GPU-3,GPU-1";
+  EXPECT_EQ(choose_device(job_on("cuda"), {0, 2, false}, showing(4, list)).identity, "GPU-3");
+  EXPECT_EQ(choose_device(job_on("cuda"), {1, 2, false}, showing(4, list)).identity, "GPU-1");
+  // A part of a GPU is used, and nothing of it is known.
+  const DeviceChoice part = choose_device(job_on("cuda"), {0, 1, false}, showing(4, "MIG-1"));
+  EXPECT_EQ(part.name, "cuda:0");
+  EXPECT_EQ(part.identity, "");
+  EXPECT_THAT(refusal(job_on("cuda"), {0, 1, false}, showing(4, "")),
+              HasSubstr("no GPU is visible (GPUs: none; CUDA_VISIBLE_DEVICES=)"));
+}
+
 TEST(DeviceChoice, OneVisibleGpuPerRankIsDeviceZero) {
   // A wrapper sets CUDA_VISIBLE_DEVICES for each rank; LOCAL_RANK stays.
   const DeviceChoice third = choose_device(job_on("cuda"), {2, 4, false}, showing(4, "2"));

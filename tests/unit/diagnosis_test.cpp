@@ -75,6 +75,16 @@ TEST(Doctor, ALimitThatIsTooLowIsNamedWithWhatToDo) {
     EXPECT_THAT(diagnosis.text, HasSubstr(part));
 }
 
+TEST(Doctor, WhatANodeHasFoundAtItsGpusIsToldWithItsName) {
+  NodeHealth node = healthy(0, "a");
+  node.gpu_findings = {{"they are too hot."}, {"they are loud."}};
+  const Diagnosis diagnosis = alone(node);
+  EXPECT_EQ(diagnosis.problems, 1);
+  EXPECT_THAT(diagnosis.text,
+              HasSubstr("problem: node 0 (a): they are too hot.\n"
+                        "note: node 0 (a): they are loud.\n1 problem\n"));
+}
+
 TEST(Doctor, WhatDiffersBetweenNodesIsNamedWithTheNodes) {
   std::vector nodes{healthy(0, "a"), healthy(1, "b"), healthy(2, "c")};
   nodes[1].version = "0.4.0";

@@ -23,6 +23,7 @@ NodeHealth some_health() {
   node.processes = 77;
   node.gpus = {"NVIDIA H200"};
   node.driver = "580.1";
+  node.gpu_findings = {{"a problem."}, {"a note.", "another."}};
   node.interfaces = {"eth0 10.0.0.2"};
   node.address = "10.0.0.2";
   node.port = 40000;

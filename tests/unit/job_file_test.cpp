@@ -216,13 +216,12 @@ TEST(JobSchema, AnOwnProgramMayKnowMoreModelsThanDdpWorker) {
     require_built_in(job);
     FAIL() << "no error";
   } catch (const UsageError& error) {
-    EXPECT_THAT(
-        error.what(),
-        AllOf(HasSubstr(
-                  "job.yaml:1:14: data.name: minst is not one of digits, mnist, "
-                  "fashion-mnist, cifar10, cifar100, image-folder, coco, synthetic (did you mean \"mnist\"?)"),
-              HasSubstr("job.yaml:2:15: model.name: tiny is not one of convnet, "),
-              HasSubstr("one of sgd, adam, adamw (did you mean \"adam\"?)")));
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("job.yaml:1:14: data.name: minst is not one of digits, mnist, "
+                                "fashion-mnist, cifar10, cifar100, image-folder, coco, synthetic "
+                                "(did you mean \"mnist\"?)"),
+                      HasSubstr("job.yaml:2:15: model.name: tiny is not one of convnet, "),
+                      HasSubstr("one of sgd, adam, adamw (did you mean \"adam\"?)")));
   }
   EXPECT_NO_THROW(require_built_in(resolve("data: {batch_per_rank: 8}", {})));
 }

@@ -65,10 +65,6 @@ inline constexpr const char* kCudaModuleBuild =
 using CudaModuleEntry = const CudaModule*(std::string* build);
 inline constexpr const char* kCudaModuleEntry = "ddp_cuda_module";
 
-/// Looks beside the program (a build directory), in ../lib (an installation), and where the program
-/// finds its libraries (a program built with find_package(ddp) has the installation's lib there).
-std::filesystem::path find_cuda_module();
-
 /// Loads the module for the rest of the process. Errors: UsageError: there is no such file, a
 /// library of the CUDA wheels is missing, or the module is of another build.
 const CudaModule& load_cuda_module(const std::filesystem::path& path);

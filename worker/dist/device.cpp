@@ -7,9 +7,9 @@
 #include <cstdlib>
 
 #include "common/error.h"
-#include "common/node/driver_library.h"
+#include "common/node/driver_query.h"
+#include "common/node/gpu_module_path.h"
 #include "common/node/node_gpus.h"
-#include "common/node/nvml.h"
 #include "worker/dist/cuda_module.h"
 #include "worker/dist/nccl_settings.h"
 #include "worker/dist/peer_call.h"
@@ -18,20 +18,6 @@
 
 namespace ddp::worker {
 namespace {
-
-/// Where nobody else knows anything of GPUs.
-GpuFacts ask_cuda() {
-  GpuFacts facts;
-  CudaDriver driver = ask_cuda_driver();
-  facts.problem = why_unusable(driver);
-  facts.is_driver_broken = driver.is_broken();
-  facts.cuda.driver = "of CUDA " + cuda_text(driver.cuda);
-  facts.cuda.of_driver = driver.cuda;
-  // CUDA has read its variables by now: these are the GPUs that are visible, in its order.
-  facts.gpus = std::move(driver.gpus);
-  facts.is_pci_order = true;
-  return facts;
-}
 
 /// Those of `uses` that are of this job. A rank that is alone on its node has none.
 std::vector<int> find_siblings(const std::vector<GpuUse>& uses, const WorkerIdentity& self) {
@@ -47,18 +33,27 @@ std::vector<int> find_siblings(const std::vector<GpuUse>& uses, const WorkerIden
 
 GpuFacts find_facts(const WorkerIdentity& self, const Environment& environment) {
   GpuFacts facts;
-  NvmlGpus nvml = ask_nvml();
-  facts.cuda.driver = find_gpu_driver();
-  if (facts.cuda.driver.empty()) facts.cuda.driver = nvml.driver;
-  if (facts.cuda.driver.empty()) return ask_cuda();
-  facts.gpus = nvml.gpus.empty() ? find_gpus() : std::move(nvml.gpus);
-  facts.uses = std::move(nvml.uses);
+  const DriverAnswer told = ask_driver(CudaStart::where_nvml_shows_no_gpu);
+  const std::string version = find_gpu_driver();
+  facts.gpus = told.gpus();
+  facts.uses = told.nvml.uses;
   facts.siblings = find_siblings(facts.uses, self);
-  facts.cuda.of_driver = nvml.cuda;
+  facts.cuda.driver = version.empty() ? told.version() : version;
+  facts.cuda.of_driver = told.nvml.cuda > 0 || !told.cuda ? told.nvml.cuda : told.cuda->cuda;
   // Empty is a value here: it hides all GPUs.
   const auto visible = environment.find("CUDA_VISIBLE_DEVICES");
   if (visible != environment.end()) facts.visible = visible->second;
-  facts.is_pci_order = find_variable(environment, "CUDA_DEVICE_ORDER") == "PCI_BUS_ID";
+  // CUDA's own list is in the order that it counts by.
+  facts.is_pci_order = find_variable(environment, "CUDA_DEVICE_ORDER") == "PCI_BUS_ID" ||
+                       (told.nvml.gpus.empty() && told.cuda);
+  if (!facts.gpus.empty()) return facts;
+  if (!version.empty()) {
+    // The driver's files say enough: its libraries are CUDA's matter then.
+    facts.gpus = find_gpus();
+    return facts;
+  }
+  facts.problem = told.problem();
+  facts.is_driver_broken = told.is_broken();
   return facts;
 }
 

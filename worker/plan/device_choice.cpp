@@ -1,10 +1,8 @@
 #include "worker/plan/device_choice.h"
 
 #include <algorithm>
-#include <array>
 
 #include "common/error.h"
-#include "common/node/driver_library.h"
 #include "common/text/join_words.h"
 #include "common/text/parse_whole.h"
 #include "common/text/units.h"
@@ -44,21 +42,6 @@ bool is_order_known(const GpuFacts& facts) {
     if (gpu.model != facts.gpus.front().model) return false;
   }
   return true;
-}
-
-/// The driver and the GPUs that a CUDA needs, by its major number. Source: CUDA's release notes.
-struct CudaNeeds {
-  int major;
-  int driver;
-  int capability;
-};
-constexpr std::array<CudaNeeds, 2> kCudaNeeds{{{12, 525, 50}, {13, 580, 75}}};
-
-const CudaNeeds* needs_of(int cuda) {
-  for (const CudaNeeds& needs : kCudaNeeds) {
-    if (needs.major == cuda / 1000) return &needs;
-  }
-  return nullptr;
 }
 
 class Chooser {
@@ -155,14 +138,9 @@ class Chooser {
   }
 
   void check_kernels(const Gpu& gpu, const DeviceChoice& choice) const {
-    const CudaNeeds* const needs = needs_of(facts_.cuda.of_libtorch);
-    if (needs == nullptr || gpu.capability == 0 || gpu.capability >= needs->capability) return;
-    const auto text = [](int capability) {
-      return std::to_string(capability / 10) + "." + std::to_string(capability % 10);
-    };
-    throw UsageError(choice.name + " has compute capability " + text(gpu.capability) +
-                     ", and LibTorch's CUDA " + cuda_text(facts_.cuda.of_libtorch) + " needs " +
-                     text(needs->capability) + ". Take another GPU, or device=cpu.");
+    const std::string why = why_no_kernels(gpu.capability, facts_.cuda.of_libtorch);
+    if (why.empty()) return;
+    throw UsageError(choice.name + " " + why + ". Take another GPU, or device=cpu.");
   }
 
   [[nodiscard]] bool is_sibling(int pid) const {
@@ -206,16 +184,6 @@ class Chooser {
 };
 
 }  // namespace
-
-std::string why_too_old(const CudaVersions& versions) {
-  // Within a major number newer libraries run on older drivers.
-  const bool is_known = versions.of_driver > 0 && versions.of_libtorch > 0;
-  if (!is_known || versions.of_driver / 1000 >= versions.of_libtorch / 1000) return "";
-  const CudaNeeds* const needs = needs_of(versions.of_libtorch);
-  return "the NVIDIA driver " + versions.driver + " knows CUDA " + cuda_text(versions.of_driver) +
-         ", LibTorch is built with " + cuda_text(versions.of_libtorch) + ": update the driver" +
-         (needs == nullptr ? "" : " to " + std::to_string(needs->driver) + " or newer");
-}
 
 DeviceChoice choose_device(const DeviceJob& job, const LocalPlace& place, const GpuFacts& facts) {
   return Chooser(job, place, facts).choose();

@@ -6,21 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "common/node/driver_needs.h"
 #include "common/node/gpus.h"
 #include "common/node/nvml.h"
 #include "worker/plan/job.h"
 
 namespace ddp::worker {
-
-/// The CUDA versions of driver and LibTorch, as CUDA writes them: 13000 is 13.0. 0: not known.
-struct CudaVersions {
-  std::string driver;  // "580.65.06"
-  int of_driver = 0;
-  int of_libtorch = 0;
-};
-
-/// "the NVIDIA driver ... knows CUDA ..."; empty when the versions fit.
-std::string why_too_old(const CudaVersions& versions);
 
 /// Facts about this node's GPUs, known before CUDA is asked.
 struct GpuFacts {

@@ -84,6 +84,10 @@ class Doctor {
                           " but no driver's version (/proc/driver/nvidia/version). Load the "
                           "driver, or share it with the container.");
     }
+    for (const std::string& problem : node.gpu_findings.problems)
+      problems_.push_back(head + problem);
+    for (const std::string& note : node.gpu_findings.notes)
+      notes_.push_back(head + note);
     if (!node.gpus.empty() && is_below(node.locked_bytes, kFewLocked)) {
       notes_.push_back(head + "at most " + bytes_text(node.locked_bytes) +
                        " of locked memory. NCCL over InfiniBand wants no limit (ulimit -l "

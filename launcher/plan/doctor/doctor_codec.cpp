@@ -24,6 +24,8 @@ void fields(Io& io, A<NodeHealth> auto& m) {
   io.field("locked", m.locked_bytes, kLimit);
   io.field("gpus", m.gpus);
   io.field("driver", m.driver);
+  io.field("gpu_problems", m.gpu_findings.problems);
+  io.field("gpu_notes", m.gpu_findings.notes);
   io.field("interfaces", m.interfaces);
   io.field("address", m.address);
   io.field("port", m.port, kPort);

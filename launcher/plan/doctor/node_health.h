@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "launcher/plan/doctor/gpu_findings.h"
+
 namespace ddp::launcher {
 
 /// What a node reports about itself.
@@ -29,6 +31,7 @@ struct NodeHealth {
   std::int64_t locked_bytes = kUnlimited;
   std::vector<std::string> gpus;        // models; "?": not known
   std::string driver;                   // of NVIDIA; empty: none
+  GpuFindings gpu_findings;             // what the node has found at them
   std::vector<std::string> interfaces;  // "eth0 10.0.0.1", without loopback
   std::string address;                  // at which its workers are reached
   int port = 0;                         // on which it listens for checks; 0: none

@@ -27,8 +27,7 @@ struct NodeFacts {
   std::vector<Gpu> devices = {};  // all devices of the node
   std::string refused_gpu = {};   // the entry of CUDA_VISIBLE_DEVICES at which CUDA stops reading
   std::string loopback = kUsualLoopback;  // "::1" if loopback has only IPv6
-  std::string driver = {};       // version of a GPU driver without files, as CUDA reports it
-  std::string gpu_problem = {};  // why CUDA reported no GPU; empty: it was not asked
+  std::string gpu_problem = {};           // why CUDA reported no GPU; empty: it was not asked
 };
 
 struct JobSpec {

@@ -6,9 +6,12 @@
 #include <utility>
 #include <vector>
 
+#include "common/node/driver_query.h"
 #include "common/node/identity.h"
+#include "common/node/node_gpus.h"
 #include "common/version.h"
 #include "launcher/net/peer_check.h"
+#include "launcher/os/gpu_module_check.h"
 #include "launcher/os/inbox.h"
 #include "launcher/os/interfaces.h"
 #include "launcher/os/node_health.h"
@@ -48,8 +51,15 @@ NodeHealth check_node(const JobSpec& spec) {
   health.host = host_name();
   health.version = DDP_VERSION;
   health.cpus = spec.facts.cpus;
-  if (health.driver.empty()) health.driver = spec.facts.driver;
-  for (const Gpu& gpu : spec.facts.devices)
+  GpuHealth gpus;
+  gpus.devices = find_gpus();
+  gpus.files_driver = health.driver;
+  gpus.told = ask_driver(CudaStart::always);
+  if (!gpus.told.gpus().empty()) gpus.module = check_cuda_module();
+  gpus.min_free = spec.job.integer("device_min_free");
+  health.gpu_findings = check_gpus(gpus);
+  if (health.driver.empty()) health.driver = gpus.told.version();
+  for (const Gpu& gpu : gpus.devices.empty() ? gpus.told.gpus() : gpus.devices)
     health.gpus.push_back(gpu.model.empty() ? "?" : gpu.model);
   health.interfaces = list_interfaces();
   return health;

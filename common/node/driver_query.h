@@ -1,0 +1,40 @@
+// What the NVIDIA driver's own libraries tell of this node, asked in a helper: they may take
+// seconds, and never answer where a GPU is broken. The asking process loads nothing of the driver.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/node/driver_library.h"
+#include "common/node/gpus.h"
+#include "common/node/nvml.h"
+
+namespace ddp {
+
+struct DriverAnswer {
+  NvmlGpus nvml;
+  std::optional<CudaDriver> cuda;  // nothing: it was not asked, or did not answer
+  std::string silence;             // why not all is told; empty: it is
+
+  /// NVML's GPUs; where it shows none, CUDA's, in CUDA's order. CUDA_VISIBLE_DEVICES hides none.
+  [[nodiscard]] const std::vector<Gpu>& gpus() const;
+  /// "580.65.06", or "of CUDA 13.0" where no more is known; empty: there is no driver.
+  [[nodiscard]] std::string version() const;
+  /// Why no GPU can be used, and what to do; empty: nothing speaks against it.
+  [[nodiscard]] std::string problem() const;
+  /// The driver is there, and out of order.
+  [[nodiscard]] bool is_broken() const;
+};
+
+/// When CUDA is started, which takes longer than NVML.
+enum class CudaStart { where_nvml_shows_no_gpu, always };
+
+/// Blocks: a second or two where there is a driver, milliseconds where there is none; for
+/// kDriverLimit where it does not answer. Errors: SystemError.
+DriverAnswer ask_driver(CudaStart start);
+
+inline constexpr std::chrono::seconds kDriverLimit{10};
+
+}  // namespace ddp

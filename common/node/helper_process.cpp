@@ -1,0 +1,142 @@
+#include "common/node/helper_process.h"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include "common/error.h"
+#include "common/files/descriptor.h"
+
+namespace ddp {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kReapWait(100);
+
+/// Closes all descriptors but one. Kernels before 5.9 lack close_range, but an end of our own pipe
+/// must not stay open.
+void close_all_but(int inherited_fd) {
+  const auto kept = static_cast<unsigned>(inherited_fd);
+  if (::close_range(0, kept - 1, 0) == 0 && ::close_range(kept + 1, ~0U, 0) == 0) return;
+  const long limit = ::sysconf(_SC_OPEN_MAX);
+  for (int fd = 0; fd < limit; ++fd) {
+    if (fd != inherited_fd) ::close(fd);
+  }
+}
+
+/// All that comes before the other end is closed, or until `deadline`.
+HelperAnswer read_until(int fd, Clock::time_point deadline) {
+  HelperAnswer answer;
+  std::array<char, 4096> buffer;
+  while (true) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    pollfd entry{fd, POLLIN, 0};
+    const int ready = left.count() <= 0 ? 0 : ::poll(&entry, 1, static_cast<int>(left.count()));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) return answer;
+    const ssize_t size = ::read(fd, buffer.data(), buffer.size());
+    if (size < 0 && errno == EINTR) continue;
+    if (size <= 0) break;
+    answer.text.append(buffer.data(), static_cast<std::size_t>(size));
+  }
+  answer.is_whole = true;
+  return answer;
+}
+
+}  // namespace
+
+SignalsBlocked::SignalsBlocked() {
+  sigset_t all;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+}
+
+SignalsBlocked::~SignalsBlocked() {
+  ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+pid_t fork_helper(void (*body)(int), int inherited_fd) {
+  pid_t pid = 0;
+  {
+    const SignalsBlocked blocked;
+    pid = check(::fork(), "fork", "helper");
+    if (pid == 0) {
+      ::setsid();
+      // All signals stay blocked: a signal to all processes of the terminal or of the user may end
+      // the parent, but not a helper that cleans up after it. Its own abort must not run the
+      // parent's handler.
+      ::signal(SIGABRT, SIG_DFL);
+      close_all_but(inherited_fd);
+      body(inherited_fd);
+      ::_exit(0);
+    }
+  }
+  return pid;
+}
+
+void end_with_parent(std::chrono::seconds limit) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::signal(SIGALRM, SIG_DFL);
+  sigset_t alarm;
+  ::sigemptyset(&alarm);
+  ::sigaddset(&alarm, SIGALRM);
+  ::pthread_sigmask(SIG_UNBLOCK, &alarm, nullptr);
+  ::alarm(static_cast<unsigned int>(limit.count()));
+}
+
+HelperAnswer ask_helper(void (*body)(int), std::chrono::seconds limit) {
+  int ends[2];
+  check(::pipe2(ends, O_CLOEXEC), "pipe2", "question to a helper");
+  const Descriptor read_end(ends[0]);
+  pid_t pid = 0;
+  {
+    const Descriptor write_end(ends[1]);
+    pid = fork_helper(body, write_end.fd());
+  }
+  HelperAnswer answer = read_until(read_end.fd(), Clock::now() + limit);
+  signal_process(pid, SIGKILL);
+  reap_within(pid, kReapWait);
+  return answer;
+}
+
+void write_all(int fd, const std::string& text) {
+  for (std::size_t sent = 0; sent < text.size();) {
+    const ssize_t more = ::write(fd, text.data() + sent, text.size() - sent);
+    if (more < 0) return;
+    sent += static_cast<std::size_t>(more);
+  }
+}
+
+bool signal_process(pid_t pid, int signal) {
+  return pid > 1 && ::kill(pid, signal) == 0;
+}
+
+bool reap_within(pid_t pid, std::chrono::milliseconds limit) {
+  if (pid <= 0) return false;  // for waitpid(2) it means any child
+  const int pidfd = open_pidfd(pid);
+  pollfd entry{pidfd, POLLIN, 0};
+  const Clock::time_point deadline = Clock::now() + limit;
+  auto left = limit;
+  while (pidfd >= 0 && ::poll(&entry, 1, static_cast<int>(left.count())) < 0 && errno == EINTR) {
+    left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    if (left.count() < 0) left = std::chrono::milliseconds(0);
+  }
+  if (pidfd >= 0) ::close(pidfd);
+  return ::waitpid(pid, nullptr, WNOHANG) == pid;
+}
+
+int open_pidfd(pid_t pid) {
+  // glibc 2.36 declares pidfd_open without extern "C", so ask the kernel.
+  return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+}
+
+}  // namespace ddp

@@ -1,0 +1,58 @@
+// A helper: a fork of this process for what may never return, or must outlive us. Each program
+// forks such a child here and nowhere else.
+// Trap: the death signal is sent when the forking *thread* ends (prctl(2)).
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <csignal>
+#include <string>
+
+namespace ddp {
+
+/// Blocks all signals while it lives, so that no handler of the parent runs in a child.
+class SignalsBlocked {
+ public:
+  SignalsBlocked();
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+  ~SignalsBlocked();
+  [[nodiscard]] const sigset_t& before() const { return before_; }
+
+ private:
+  sigset_t before_;
+};
+
+/// Forks a helper: new session, all signals blocked, no descriptor but `inherited_fd`, never
+/// returns from `body`. The caller reaps the pid. Errors: SystemError.
+pid_t fork_helper(void (*body)(int), int inherited_fd);
+
+/// For a helper's body: if its parent is killed, the kernel ends this process; an alarm after
+/// `limit` does if the parent was killed before.
+void end_with_parent(std::chrono::seconds limit);
+
+/// What a helper has written.
+struct HelperAnswer {
+  std::string text;
+  bool is_whole = false;  // it has ended by itself; false: it was ended at the limit
+};
+
+/// Runs `body` in a helper that ends with us, and reads what it writes into its descriptor. Blocks:
+/// until the helper has ended, at most `limit`. Errors: SystemError.
+HelperAnswer ask_helper(void (*body)(int), std::chrono::seconds limit);
+
+/// For a helper's body: writes all of `text`.
+void write_all(int fd, const std::string& text);
+
+/// Sends `signal` to one process. For kill(2) 0 and negative numbers mean many processes, -1 all of
+/// the machine; such a number, or init's, is refused. False: refused, or the process is gone.
+bool signal_process(pid_t pid, int signal);
+
+/// Reaps one child. Blocks: until it ends, at most `limit`. False: it has not ended by then.
+bool reap_within(pid_t pid, std::chrono::milliseconds limit);
+
+/// A descriptor for a process that need not be a child (pidfd_open(2)), or -1.
+int open_pidfd(pid_t pid);
+
+}  // namespace ddp

@@ -1,0 +1,148 @@
+#include "launcher/plan/doctor/gpu_findings.h"
+
+#include <cstddef>
+
+#include "common/node/driver_needs.h"
+#include "common/text/join_words.h"
+#include "common/text/units.h"
+
+namespace ddp::launcher {
+namespace {
+
+class Checker {
+ public:
+  explicit Checker(const GpuHealth& health) : health_(health), told_(health.told) {}
+
+  GpuFindings run() {
+    if (check_driver()) {
+      check_module();
+      check_kernels();
+      check_peers();
+      check_memory();
+    }
+    return std::move(findings_);
+  }
+
+ private:
+  void problem(const std::string& text) { findings_.problems.push_back(text + "."); }
+  void note(const std::string& text) { findings_.notes.push_back(text + "."); }
+
+  /// Whether it is there and lets GPUs be used.
+  bool check_driver() {
+    if (!told_.silence.empty()) {
+      problem(told_.silence);
+      return false;
+    }
+    if (!told_.cuda) return false;
+    const CudaDriver& cuda = *told_.cuda;
+    if (!cuda.is_there) {
+      if (health_.devices.empty()) return false;  // as in a container without GPUs
+      problem(
+          "the NVIDIA driver's library libcuda.so.1 is not found. Install the driver's libraries "
+          "of the version that the kernel has; in a container, use the "
+          "nvidia-container-toolkit");
+      return false;
+    }
+    const std::string why = why_unusable(cuda);
+    if (!why.empty()) {
+      // A machine without GPUs may have the driver's library.
+      const bool is_problem = cuda.is_broken() || !health_.devices.empty();
+      (is_problem ? findings_.problems : findings_.notes).push_back(why + ".");
+      return false;
+    }
+    const std::string version =
+        health_.files_driver.empty() ? told_.version() : health_.files_driver;
+    const std::string old = why_too_old({version, cuda.cuda, health_.module.cuda});
+    if (!old.empty()) problem(old);
+    return true;
+  }
+
+  void check_module() {
+    const CudaModuleHealth& module = health_.module;
+    if (!module.is_wanted) return;
+    if (!module.is_built) {
+      note(
+          "ddp-worker has no module for GPUs (libddp-worker-cuda.so) and trains on the CPU. Build "
+          "it: DDP_CUDA=ON ./make.sh build");
+    } else if (!module.error.empty()) {
+      problem(
+          "ddp-worker's module for GPUs cannot be used: " + module.error +
+          ". Install the wheels that torch asks for (nvidia-*) where they were when it was built, "
+          "or build it again");
+    }
+  }
+
+  void check_kernels() {
+    const std::vector<Gpu>& gpus = told_.gpus();
+    for (std::size_t i = 0; i < gpus.size(); ++i) {
+      const std::string why = why_no_kernels(gpus[i].capability, health_.module.cuda);
+      if (!why.empty()) problem(name_of(i) + " " + why + ". Leave it out by CUDA_VISIBLE_DEVICES");
+    }
+  }
+
+  void check_peers() {
+    const CudaDriver& cuda = *told_.cuda;
+    if (cuda.apart.empty()) return;
+    const std::size_t pairs = cuda.gpus.size() * (cuda.gpus.size() - 1) / 2;
+    const auto address = [&](int index) {
+      return cuda.gpus.at(static_cast<std::size_t>(index)).pci;
+    };
+    const auto [one, other] = cuda.apart.front();
+    std::string which = "its GPUs";
+    if (cuda.apart.size() < pairs)
+      which = std::to_string(cuda.apart.size()) + " of " + std::to_string(pairs) +
+              " pairs of its GPUs (" + address(one) + " and " + address(other) + " first)";
+    note(which +
+         " cannot access each other's memory: NCCL copies through the host's, which is "
+         "slower. Many GeForce cards cannot; else see nvidia-smi topo -p2p r, and whether an IOMMU "
+         "or PCI ACS forbids it");
+  }
+
+  void check_memory() {
+    const NvmlGpus& nvml = told_.nvml;
+    if (nvml.gpus.empty())
+      note(
+          "libnvidia-ml.so.1 is missing or shows no GPU: free memory and other processes are not "
+          "known");
+    for (std::size_t i = 0; i < nvml.gpus.size(); ++i) {
+      const GpuUse& use = nvml.uses.at(i);
+      std::string text = name_of(i) + ": ";
+      const bool is_short = use.free && *use.free < health_.min_free;
+      const bool is_used = use.free && *use.free < use.total / 2;
+      if (!is_short && !is_used && use.owners.empty()) continue;
+      if (use.free)
+        text += (is_used || is_short ? "only " : "") + format_bytes(*use.free) + " of " +
+                format_bytes(use.total) + " are free";
+      if (!use.owners.empty()) {
+        if (use.free) text += ", ";
+        text += "used by pid " +
+                join_words(use.owners, ", ", [](int pid) { return std::to_string(pid); });
+      }
+      if (is_short) text += ", device_min_free is " + format_bytes(health_.min_free);
+      text +=
+          ". End what holds it (nvidia-smi shows it), or leave this GPU out by "
+          "CUDA_VISIBLE_DEVICES";
+      (is_short ? findings_.problems : findings_.notes).push_back(text + ".");
+    }
+  }
+
+  /// "GPU 1 (NVIDIA H200, 0000:dc:00.0)"
+  [[nodiscard]] std::string name_of(std::size_t index) const {
+    const Gpu& gpu = told_.gpus()[index];
+    std::string details = gpu.model;
+    if (!gpu.pci.empty()) add_word(details, gpu.pci);
+    return "GPU " + std::to_string(index) + (details.empty() ? "" : " (" + details + ")");
+  }
+
+  const GpuHealth& health_;
+  const DriverAnswer& told_;
+  GpuFindings findings_;
+};
+
+}  // namespace
+
+GpuFindings check_gpus(const GpuHealth& health) {
+  return Checker(health).run();
+}
+
+}  // namespace ddp::launcher
