@@ -60,6 +60,21 @@ inline DeviceCounts operator-(const DeviceCounts& a, const DeviceCounts& b) {
           a.early_frees - b.early_frees};
 }
 
+/// Where a tensor lies.
+struct Place {
+  bool is_new = false;      // in memory that was given out while the record lives
+  std::int64_t block = 0;   // new: counted by order; else a number that no other memory has
+  std::int64_t offset = 0;  // bytes
+  bool operator==(const Place&) const = default;
+};
+
+/// One thing that the devices were asked for.
+struct Launch {
+  std::string name;  // "aten::addmm" and the like, "allocate", "to the device", "to the host"
+  std::vector<Place> places;  // of the tensors among its arguments
+  std::string values;         // the other arguments; of a copy, the address in the host's memory
+};
+
 /// What is launched while this lives, in order; one at a time.
 class LaunchRecord {
  public:
@@ -68,8 +83,9 @@ class LaunchRecord {
   LaunchRecord& operator=(const LaunchRecord&) = delete;
   ~LaunchRecord();
 
-  /// "aten::addmm" and the like.
+  /// Of operators, "aten::addmm" and the like.
   [[nodiscard]] std::vector<std::string> names() const;
+  [[nodiscard]] std::vector<Launch> launches() const;
 };
 
 }  // namespace ddp::worker

@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <vector>
 
 #include "common/error.h"
 #include "ranks.h"
@@ -101,6 +102,23 @@ TEST(DeviceWait, GlooRefusesTensorsOfASideStream) {
   const c10::StreamGuard side(device.getNewStream(second_device()));
   EXPECT_NO_THROW(require_default_stream({at::ones({3})}));
   EXPECT_THROW(require_default_stream({at::ones({3}), there}), std::logic_error);
+}
+
+TEST(DeviceWait, TheCollectivesOfGlooRefuseTensorsOfASideStream) {
+  const auto refused = on_ranks(2, [](Group& group) {
+    const c10::intrusive_ptr<c10d::Backend> gloo = group.process_group()->getBackend(at::kCPU);
+    const c10::impl::VirtualGuardImpl device(second_device().type());
+    const c10::StreamGuard side(device.getNewStream(second_device()));
+    std::vector<at::Tensor> there{at::ones({3}, second_device())};
+    std::vector<std::vector<at::Tensor>> all{{at::ones_like(there[0]), at::ones_like(there[0])}};
+    EXPECT_THROW((void)gloo->allreduce(there), std::logic_error);
+    EXPECT_THROW((void)gloo->broadcast(there), std::logic_error);
+    EXPECT_THROW((void)gloo->allgather(all, there), std::logic_error);
+    std::vector<at::Tensor> host{at::full({1}, group.rank(), at::kFloat)};
+    gloo->allreduce(host)->wait();
+    return host[0].item<float>();
+  });
+  EXPECT_EQ(refused, (std::vector<float>{1, 1})) << "those of the host are taken there";
 }
 
 /// Its backward meets the other ranks, as that of synchronised batch norm does.

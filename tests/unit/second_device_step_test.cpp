@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "second_device_rig.h"
 #include "step_rig.h"
 #include "tests/support/second_device.h"
 #include "worker/data/loading/upload.h"
@@ -25,7 +26,6 @@ namespace ddp::worker {
 namespace {
 
 constexpr std::int64_t kSteps = 200;
-constexpr std::int64_t kWarmUp = 3;
 
 c10::impl::VirtualGuardImpl streams() {
   return c10::impl::VirtualGuardImpl(second_device().type());
@@ -125,49 +125,12 @@ TEST(SecondDeviceUpload, ALoaderThatSendsGivesTheSameBatches) {
   }
 }
 
-std::vector<Case> cases() {
-  Case plain;
-  plain.size = 1024;
-  Case all = plain;
-  all.optimizer = OptimizerJob::Name::adamw;
-  all.has_weight = true;
-  all.accumulate = 2;
-  all.has_extras = true;
-  Case single = plain;  // no fused optimizer in double
-  single.type = at::kFloat;
-  return {plain, all, single};
-}
-
-struct Trained {
-  std::vector<at::Tensor> weights;
-  std::vector<double> losses;
-  DeviceCounts steady;  // after the warm-up
-};
-
-Trained train(Group& group, Case one, const at::Device& device) {
-  one.device = device;
-  Rig rig(group, one);
-  Trained trained;
-  DeviceCounts before;
-  for (std::int64_t step = 0; step < kSteps; ++step) {
-    if (step == kWarmUp) before = second_device_counts();
-    if (const std::optional<AgreedStep> agreed = rig.run_and_hear(step))
-      trained.losses.push_back(agreed->sums.mean_loss());
-  }
-  trained.steady = second_device_counts() - before;
-  for (const NamedTensor& parameter : rig.parameters())
-    trained.weights.push_back(parameter.tensor.cpu());
-  return trained;
-}
-
 TEST(SecondDeviceStep, TwoHundredStepsAreTheCpusAndNoneMakesTheHostWait) {
   const std::unique_ptr<Group> alone = single_process_group();
   for (const Case& one : cases()) {
-    const Trained host = train(*alone, one, at::kCPU);
-    const Trained there = train(*alone, one, second_device());
-    EXPECT_EQ(there.losses, host.losses);
-    for (std::size_t i = 0; i < host.weights.size(); ++i)
-      EXPECT_TRUE(there.weights[i].equal(host.weights[i])) << i;
+    const Trained host = train(*alone, one, at::kCPU, kSteps);
+    const Trained there = train(*alone, one, second_device(), kSteps);
+    expect_equal(there, host);
     EXPECT_EQ(there.steady.host_waits, 0);
     EXPECT_EQ(there.steady.early_frees, 0);
     EXPECT_EQ(there.steady.event_waits, 0) << "the sums of the step before are polled for";

@@ -166,15 +166,15 @@ class TaskRig {
     votes_.emplace(group_, *meters_);
   }
 
-  void run(std::int64_t step) {
+  void run(std::int64_t step, const StepRates& rates = 0.05) {
     const std::int64_t epoch = step / plan_.steps_per_epoch;
     const EpochPartition partition(plan_.partition, epoch);
-    step_->run(partition.step(step % plan_.steps_per_epoch), {step, epoch}, 0.05, *meters_);
+    step_->run(partition.step(step % plan_.steps_per_epoch), {step, epoch}, rates, *meters_);
   }
 
   /// With what the training loop does after each step. Errors: PeerError.
-  std::optional<AgreedStep> run_and_hear(std::int64_t step) {
-    run(step);
+  std::optional<AgreedStep> run_and_hear(std::int64_t step, const StepRates& rates = 0.05) {
+    run(step, rates);
     return votes_->after_step({});
   }
 

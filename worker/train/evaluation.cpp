@@ -6,11 +6,20 @@
 #include <span>
 #include <utility>
 
+#include "common/error.h"
+#include "worker/train/failure/lack_of_memory.h"
 #include "worker/train/failure/uncaught.h"
 #include "worker/train/run_pictures.h"
 #include "worker/train/step/meters.h"
 
 namespace ddp::worker {
+namespace {
+
+/// An evaluation has a batch of its own.
+constexpr const char* kSmallerEvaluation =
+    "This was in an evaluation: a smaller eval.batch takes less of it.";
+
+}  // namespace
 
 std::optional<NamedValues> Evaluation::run() try {
   const torch::NoGradGuard no_grad;
@@ -60,7 +69,8 @@ std::optional<NamedValues> Evaluation::run() try {
     values.emplace_back("loss/" + name, value);
   return values;
 } catch (const c10::Error& error) {
-  throw_as_own(error);
+  if (!is_lack_of_memory(error)) throw_as_own(error);
+  throw SystemError(told_with_advice(error, kSmallerEvaluation));
 }
 
 }  // namespace ddp::worker

@@ -13,6 +13,7 @@
 #include <typeinfo>
 
 #include "worker/dist/peer_call.h"
+#include "worker/train/failure/lack_of_memory.h"
 #include "worker/train/failure/own_frames.h"
 #include "worker/train/failure/throw_trace.h"
 
@@ -21,12 +22,12 @@ namespace {
 
 /// Each rank computes a micro-step at once.
 constexpr const char* kSmallerBatch =
-    " A smaller batch for each rank takes less of it (data.batch_per_rank); with as much more of "
+    "A smaller batch for each rank takes less of it (data.batch_per_rank); with as much more of "
     "train.accumulate the whole batch stays what it is.";
 
 /// Kernels are begun, and nobody waits for them.
 constexpr const char* kLaterThanItsCause =
-    " The GPU does nothing more for this process. Its cause may have been begun earlier than what "
+    "The GPU does nothing more for this process. Its cause may have been begun earlier than what "
     "fails here: CUDA_LAUNCH_BLOCKING=1 shows it.";
 
 std::string demangled(const std::type_info& type) {
@@ -95,13 +96,6 @@ std::string causes_of(const std::exception& error) {
   return "\n  caused by " + describe_exception(nested->nested_ptr());
 }
 
-/// Trap: only a lack of an accelerator's memory has a type of its own. The host's allocator is the
-/// one case that is decided by the text.
-bool is_lack_of_memory(const c10::Error& error) {
-  return dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
-         error.msg().find("DefaultCPUAllocator") != std::string::npos;
-}
-
 std::string advice_for(const c10::Error& error) {
   if (is_lack_of_memory(error)) return kSmallerBatch;
   const auto* const device = dynamic_cast<const c10::AcceleratorError*>(&error);
@@ -158,9 +152,7 @@ Uncaught as_error(const std::exception& error) {
   if (const auto* const ours = dynamic_cast<const Error*>(&error)) return {*ours};
   if (is_peer_error(error)) return {PeerError("lost a peer: " + message_of(error))};
   if (const auto* const torch = dynamic_cast<const c10::Error*>(&error)) {
-    const std::string text = "LibTorch: " + message_of(error);
-    const std::string advice = advice_for(*torch);
-    return {SystemError(text + (advice.empty() || text.ends_with('.') ? "" : ".") + advice)};
+    return {SystemError(told_with_advice(*torch, advice_for(*torch)))};
   }
   const std::string type = type_of(error);
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)

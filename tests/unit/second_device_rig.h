@@ -1,0 +1,73 @@
+// Trainings that are run on a second device and on the CPU, and compared.
+#pragma once
+
+#include <c10/core/DeviceGuard.h>
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "step_rig.h"
+#include "tests/support/second_device.h"
+
+namespace ddp::worker {
+
+constexpr std::int64_t kWarmUp = 3;  // steps
+
+inline std::vector<Case> cases() {
+  Case plain;
+  plain.size = 1024;
+  Case all = plain;
+  all.optimizer = OptimizerJob::Name::adamw;
+  all.has_weight = true;
+  all.accumulate = 2;
+  all.has_extras = true;
+  Case single = plain;  // no fused optimizer in double
+  single.type = at::kFloat;
+  return {plain, all, single};
+}
+
+struct Trained {
+  std::vector<at::Tensor> weights;
+  std::vector<double> losses;
+  DeviceCounts steady;  // after the warm-up
+};
+
+/// Returns when all ranks have called it. The counts are of all second devices.
+inline void meet(Group& group) {
+  at::Tensor here = at::zeros({1});
+  group.sum(here);
+}
+
+/// Of this rank.
+inline Trained train(Group& group, TaskRig& rig, std::int64_t steps) {
+  Trained trained;
+  DeviceCounts before;
+  for (std::int64_t step = 0; step < steps; ++step) {
+    if (step == kWarmUp) before = second_device_counts();
+    if (const std::optional<AgreedStep> agreed = rig.run_and_hear(step))
+      trained.losses.push_back(agreed->sums.mean_loss());
+  }
+  trained.steady = second_device_counts() - before;
+  meet(group);
+  for (const NamedTensor& parameter : rig.parameters())
+    trained.weights.push_back(parameter.tensor.cpu());
+  return trained;
+}
+
+/// On `device`, which is current meanwhile.
+inline Trained train(Group& group, Case one, const at::Device& device, std::int64_t steps) {
+  const c10::DeviceGuard guard(device);
+  one.device = device;
+  Rig rig(group, one);
+  return train(group, rig, steps);
+}
+
+inline void expect_equal(const Trained& there, const Trained& host) {
+  EXPECT_EQ(there.losses, host.losses);
+  ASSERT_EQ(there.weights.size(), host.weights.size());
+  for (std::size_t i = 0; i < host.weights.size(); ++i)
+    EXPECT_TRUE(there.weights[i].equal(host.weights[i])) << i;
+}
+
+}  // namespace ddp::worker

@@ -1,0 +1,27 @@
+// A lack of memory, as LibTorch throws it, and how it is told with what takes less.
+#pragma once
+
+#include <c10/util/Exception.h>
+
+#include <string>
+
+#include "worker/dist/peer_call.h"
+
+namespace ddp::worker {
+
+/// Whether a device or the host had too little memory for a tensor.
+/// Trap: only a lack of an accelerator's memory has a type of its own. The host's allocator is the
+/// one case that is decided by the text.
+inline bool is_lack_of_memory(const c10::Error& error) {
+  return dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
+         error.msg().find("DefaultCPUAllocator") != std::string::npos;
+}
+
+/// What LibTorch says of `error`, and then `advice`, which may be empty.
+inline std::string told_with_advice(const c10::Error& error, const std::string& advice) {
+  const std::string text = "LibTorch: " + message_of(error);
+  if (advice.empty()) return text;
+  return text + (text.ends_with('.') ? " " : ". ") + advice;
+}
+
+}  // namespace ddp::worker
