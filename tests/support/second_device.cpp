@@ -286,6 +286,9 @@ class LateAllocator final : public c10::DeviceAllocator {
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex) override { return {}; }
   void resetAccumulatedStats(c10::DeviceIndex) override {}
   void resetPeakStats(c10::DeviceIndex) override {}
+  std::pair<std::size_t, std::size_t> getMemoryInfo(c10::DeviceIndex) override {
+    return {kSecondDeviceFreeBytes, kSecondDeviceFreeBytes};
+  }
 };
 
 LateAllocator& allocator() {

@@ -135,7 +135,9 @@ std::vector<Case> cases() {
   all.has_extras = true;
   Case single = plain;  // no fused optimizer in double
   single.type = at::kFloat;
-  return {plain, all, single};
+  Case resident = plain;
+  resident.is_resident = true;
+  return {plain, all, single, resident};
 }
 
 struct Trained {
@@ -163,7 +165,9 @@ Trained train(Group& group, Case one, const at::Device& device) {
 TEST(SecondDeviceStep, TwoHundredStepsAreTheCpusAndNoneMakesTheHostWait) {
   const std::unique_ptr<Group> alone = single_process_group();
   for (const Case& one : cases()) {
-    const Trained host = train(*alone, one, at::kCPU);
+    Case loaded = one;
+    loaded.is_resident = false;
+    const Trained host = train(*alone, loaded, at::kCPU);
     const Trained there = train(*alone, one, second_device());
     EXPECT_EQ(there.losses, host.losses);
     for (std::size_t i = 0; i < host.weights.size(); ++i)
