@@ -125,6 +125,14 @@ std::vector<JobKey> training_keys() {
        .help = "memory of each rank for decoded training samples of sets that are read from files, "
                "so that none of them is read twice; mosaic and mixup ask for each several times an "
                "epoch. Samples are the same with it and without it"},
+      {.path = "data.resident",
+       .type = JobType::choice,
+       .default_value = "auto",
+       .choices = {"auto", "true", "false"},
+       .may_differ = true,
+       .help = "keep the images of sets that live in memory on the device as bytes, and make "
+               "batches there; auto: on a GPU, where the augmentations can be made there and the "
+               "set fits. Batches are the same with it and without it"},
       {.path = "data.cache_labels",
        .type = JobType::boolean,
        .default_value = "true",

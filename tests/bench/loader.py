@@ -1,6 +1,7 @@
-"""Loaders side by side in one run, until a whole batch of float32 lies in memory: ddp-worker's as it trains on a CPU, torch's DataLoader
-with torchvision's v2 transforms on tensors (the best of 0, 1 and 2 workers), and NVIDIA DALI on the CPU (the best of 1 and 2 threads)
-where a Python that has it is given; for mosaics that of ultralytics (the best of 0, 1 and 2 workers), with all images in memory for both.
+"""Loaders side by side in one run, until a whole batch of float32 lies in memory: ddp-worker's as it trains on a CPU, its data.resident
+on the CPU, torch's DataLoader with torchvision's v2 transforms on tensors (the best of 0, 1 and 2 workers), and NVIDIA DALI on the CPU
+(the best of 1 and 2 threads) where a Python that has it is given; for mosaics that of ultralytics (the best of 0, 1 and 2 workers), with
+all images in memory for both.
 In turn, A B A B, and medians; images per second, and per second of the CPU with all child processes.
 Figures, no test: nothing is judged here. FFCV is left out: it comes as source alone that wants OpenCV's headers, so pip does not install it.
 
@@ -214,6 +215,8 @@ def commands_of(name, root, args):
     keys = [name, root, SETS[name]["batch"], args.seconds]
     commands = {("ddp-worker", 0): [args.loader_rate, *keys]}
     others = [(sys.executable, "torch", (0, 1, 2)), (args.dali, "dali", (1, 2))]
+    if name in MEAN and name != "image-folder":
+        commands["resident", 0] = [args.loader_rate, *keys, "resident"]
     if name == "coco":
         commands["ddp-worker", 0] += [2, KEPT]
         others = [(args.detector, "ultralytics", (0, 1, 2))]
@@ -258,7 +261,7 @@ def show(rows):
             per_core = max(row["images_per_core_s"], most["images_per_core_s"])
             best[row["loader"]] = max(row, most, key=lambda one: one["images_per_s"]) | {"images_per_core_s": per_core}
         ours = best["ddp-worker"]
-        titles = {"ddp-worker": "ddp-worker", "torch": "DataLoader, {} workers", "dali": "DALI on the CPU, {} threads", "ultralytics": "ultralytics, {} workers"}
+        titles = {"ddp-worker": "ddp-worker", "resident": "data.resident: true", "torch": "DataLoader, {} workers", "dali": "DALI on the CPU, {} threads", "ultralytics": "ultralytics, {} workers"}
         for loader, row in best.items():
             ratios = (ours[key] / row[key] for key in ("images_per_s", "images_per_core_s"))
             rates = f"{row['images_per_s']:>9,.0f} images/s ({min(row['rates']):,.0f} to {max(row['rates']):,.0f})"

@@ -1,6 +1,8 @@
 // The loader as the training loop drives it, without a model: images per second, and the CPU's time
 // for them, of one of the sets of tests/bench/loader.py.
-//   loader_rate mnist | cifar10 | image-folder | coco ROOT BATCH SECONDS [THREADS [KEPT]]
+//   loader_rate mnist | cifar10 | image-folder | coco ROOT BATCH SECONDS [THREADS | resident
+//   [KEPT]]
+// resident: of a set that lies on the device, here the CPU.
 // KEPT: MiB of decoded samples that stay in memory.
 // The linker leads calls of libjpeg through here (--wrap), so that its share of the time is known.
 #include <sys/resource.h>
@@ -11,6 +13,7 @@
 #include <cstdio>  // jpeglib.h wants it before itself
 #include <iostream>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,9 +22,9 @@
 
 #include "common/error.h"
 #include "worker/data/loading/cached_source.h"
-#include "worker/data/loading/loader.h"
 #include "worker/data/sets/memory_source.h"
 #include "worker/plan/partition.h"
+#include "worker/train/loader_choice.h"
 #include "worker/train/registry.h"
 
 namespace {
@@ -88,21 +91,26 @@ int measure(const std::vector<std::string>& words) {
   const std::int64_t batch = std::stoll(words.at(2));
   const double limit = std::stod(words.at(3));
   // As worker/train/train_task chooses on a CPU.
-  const int threads = words.size() > 4 ? std::stoi(words[4]) : facts.is_in_memory ? 0 : 2;
-  Loader loader(sources.train,
-                {.augments = make_augments(registry, job, facts), .seed = 1, .threads = threads});
+  const std::string threads = words.size() > 4 ? words[4] : facts.is_in_memory ? "0" : "2";
+  LoaderRequest request{.augments = make_augments(registry, job, facts), .seed = 1};
+  job.resident = DataJob::Resident::never;
+  if (threads == "resident")
+    job.resident = DataJob::Resident::always;
+  else
+    request.threads = std::stoi(threads);
+  const std::unique_ptr<BatchLoader> loader = make_loader({job, at::kCPU}, sources.train, request);
   const PartitionRequest partition{
       .size = facts.count, .batch = batch, .per_rank = batch, .seed = 1, .drop_last = true};
-  loader.start([walk = PartitionWalk(partition, 0, 0)]() mutable { return walk.next(); });
+  loader->start([walk = PartitionWalk(partition, 0, 0)]() mutable { return walk.next(); });
   for (int i = 0; i < kWarmUp; ++i)
-    (void)loader.next();
+    (void)loader->next();
   const double cpu = cpu_seconds();
   const std::int64_t libjpeg = nanoseconds_in_libjpeg;
   const Clock::time_point start = Clock::now();
   std::int64_t images = 0;
   double taken = 0;
   while (taken < limit) {
-    images += loader.next().input.size(0);
+    images += loader->next().input.size(0);
     taken = seconds(Clock::now() - start);
   }
   std::cout << "{\"images\": " << images << ", \"seconds\": " << taken

@@ -113,6 +113,30 @@ class Alone(WorkerTest):
         self.assert_same_run(self.folder / "a" / "job", self.folder / "b" / "job")
         self.assertNotEqual(records(self.folder / "a" / "job", "step"), records(self.folder / "c" / "job", "step"))
 
+    def test_a_set_that_lies_on_the_device_trains_as_one_that_is_loaded(self):
+        moves = "data.augment=[{crop: {padding: 3, border: reflect}}, flip, {cutout: {size: 6, count: 2}}]"
+        # 820 samples: the last step has 4, for three ranks.
+        keys = ("data.train_size=820", "data.repeats=2", "schedule.name=constant", moves)
+        for ranks, start in ((1, self.worker), (3, lambda *words: self.launch(3, *words))):
+            loaded, resident = (self.folder / f"{kind}{ranks}" for kind in ("loaded", "resident"))
+            start(*keys, "data.resident=false", f"output={loaded}")
+            text = start(*keys, "data.resident=true", f"output={resident}")
+            self.assertEqual(len(re.findall(r"data.resident: digits (?:train|test) lies on cpu", text)), 2, text)
+            self.assert_same_run(loaded / "job", resident / "job")
+        # From the middle of the second epoch of a run whose batches were loaded.
+        self.worker(*keys, "output=stopped", "data.resident=false", "train.max_steps=70")
+        end = self.folder / "stopped" / "job" / "checkpoints" / "step-000070"
+        self.worker(*keys, "output=stopped", "data.resident=true", f"checkpoint.resume={end}")
+        whole, rest = (records(self.folder / run, "step") for run in ("loaded1/job", "stopped/job2"))
+        self.assertEqual([r["loss"] for r in whole[70:]], [r["loss"] for r in rest])
+        self.assertEqual(len(rest), 104 - 70)
+
+    def test_what_cannot_lie_on_the_device_is_refused_where_it_is_demanded(self):
+        self.assertNotIn("data.resident", self.worker("data.augment=[rotate]", "train.epochs=1"))
+        text = self.launch(2, "data.augment=[flip, rotate]", "data.resident=true", expect=2)
+        why = "data.resident: digits train cannot lie on cpu: data.augment has rotate, and a device makes"
+        self.assertEqual(len(re.findall(rf"(?m)^\[0:\d+\] ddp-worker: .*{why}", text)), 1, text)
+
     def test_replicas_in_one_process_train_as_one_device_and_resume(self):
         split = ("parallel=data", "devices=[cpu, cpu, cpu]", "output_device=cpu")
         # At the default rate a rounding decides at step 41 which way the run takes.

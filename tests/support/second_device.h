@@ -24,6 +24,9 @@ namespace ddp::worker {
 /// test of ours has.
 at::Device second_device(int index = 0);
 
+/// What each says that it has left; it takes more.
+inline constexpr std::int64_t kSecondDeviceFreeBytes = 1 << 20;
+
 /// While one lives, nothing that the devices are asked for from then on is done, as far as a query
 /// of an event can see.
 class BusySecondDevice {

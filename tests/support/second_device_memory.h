@@ -12,7 +12,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
+
+#include "tests/support/second_device.h"
 
 #include "tests/support/second_device_streams.h"
 
@@ -76,6 +79,9 @@ class LateAllocator final : public c10::DeviceAllocator {
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex) override { return {}; }
   void resetAccumulatedStats(c10::DeviceIndex) override {}
   void resetPeakStats(c10::DeviceIndex) override {}
+  std::pair<std::size_t, std::size_t> getMemoryInfo(c10::DeviceIndex) override {
+    return {kSecondDeviceFreeBytes, kSecondDeviceFreeBytes};
+  }
 };
 
 LateAllocator& allocator();

@@ -24,7 +24,9 @@ inline std::vector<Case> cases() {
   all.has_extras = true;
   Case single = plain;  // no fused optimizer in double
   single.type = at::kFloat;
-  return {plain, all, single};
+  Case resident = plain;
+  resident.is_resident = true;
+  return {plain, all, single, resident};
 }
 
 struct Trained {

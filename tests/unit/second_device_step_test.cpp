@@ -128,7 +128,9 @@ TEST(SecondDeviceUpload, ALoaderThatSendsGivesTheSameBatches) {
 TEST(SecondDeviceStep, TwoHundredStepsAreTheCpusAndNoneMakesTheHostWait) {
   const std::unique_ptr<Group> alone = single_process_group();
   for (const Case& one : cases()) {
-    const Trained host = train(*alone, one, at::kCPU, kSteps);
+    Case loaded = one;
+    loaded.is_resident = false;
+    const Trained host = train(*alone, loaded, at::kCPU, kSteps);
     const Trained there = train(*alone, one, second_device(), kSteps);
     expect_equal(there, host);
     EXPECT_EQ(there.steady.host_waits, 0);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "worker/data/loading/resident_loader.h"
 #include "worker/data/sets/memory_source.h"
 #include "worker/dist/ddp.h"
 #include "worker/model/state.h"
@@ -125,7 +126,17 @@ struct Case {
   bool has_extras = false;  // clipped gradients, an average, steps that may be skipped
   Factors factors{};
   std::int64_t batch = 128;
+  bool is_resident = false;  // the set lies on the device
 };
+
+inline std::unique_ptr<BatchLoader> make_loader(const Case& one,
+                                                std::shared_ptr<const Source> source) {
+  LoaderRequest request{
+      .type = one.type, .send = send_to(one.device), .is_pinned = !one.device.is_cpu()};
+  if (!one.is_resident) return std::make_unique<Loader>(std::move(source), std::move(request));
+  auto images = std::dynamic_pointer_cast<const MemorySource>(std::move(source));
+  return std::make_unique<ResidentLoader>(std::move(images), request, one.device);
+}
 
 /// All that a step of `task`, which outlives it, takes on one rank.
 class TaskRig {
@@ -133,8 +144,7 @@ class TaskRig {
   TaskRig(Group& group, const Case& one, Task& task, std::shared_ptr<const Source> source)
       : group_(group),
         task_(task),
-        loader_(std::move(source),
-                {.type = one.type, .send = send_to(one.device), .is_pinned = !one.device.is_cpu()}),
+        loader_(make_loader(one, std::move(source))),
         precision_(one.amp, one.device),
         forward_(task_, precision_, one.device) {
     job_.batch.accumulate = one.accumulate;
@@ -160,7 +170,7 @@ class TaskRig {
     replica_.emplace(request, group);
     optimizer_.emplace(job_.optimizer, *replica_, precision_);
     step_.emplace(
-        Step::Parts{job_, group, *replica_, forward_, precision_, *optimizer_, loader_, page_});
+        Step::Parts{job_, group, *replica_, forward_, precision_, *optimizer_, *loader_, page_});
     meters_.emplace(step_->fix_bucket_layout({0, 1, 2}));
     step_->start(plan_.partition, 0, 0);
     votes_.emplace(group_, *meters_);
@@ -180,7 +190,7 @@ class TaskRig {
 
   /// A pass in training mode and its backward alone.
   void pass_alone(const std::vector<std::int64_t>& samples) {
-    const Batch batch = loader_.load(samples).to(forward_.device());
+    const Batch batch = loader_->load(samples).to(forward_.device());
     forward_.run(batch, Forward::Mode::training).loss.total.backward();
   }
 
@@ -196,7 +206,7 @@ class TaskRig {
   Job job_;
   RunPlan plan_;
   Task& task_;
-  Loader loader_;
+  std::unique_ptr<BatchLoader> loader_;
   Precision precision_;
   Forward forward_;
   ProgressPage page_;

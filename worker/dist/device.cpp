@@ -122,6 +122,11 @@ std::int64_t held_bytes(const at::Device& device) {
       .current;
 }
 
+std::int64_t free_bytes(const at::Device& device) {
+  const auto [free, all] = c10::getDeviceAllocator(device.type())->getMemoryInfo(device.index());
+  return static_cast<std::int64_t>(free);
+}
+
 void set_math(const MathJob& math) {
   at::Context& context = at::globalContext();
   // Trap: LibTorch has an older and a newer API for TF32, and throws if both are used. This is the

@@ -39,6 +39,9 @@ std::string gpu_of_nccl(const Device& device, const Environment& environment);
 /// wait for the device.
 std::int64_t held_bytes(const at::Device& device);
 
+/// Bytes of a device's memory that nobody has taken. Errors: c10::Error for a CPU.
+std::int64_t free_bytes(const at::Device& device);
+
 /// Sets LibTorch's own switches: precision of matrix products, cuDNN's search, deterministic
 /// kernels.
 void set_math(const MathJob& math);

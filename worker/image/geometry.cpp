@@ -7,18 +7,6 @@
 namespace ddp::worker {
 namespace {
 
-constexpr int kOutside = -1;
-
-/// The pixel of a line of `size` pixels that appears at `position`, or kOutside.
-int source_of(int position, int size, Border::Kind kind) {
-  if (position >= 0 && position < size) return position;
-  if (kind == Border::Kind::fill) return kOutside;
-  if (kind == Border::Kind::edge || size == 1) return std::clamp(position, 0, size - 1);
-  const int period = 2 * (size - 1);
-  const int in_period = (position % period + period) % period;
-  return std::min(in_period, period - in_period);
-}
-
 /// Copies one row of the region: the part before the image, the image, and the part behind it.
 void cut_row(const std::uint8_t* from,
              int width,
@@ -31,7 +19,7 @@ void cut_row(const std::uint8_t* from,
   const int inside = std::clamp(width - std::max(left, 0), 0, size - before);
   const auto outside = [&](int begin, int end) {
     for (int x = begin; x < end; ++x) {
-      const int source = source_of(left + x, width, border.kind);
+      const int source = pixel_seen_at(left + x, width, border.kind);
       into[static_cast<std::size_t>(x)] = source == kOutside ? color : from[source];
     }
   };
@@ -66,6 +54,15 @@ int half_to_even(int twice) {
 
 }  // namespace
 
+int pixel_seen_at(int position, int size, Border::Kind border) {
+  if (position >= 0 && position < size) return position;
+  if (border == Border::Kind::fill) return kOutside;
+  if (border == Border::Kind::edge || size == 1) return std::clamp(position, 0, size - 1);
+  const int period = 2 * (size - 1);
+  const int in_period = (position % period + period) % period;
+  return std::min(in_period, period - in_period);
+}
+
 void flip_horizontal(Image& image) {
   for (int row = 0; row < image.channels * image.height; ++row)
     flip_row(image.row(0, row), image.width);
@@ -88,7 +85,7 @@ void crop(const Image& from, const Region& region, const Border& border, Image& 
     const std::uint8_t color = border.color[static_cast<std::size_t>(channel)];
     for (int y = 0; y < region.height; ++y) {
       const std::span row(into.row(channel, y), static_cast<std::size_t>(region.width));
-      const int source = source_of(region.top + y, from.height, border.kind);
+      const int source = pixel_seen_at(region.top + y, from.height, border.kind);
       if (source == kOutside)
         std::fill(row.begin(), row.end(), color);
       else

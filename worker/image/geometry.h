@@ -17,6 +17,11 @@ struct Border {
   bool operator==(const Border&) const = default;
 };
 
+inline constexpr int kOutside = -1;
+
+/// The pixel of a line of `size` pixels that is seen at `position`, or kOutside.
+int pixel_seen_at(int position, int size, Border::Kind border);
+
 /// Mirrors left and right, in place.
 void flip_horizontal(Image& image);
 

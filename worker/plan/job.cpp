@@ -214,6 +214,8 @@ DataJob make_data(const JobValues& values) {
   data.drop_last = values.flag("data.drop_last");
   data.max_bad = values.real("data.max_bad");
   data.cache = values.integer("data.cache");
+  constexpr std::string_view kResidents[] = {"auto", "true", "false"};
+  data.resident = choose<DataJob::Resident>(values, "data.resident", kResidents);
   data.cache_labels = values.flag("data.cache_labels");
   data.args = make_args(values, "data.args");
   return data;

@@ -26,6 +26,9 @@ struct AugmentJob {
 enum class Sampler { shuffle, sequential, weighted, class_balanced };
 
 struct DataJob {
+  /// Whether image sets lie on the device: where that helps, always, or never.
+  enum class Resident { automatic, always, never };
+
   std::string name;
   std::filesystem::path root;
   std::uint64_t seed = 1;
@@ -41,6 +44,7 @@ struct DataJob {
   bool drop_last = false;
   double max_bad = 0.01;   // share of an epoch's samples
   std::int64_t cache = 0;  // bytes of decoded samples
+  Resident resident = Resident::automatic;
   bool cache_labels = true;
   Args args;
 };

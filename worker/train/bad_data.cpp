@@ -40,7 +40,7 @@ bool BadData::is_too_many(double bad, const DataFacts& data) const {
   return bad > share_ * static_cast<double>(data.count);
 }
 
-std::optional<int> BadData::report(Loader& loader) {
+std::optional<int> BadData::report(BatchLoader& loader) {
   const Bad mine = loader.take_bad_samples();
   const auto count = static_cast<double>(mine.size());
   const double all = group_.start_sum(at::tensor({count}, at::kDouble))->wait().item<double>();

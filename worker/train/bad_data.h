@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "worker/data/loading/loader.h"
+#include "worker/data/loading/batch_loader.h"
 #include "worker/dist/group.h"
 
 namespace ddp::worker {
@@ -24,7 +24,7 @@ class BadData {
   /// Call it at the end of an epoch or an evaluation, and once there are too many: rank 0 lists the
   /// bad samples that it has not listed yet, and the loader forgets its own. All ranks call it.
   /// Returns the exit code, the same on every rank, when there were too many. Errors: PeerError.
-  std::optional<int> report(Loader& loader);
+  std::optional<int> report(BatchLoader& loader);
 
  private:
   Group& group_;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/progress/progress_page.h"
-#include "worker/data/loading/loader.h"
+#include "worker/data/loading/batch_loader.h"
 #include "worker/dist/ddp.h"
 #include "worker/dist/group.h"
 #include "worker/plan/job.h"
@@ -35,7 +35,7 @@ class Evaluation {
     Ddp& replica;
     const Forward& forward;
     const Ema* ema = nullptr;  // evaluated in place of the weights; null: none
-    Loader& loader;            // of the test set
+    BatchLoader& loader;       // of the test set
     std::function<Metrics()> make_metrics;
     bool has_own_metric = false;  // the task has one
     ProgressPage& page;

@@ -31,6 +31,7 @@
 #include "worker/train/evaluation_plan.h"
 #include "worker/train/failure/uncaught.h"
 #include "worker/train/job_sample_weights.h"
+#include "worker/train/loader_choice.h"
 #include "worker/train/refusal.h"
 #include "worker/train/run_pictures.h"
 #include "worker/train/step/optimizer.h"
@@ -104,7 +105,7 @@ std::vector<std::string> test_names(const Metrics& metrics, std::vector<std::str
 
 /// data.augment may change the size of images, and not every model takes that: one image is tried.
 /// Errors: UsageError.
-void require_takes_augmented(const Forward& forward, const Job& job, const Loader& images) {
+void require_takes_augmented(const Forward& forward, const Job& job, const BatchLoader& images) {
   const DataFacts& data = images.facts();
   if (job.data.augment.empty() || data.varies || data.shape.size() != 3) return;
   constexpr std::int64_t kFirst = 0;
@@ -339,19 +340,25 @@ int train_or_hold(const TrainingRun& run,
 int train_model(const TrainingRun& run, const TrainedModel& model, std::optional<HeldState>& held) {
   const RankContext& context = run.context;
   const RunPlan plan = plan_training(run);
-  Loader train_loader(run.data.train, train_request(run, model, plan));
   EvaluationPlan test =
       plan_evaluation(run.job, *run.data.test, run.device, run.group, context.page);
-  Loader test_loader(run.data.test,
-                     test_request(run.job,
-                                  model.replica,
-                                  model.task.model(),
-                                  run.data.test->facts(),
-                                  std::move(test.augments),
-                                  run.device));
   const Forward forward(model.task, model.precision, run.device);
-  fail_together(run.group,
-                problem_of([&] { require_takes_augmented(forward, run.job, train_loader); }));
+  std::unique_ptr<BatchLoader> train_loader;
+  std::unique_ptr<BatchLoader> test_loader;
+  fail_together(run.group, problem_of([&] {
+                  const LoaderChoice choice{run.job.data, run.device, run.group.is_root()};
+                  train_loader =
+                      make_loader(choice, run.data.train, train_request(run, model, plan));
+                  test_loader = make_loader(choice,
+                                            run.data.test,
+                                            test_request(run.job,
+                                                         model.replica,
+                                                         model.task.model(),
+                                                         run.data.test->facts(),
+                                                         std::move(test.augments),
+                                                         run.device));
+                  require_takes_augmented(forward, run.job, *train_loader);
+                }));
   std::optional<RunPictures> pictures;
   if (run.run_dir != nullptr)
     pictures.emplace(model.task, run.data.train, run.data.test->facts(), *run.run_dir);
@@ -366,7 +373,7 @@ int train_model(const TrainingRun& run, const TrainedModel& model, std::optional
              .forward = forward,
              .precision = model.precision,
              .optimizer = model.optimizer,
-             .loader = train_loader,
+             .loader = *train_loader,
              .page = context.page,
              .show = show});
   Meters meters(step.fix_bucket_layout(first_samples(plan.partition)));
@@ -377,7 +384,7 @@ int train_model(const TrainingRun& run, const TrainedModel& model, std::optional
                          .replica = model.replica,
                          .forward = forward,
                          .ema = model.optimizer.ema(),
-                         .loader = test_loader,
+                         .loader = *test_loader,
                          .make_metrics = [&] { return training_metrics(run, model.task); },
                          .has_own_metric = has_own_metric,
                          .page = context.page,
@@ -397,8 +404,8 @@ int train_model(const TrainingRun& run, const TrainedModel& model, std::optional
                      .step = step,
                      .meters = meters,
                      .votes = votes,
-                     .train_data = train_loader,
-                     .test_data = test_loader,
+                     .train_data = *train_loader,
+                     .test_data = *test_loader,
                      .bad_data = bad_data,
                      .evaluation = evaluation,
                      .policy = policy,

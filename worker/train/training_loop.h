@@ -30,8 +30,8 @@ class TrainingLoop {
     Step& step;
     Meters& meters;
     Votes& votes;
-    Loader& train_data;
-    Loader& test_data;
+    BatchLoader& train_data;
+    BatchLoader& test_data;
     BadData& bad_data;
     Evaluation& evaluation;
     EvaluationPolicy& policy;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/error.h"
+#include "worker/data/augment/pixel_move.h"
 #include "worker/data/augment/sample_image.h"
 #include "worker/image/geometry.h"
 #include "worker/image/letterbox.h"
@@ -27,11 +28,6 @@ Border border_of(const Args& args) {
 /// A random number in [0, most].
 int draw(Random& random, int most) {
   return most <= 0 ? 0 : static_cast<int>(random.below(static_cast<std::uint64_t>(most) + 1));
-}
-
-void cut(SampleImage& sample, const Region& region, const Border& border) {
-  sample.replace([&](const Image& from, Image& into) { crop(from, region, border, into); });
-  sample.move_boxes([&](const Box& box) { return crop(box, region, kLeastOfBox); });
 }
 
 /// Puts a part of the image in another size in its place.
@@ -62,13 +58,12 @@ Augment make_crop(const AugmentRequest& request) {
   const int side = side_of(request.args, request.data);
   const int padding = static_cast<int>(request.args.integer("padding", 0, kMaxSide, 0));
   const Border border = border_of(request.args);
-  return [side, padding, border](Sample& sample, Random& random, const Source&) {
-    SampleImage image(sample);
-    const ImageSize size = image.image().size();
+  return PixelMove([side, padding, border](MovedImage& image, Random& random) {
+    const ImageSize size = image.size();
     const int top = draw(random, size.height + 2 * padding - side) - padding;
     const int left = draw(random, size.width + 2 * padding - side) - padding;
-    cut(image, {top, left, side, side}, border);
-  };
+    image.crop({top, left, side, side}, border);
+  });
 }
 
 RandomResizedCrop::RandomResizedCrop(const AugmentRequest& request)
@@ -136,10 +131,9 @@ Augment make_resize(const AugmentRequest& request) {
 
 Augment make_center_crop(const AugmentRequest& request) {
   const int side = side_of(request.args, request.data);
-  return [side](Sample& sample, Random&, const Source&) {
-    SampleImage image(sample);
-    cut(image, center_region(image.image().size(), {side, side}), {});
-  };
+  return PixelMove([side](MovedImage& image, Random&) {
+    image.crop(center_region(image.size(), {side, side}), {});
+  });
 }
 
 Augment make_letterbox(const AugmentRequest& request) {
@@ -158,7 +152,7 @@ void letterbox_into(Sample& sample, ImageSize frame) {
   SampleImage image(sample);
   const Letterbox fitted = fit_letterbox(image.image().size(), frame);
   resize_to(image, fitted.resized);
-  if (fitted.resized != fitted.square.size()) cut(image, fitted.square, {.color = kGrey});
+  if (fitted.resized != fitted.square.size()) image.crop(fitted.square, {.color = kGrey});
 }
 
 Augment fit(const DataFacts& data) {
@@ -173,7 +167,7 @@ Augment fit_to(int side) {
     const ImageSize wanted{side, side};
     if (image.image().size() == wanted) return;
     resize_to(image, resized_smaller_side(image.image().size(), fitted_side(side)));
-    cut(image, center_region(image.image().size(), wanted), {});
+    image.crop(center_region(image.size(), wanted), {});
   };
 }
 

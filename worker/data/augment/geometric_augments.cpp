@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "worker/data/augment/pixel_move.h"
 #include "worker/data/augment/sample_image.h"
 #include "worker/image/affine.h"
-#include "worker/image/geometry.h"
 
 namespace ddp::worker {
 namespace {
@@ -13,27 +13,21 @@ void move(Sample& sample, const Affine& affine) {
   SampleImage(sample).move(affine, Interpolation::bilinear);
 }
 
-Augment flip_some(const AugmentRequest& request,
-                  void (*flip)(Image&),
-                  Box (*flip_box)(const Box&, ImageSize)) {
+Augment flip_some(const AugmentRequest& request, void (MovedImage::*flip)()) {
   const double share = request.args.real("share", 0, 1, 0.5);
-  return [=](Sample& sample, Random& random, const Source&) {
-    if (random.uniform() >= share) return;
-    SampleImage image(sample);
-    flip(image.image());
-    const ImageSize size = image.image().size();
-    image.move_boxes([=](const Box& box) { return flip_box(box, size); });
-  };
+  return PixelMove([share, flip](MovedImage& image, Random& random) {
+    if (random.uniform() < share) (image.*flip)();
+  });
 }
 
 }  // namespace
 
 Augment make_flip(const AugmentRequest& request) {
-  return flip_some(request, flip_horizontal, flip_horizontal);
+  return flip_some(request, &MovedImage::flip_horizontal);
 }
 
 Augment make_flip_vertical(const AugmentRequest& request) {
-  return flip_some(request, flip_vertical, flip_vertical);
+  return flip_some(request, &MovedImage::flip_vertical);
 }
 
 Augment make_rotate(const AugmentRequest& request) {
@@ -65,17 +59,16 @@ Augment make_affine(const AugmentRequest& request) {
 Augment make_cutout(const AugmentRequest& request) {
   const int side = static_cast<int>(request.args.integer("size", 1, 1 << 14, 8));
   const std::int64_t count = request.args.integer("count", 1, 1000, 1);
-  return [side, count](Sample& sample, Random& random, const Source&) {
-    SampleImage image(sample);
-    const ImageSize size = image.image().size();
+  return PixelMove([side, count](MovedImage& image, Random& random) {
+    const ImageSize size = image.size();
     for (std::int64_t i = 0; i < count; ++i) {
       // The middle of a square is anywhere in the image, so that pixels at the edge are hit as
       // often.
       const int top = static_cast<int>(random.below(static_cast<std::uint64_t>(size.height)));
       const int left = static_cast<int>(random.below(static_cast<std::uint64_t>(size.width)));
-      erase(image.image(), {top - side / 2, left - side / 2, side, side}, {});
+      image.erase({top - side / 2, left - side / 2, side, side});
     }
-  };
+  });
 }
 
 }  // namespace ddp::worker

@@ -80,6 +80,25 @@ void SampleImage::replace(const std::function<void(const Image& from, Image& int
   std::swap(image_, spare);
 }
 
+void SampleImage::flip_horizontal() {
+  ddp::worker::flip_horizontal(image_);
+  move_boxes([this](const Box& box) { return ddp::worker::flip_horizontal(box, size()); });
+}
+
+void SampleImage::flip_vertical() {
+  ddp::worker::flip_vertical(image_);
+  move_boxes([this](const Box& box) { return ddp::worker::flip_vertical(box, size()); });
+}
+
+void SampleImage::crop(const Region& region, const Border& border) {
+  replace([&](const Image& from, Image& into) { ddp::worker::crop(from, region, border, into); });
+  move_boxes([&](const Box& box) { return ddp::worker::crop(box, region, kLeastOfBox); });
+}
+
+void SampleImage::erase(const Region& region) {
+  ddp::worker::erase(image_, region, {});
+}
+
 void SampleImage::move(const Affine& affine, Interpolation interpolation) {
   const ImageSize size = image_.size();
   replace(

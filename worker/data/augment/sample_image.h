@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 
+#include "worker/data/augment/moved_image.h"
 #include "worker/data/sample.h"
 #include "worker/image/box.h"
 #include "worker/image/collage.h"
@@ -31,19 +32,23 @@ Collage collage_of(const Array& input);
 /// the old image.
 void make_image(Sample& sample, const std::function<void(Image& into)>& make);
 
-class SampleImage {
+class SampleImage : public MovedImage {
  public:
   /// Errors: UsageError when the sample's input is not bytes of one or three channels.
   explicit SampleImage(Sample& sample);
-  SampleImage(const SampleImage&) = delete;
-  SampleImage& operator=(const SampleImage&) = delete;
-  ~SampleImage();
+  ~SampleImage() override;
 
   Image& image() { return image_; }
+  [[nodiscard]] ImageSize size() const override { return image_.size(); }
   /// Replaces the image by what `make` puts into `into`.
   void replace(const std::function<void(const Image& from, Image& into)>& make);
   /// Moves image and boxes; pixels from outside of the image are black.
   void move(const Affine& affine, Interpolation interpolation);
+  void flip_horizontal() override;
+  void flip_vertical() override;
+  /// Drops boxes of which too little is left.
+  void crop(const Region& region, const Border& border) override;
+  void erase(const Region& region) override;
   /// As the function above, for this sample.
   void move_boxes(const std::function<std::optional<Box>(const Box&)>& move) {
     ddp::worker::move_boxes(sample_, move);

@@ -9,23 +9,19 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
-#include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "worker/data/loading/batch.h"
 #include "worker/data/loading/batch_buffer.h"
+#include "worker/data/loading/batch_loader.h"
 #include "worker/data/loading/pixel_table.h"
 #include "worker/data/loading/upload.h"
 #include "worker/data/source.h"
-#include "worker/plan/partition.h"
 
 namespace ddp::worker {
 
@@ -45,35 +41,22 @@ struct LoaderRequest {
   bool is_pinned = false;  // batches lie in pinned memory, for copies to a GPU
 };
 
-class Loader {
+class Loader : public BatchLoader {
  public:
   Loader(std::shared_ptr<const Source> source, LoaderRequest request);
-  Loader(const Loader&) = delete;
-  Loader& operator=(const Loader&) = delete;
   /// Ends its threads.
-  ~Loader();
+  ~Loader() override;
 
-  /// One batch, loaded here and now. Errors: those of the source; UsageError for inputs, or
-  /// targets, of different shapes.
-  [[nodiscard]] Batch load(std::span<const std::int64_t> indices, std::int64_t epoch = 0) const;
+  using BatchLoader::load;
+  [[nodiscard]] Batch load(std::span<const std::int64_t> indices,
+                           std::int64_t epoch) const override;
+  void start(Plans plans) override;
+  [[nodiscard]] Batch next() override;
 
-  /// From now on next() gives the batches that `plans` asks for, until `plans` returns no value.
-  /// `plans` is called by one thread at a time, ahead of next(). Batches that were loaded ahead for
-  /// other plans are thrown away.
-  using Plans = std::function<std::optional<MicroBatch>()>;
-  void start(Plans plans);
-  /// Blocks: until the batch is loaded. Errors: as load(); std::logic_error beyond the last plan.
-  [[nodiscard]] Batch next();
-
-  [[nodiscard]] const DataFacts& facts() const { return source_->facts(); }
-  /// How long next() has waited so far.
-  [[nodiscard]] std::chrono::nanoseconds waited() const { return waited_; }
-
-  /// Bad samples by index, and why they are bad: those in batches of next() since they were taken
-  /// last.
-  using Bad = std::map<std::int64_t, std::string>;
-  [[nodiscard]] std::size_t bad_count() const { return bad_.size(); }
-  [[nodiscard]] Bad take_bad_samples() { return std::exchange(bad_, {}); }
+  [[nodiscard]] const DataFacts& facts() const override { return source_->facts(); }
+  [[nodiscard]] std::chrono::nanoseconds waited() const override { return waited_; }
+  [[nodiscard]] std::size_t bad_count() const override { return bad_.size(); }
+  [[nodiscard]] Bad take_bad_samples() override { return std::exchange(bad_, {}); }
 
  private:
   /// A batch that is being loaded.

@@ -20,6 +20,8 @@ class PixelTable {
 
   [[nodiscard]] std::int64_t channels() const { return numbers_.size(0); }
   [[nodiscard]] at::ScalarType type() const { return numbers_.scalar_type(); }
+  /// [C, 256]
+  [[nodiscard]] const at::Tensor& numbers() const { return numbers_; }
 
   /// Writes one image, [C, H, W] in C order, to row `row` of `batch`, [B, C, H, W] of this type and
   /// of any dense layout.

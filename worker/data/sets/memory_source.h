@@ -24,6 +24,10 @@ class MemorySource : public Source {
   /// Errors: std::out_of_range for an index outside the set.
   void read(std::int64_t index, Sample& into) const override;
   [[nodiscard]] std::optional<std::int64_t> label(std::int64_t index) const override;
+  /// [count, channels, height, width]
+  [[nodiscard]] std::span<const std::uint8_t> pixels() const { return pixels_; }
+  /// [count]
+  [[nodiscard]] std::span<const std::uint8_t> labels() const { return labels_; }
 
  private:
   explicit MemorySource(const std::shared_ptr<const ImageSet>& set);

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "common/progress/progress_page.h"
-#include "worker/data/loading/loader.h"
+#include "worker/data/loading/batch_loader.h"
 #include "worker/dist/ddp.h"
 #include "worker/dist/group.h"
 #include "worker/plan/job.h"
@@ -31,7 +31,7 @@ class Step {
     const Forward& forward;
     Precision& precision;
     Optimizer& optimizer;
-    Loader& loader;  // of the training set
+    BatchLoader& loader;  // of the training set
     ProgressPage& page;
     // Draws rank 0's pictures of a first micro-step, given the steps done before it; null: none are
     // made.

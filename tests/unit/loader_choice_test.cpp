@@ -1,0 +1,92 @@
+// Which sets lie on the device, and what is said of those that do not.
+#include "worker/train/loader_choice.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/error.h"
+#include "step_rig.h"
+#include "tests/support/second_device.h"
+#include "worker/data/loading/resident_loader.h"
+#include "worker/train/registry.h"
+
+namespace ddp::worker {
+namespace {
+
+using ::testing::HasSubstr;
+using Wanted = DataJob::Resident;
+
+/// Its samples are those of a set in memory.
+class Files : public Source {
+ public:
+  [[nodiscard]] const DataFacts& facts() const override { return source_->facts(); }
+  void read(std::int64_t index, Sample& into) const override { source_->read(index, into); }
+
+ private:
+  std::shared_ptr<const Source> source_ = draw_source(8);
+};
+
+std::unique_ptr<BatchLoader> choose(Wanted wanted,
+                                    at::Device device,
+                                    const std::vector<std::string>& augments = {},
+                                    std::shared_ptr<const Source> source = draw_source(8)) {
+  DataJob job;
+  job.resident = wanted;
+  for (const std::string& name : augments)
+    job.augment.push_back({name, Args("data.augment." + name, {})});
+  LoaderRequest request{.augments = make_augments(built_in(), job, source->facts())};
+  return make_loader({job, device}, std::move(source), std::move(request));
+}
+
+bool is_resident(const std::unique_ptr<BatchLoader>& loader) {
+  return dynamic_cast<const ResidentLoader*>(loader.get()) != nullptr;
+}
+
+template <typename... Arguments>
+std::string refusal_of(const Arguments&... arguments) {
+  try {
+    (void)choose(Wanted::always, arguments...);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(LoaderChoice, AutoIsForDevicesBesideTheCpu) {
+  EXPECT_FALSE(is_resident(choose(Wanted::automatic, at::kCPU)));
+  EXPECT_TRUE(is_resident(choose(Wanted::automatic, second_device())));
+  EXPECT_TRUE(is_resident(choose(Wanted::automatic, second_device(), {"flip", "cutout"})));
+  EXPECT_TRUE(is_resident(choose(Wanted::always, at::kCPU)));
+  EXPECT_FALSE(is_resident(choose(Wanted::never, second_device())));
+}
+
+TEST(LoaderChoice, AutoLoadsWhatADeviceCannotMake) {
+  EXPECT_FALSE(is_resident(choose(Wanted::automatic, second_device(), {"flip", "rotate"})));
+  EXPECT_FALSE(
+      is_resident(choose(Wanted::automatic, second_device(), {}, std::make_shared<const Files>())));
+}
+
+TEST(LoaderChoice, ThatIsRefusedWhereItIsDemanded) {
+  EXPECT_THAT(refusal_of(at::Device(at::kCPU), std::vector<std::string>{"flip", "rotate"}),
+              HasSubstr("data.resident: drawn cannot lie on cpu: data.augment has rotate, and a "
+                        "device makes center-crop, crop, cutout (64 squares at most), flip and "
+                        "flip-vertical. Take auto or false."));
+  EXPECT_THAT(
+      refusal_of(at::Device(at::kCPU), std::vector<std::string>{}, std::make_shared<const Files>()),
+      HasSubstr("it is not a set of images that lives in memory"));
+}
+
+TEST(LoaderChoice, ASetTakesATenthOfTheFreeMemoryUnlessMoreIsDemanded) {
+  // An image of 2 x 3 pixels takes 3 x 4 bytes and a label.
+  const auto images_of = [](std::int64_t bytes) { return draw_source(bytes / (3 * 4 + 8)); };
+  const std::int64_t free = kSecondDeviceFreeBytes;
+  EXPECT_TRUE(is_resident(choose(Wanted::automatic, second_device(), {}, images_of(free / 10))));
+  EXPECT_FALSE(
+      is_resident(choose(Wanted::automatic, second_device(), {}, images_of(free / 10 + 20))));
+  EXPECT_TRUE(is_resident(choose(Wanted::always, second_device(), {}, images_of(free))));
+  EXPECT_THAT(refusal_of(second_device(), std::vector<std::string>{}, images_of(free + 20)),
+              HasSubstr("it takes 1.0 MiB, more than the 1.0 MiB that are free there"));
+}
+
+}  // namespace
+}  // namespace ddp::worker

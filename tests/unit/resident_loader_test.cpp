@@ -1,0 +1,179 @@
+// Batches of a set that lies on the device are those of the loader, on the CPU and on a device that
+// does everything late.
+#include "worker/data/loading/resident_loader.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <map>
+#include <string>
+
+#include "step_rig.h"
+#include "tests/support/second_device.h"
+#include "worker/data/augment/augment.h"
+
+namespace ddp::worker {
+namespace {
+
+constexpr std::int64_t kSetSize = 50;
+
+using Lists = std::map<std::string, std::vector<std::pair<std::string, TextMap>>>;
+
+const Lists& lists() {
+  static const Lists all{
+      {"none", {}},
+      {"flip", {{"flip", {}}}},
+      {"zero", {{"crop", {{"size", "6"}, {"padding", "2"}}}, {"flip", {}}}},
+      {"reflect", {{"crop", {{"size", "9"}, {"padding", "3"}, {"border", "reflect"}}}}},
+      {"cutout", {{"cutout", {{"size", "3"}, {"count", "2"}}}, {"flip-vertical", {}}}},
+      {"middle", {{"cutout", {{"size", "4"}}}, {"center-crop", {{"size", "8"}}}}},
+  };
+  return all;
+}
+
+std::vector<Augment> make(const std::string& list, const DataFacts& data) {
+  std::vector<Augment> augments;
+  for (const auto& [name, args] : lists().at(list))
+    augments.push_back(built_in_augments().at(name)({Args("", args), data, {}}));
+  return augments;
+}
+
+std::shared_ptr<const MemorySource> draw_images(std::int64_t channels) {
+  return std::dynamic_pointer_cast<const MemorySource>(draw_source(kSetSize, {channels, 7, 6, 4}));
+}
+
+/// Equal bits and strides, which decide how a model computes.
+void expect_same(const Batch& batch, const Batch& wanted) {
+  EXPECT_EQ(batch.input.scalar_type(), wanted.input.scalar_type());
+  EXPECT_TRUE(batch.input.cpu().equal(wanted.input));
+  EXPECT_EQ(batch.input.strides(), wanted.input.strides());
+  ASSERT_EQ(batch.targets.size(), 1U);
+  EXPECT_TRUE(batch.targets[0].values.cpu().equal(wanted.targets[0].values));
+  EXPECT_FALSE(batch.targets[0].rows.defined());
+  EXPECT_EQ(batch.indices, wanted.indices);
+}
+
+/// From inside an epoch to inside the third, with short last steps.
+void expect_same_walk(const PartitionRequest& partition,
+                      const LoaderRequest& request,
+                      std::int64_t channels,
+                      at::Device device) {
+  const std::shared_ptr<const MemorySource> source = draw_images(channels);
+  Loader loader(source, request);
+  ResidentLoader resident(source, request, device);
+  for (BatchLoader* const one : std::initializer_list<BatchLoader*>{&loader, &resident})
+    one->start([walk = PartitionWalk(partition, 3, 2)]() mutable { return walk.next(); });
+  for (int i = 0; i < 25; ++i) {
+    const Batch batch = resident.next();
+    EXPECT_EQ(batch.input.device(), device);
+    expect_same(batch, loader.next());
+  }
+}
+
+class Resident : public ::testing::TestWithParam<bool> {
+ protected:
+  at::Device device_ = GetParam() ? second_device() : at::Device(at::kCPU);
+};
+
+TEST_P(Resident, BatchesOfEachRankAreTheLoaders) {
+  for (const std::int64_t channels : {1, 3}) {
+    for (const auto& [name, list] : lists()) {
+      for (const int rank : {0, 1}) {
+        SCOPED_TRACE(name + ", rank " + std::to_string(rank) + ", " + std::to_string(channels));
+        LoaderRequest request{.augments = make(name, draw_images(channels)->facts()), .seed = 7};
+        // The last step has 11 samples: 6 and 5, in micro-steps of 4.
+        PartitionRequest partition{
+            .size = kSetSize, .batch = 13, .per_rank = 4, .world_size = 2, .rank = rank, .seed = 5};
+        expect_same_walk(partition, request, channels, device_);
+        partition.size = 20;  // data.limit
+        partition.repeats = request.repeats = 3;
+        expect_same_walk(partition, request, channels, device_);
+      }
+    }
+  }
+}
+
+TEST_P(Resident, BatchesHaveTheTypeAndLayoutThatTheModelTakes) {
+  for (const std::int64_t channels : {1, 3}) {
+    for (const std::string name : {"none", "zero"}) {
+      for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
+        for (const auto layout : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
+          SCOPED_TRACE(name + ", " + std::to_string(channels) + at::toString(type));
+          const LoaderRequest request{.type = type,
+                                      .layout = layout,
+                                      .augments = make(name, draw_images(channels)->facts())};
+          expect_same_walk(
+              {.size = kSetSize, .batch = 8, .per_rank = 8}, request, channels, device_);
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Resident, OneBatchIsLoadedHereAndNow) {
+  const std::shared_ptr<const MemorySource> source = draw_images(3);
+  const LoaderRequest request{.augments = make("zero", source->facts()), .seed = 2, .repeats = 2};
+  const Loader loader(source, request);
+  const ResidentLoader resident(source, request, device_);
+  const std::vector<std::int64_t> indices{49, 0, 99, 50};
+  expect_same(resident.load(indices), loader.load(indices));
+  expect_same(resident.load(indices, 4), loader.load(indices, 4));
+  for (const std::int64_t outside : {std::int64_t{-1}, 2 * kSetSize})
+    EXPECT_THROW((void)resident.load({&outside, 1}), std::out_of_range);
+}
+
+TEST_P(Resident, NothingIsGivenBeyondTheLastPlan) {
+  ResidentLoader resident(draw_images(1), {}, device_);
+  EXPECT_THROW((void)resident.next(), std::logic_error);
+  resident.start([left = 1]() mutable -> std::optional<MicroBatch> {
+    if (left-- == 0) return {};
+    return MicroBatch{{1, 2}, 0};
+  });
+  EXPECT_EQ(resident.next().size(), 2);
+  EXPECT_THROW((void)resident.next(), std::logic_error);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, Resident, ::testing::Bool(), [](const auto& device) {
+  return device.param ? "Second" : "Cpu";
+});
+
+TEST(ResidentBatches, NeitherMakeTheHostWaitNorReadMemoryTooEarly) {
+  for (const auto& [name, list] : lists()) {
+    const std::shared_ptr<const MemorySource> source = draw_images(3);
+    ResidentLoader resident(source, {.augments = make(name, source->facts())}, second_device());
+    const PartitionRequest partition{.size = kSetSize, .batch = 8, .per_rank = 8};
+    resident.start([walk = PartitionWalk(partition, 0, 0)]() mutable { return walk.next(); });
+    const DeviceCounts before = second_device_counts();
+    constexpr int kBatches = 100;
+    for (int i = 0; i < kBatches; ++i)
+      (void)resident.next();
+    const DeviceCounts counts = second_device_counts() - before;
+    EXPECT_EQ(counts.host_waits, 0) << name;
+    EXPECT_EQ(counts.event_waits, 0) << name;
+    EXPECT_EQ(counts.early_frees, 0) << name;
+    EXPECT_EQ(counts.copies, kBatches) << name;
+    // Pixels, numbers and labels are looked up, and the channel is added; moved pixels are found by
+    // one sum, and what is erased by three more.
+    const int launches = name == "none" ? 4 : name == "cutout" || name == "middle" ? 8 : 5;
+    EXPECT_EQ(counts.launches, launches * kBatches) << name;
+  }
+}
+
+TEST(ResidentBatches, WhatADeviceCannotMakeIsFound) {
+  const std::shared_ptr<const MemorySource> source = draw_images(3);
+  const auto find = [&](const std::vector<std::pair<std::string, TextMap>>& list) {
+    std::vector<Augment> augments;
+    for (const auto& [name, args] : list)
+      augments.push_back(built_in_augments().at(name)({Args("", args), source->facts(), {}}));
+    return ResidentLoader::find_other(augments);
+  };
+  EXPECT_EQ(find({{"flip", {}}, {"crop", {{"size", "99"}}}}), std::nullopt);
+  EXPECT_EQ(find({{"flip", {}}, {"rotate", {}}}), 1U);
+  EXPECT_EQ(find({{"cutout", {{"count", "64"}}}}), std::nullopt);
+  EXPECT_EQ(find({{"cutout", {{"count", "40"}}}, {"cutout", {{"count", "25"}}}}), 1U);
+  const Augment own = [](Sample&, Random&, const Source&) {};
+  EXPECT_THROW(ResidentLoader(source, {.augments = {own}}, at::kCPU), std::logic_error);
+}
+
+}  // namespace
+}  // namespace ddp::worker

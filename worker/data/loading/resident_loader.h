@@ -1,0 +1,83 @@
+// An image set that lies on the device as bytes, and batches that are made there: pixels are
+// gathered, moved and normalised by indices, so a batch costs a small copy and a few operators.
+// Promises: batches are those of a Loader with the same request, bit for bit and with the same
+// strides, on every device. The host does not wait for the device.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "worker/data/augment/pixel_map.h"
+#include "worker/data/augment/pixel_move.h"
+#include "worker/data/loading/batch_loader.h"
+#include "worker/data/loading/loader.h"
+#include "worker/data/sets/memory_source.h"
+
+namespace ddp::worker {
+
+class ResidentLoader : public BatchLoader {
+ public:
+  /// The place of the first augmentation that only a Loader makes; no value: there is none.
+  static std::optional<std::size_t> find_other(std::span<const Augment> augments);
+  /// What a set takes of the device's memory, at most.
+  static std::int64_t bytes_of(const DataFacts& facts);
+
+  /// Copies the set to the device. Of the request it takes what batches depend on; threads, bad
+  /// samples and copies are a Loader's. Batches are for the stream that is current when they are
+  /// taken, which is the current one now. Preconditions: the set has
+  /// a mean; find_other() finds nothing. Errors: std::logic_error otherwise; c10::Error when the
+  /// device's memory does not suffice.
+  ResidentLoader(std::shared_ptr<const MemorySource> source,
+                 const LoaderRequest& request,
+                 at::Device device);
+
+  using BatchLoader::load;
+  /// Errors: std::out_of_range for an index outside the set.
+  [[nodiscard]] Batch load(std::span<const std::int64_t> indices,
+                           std::int64_t epoch) const override;
+  void start(Plans plans) override { plans_ = std::move(plans); }
+  [[nodiscard]] Batch next() override;
+
+  [[nodiscard]] const DataFacts& facts() const override { return source_->facts(); }
+  [[nodiscard]] std::chrono::nanoseconds waited() const override { return waited_; }
+  // All samples are in memory, so none is bad.
+  [[nodiscard]] std::size_t bad_count() const override { return 0; }
+  [[nodiscard]] Bad take_bad_samples() override { return {}; }
+
+ private:
+  [[nodiscard]] at::Tensor place_pixels() const;
+  /// Draws what is done to a sample.
+  void draw(std::int64_t index, std::int64_t epoch, PixelMap& map) const;
+  /// How many numbers say where the pixels of so many moved images come from.
+  [[nodiscard]] std::int64_t lines_of(std::int64_t samples) const;
+  /// Writes these numbers: for all samples rows, columns, and the rectangles of both.
+  void write_lines(std::span<const std::int64_t> indices,
+                   std::int64_t epoch,
+                   std::int64_t* into) const;
+  /// The rows of pixels_ that the moved images are made of, from what write_lines() wrote.
+  [[nodiscard]] at::Tensor find_pixels(const at::Tensor& lines, std::int64_t samples) const;
+
+  std::shared_ptr<const MemorySource> source_;
+  std::vector<PixelMove> moves_;
+  std::uint64_t seed_;
+  std::int64_t repeats_;
+  at::MemoryFormat layout_;
+  at::Device device_;
+  ImageSize image_;          // of the set
+  ImageSize moved_;          // of a batch
+  bool has_erased_ = false;  // some augmentation paints rectangles
+  // Without moves [images, H W C]. Else [images (H + 1) (W + 1), C]: the last row and the last
+  // column of each image are black, and what is outside of an image is taken from there.
+  at::Tensor pixels_;
+  at::Tensor labels_;         // [images]
+  at::Tensor numbers_;        // [C 256]: what the bytes of each channel become
+  at::Tensor first_numbers_;  // [H W C] of a moved image: where the numbers of its channel begin
+  Plans plans_;
+  std::chrono::nanoseconds waited_{0};
+};
+
+}  // namespace ddp::worker
