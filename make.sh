@@ -556,7 +556,7 @@ check_part() {
       ran="100 kills each of an agent alone and of one among several: nothing was left"
       ;;
     "asan launcher")
-      test_under asan -DDDP_BUILD_WORKER=OFF
+      test_under asan -DDDP_BUILD_WORKER=OFF -DDDP_TESTS_WITHOUT_TORCH=ON
       ran="$(tests_line asan)"
       ;;
     # What runs in the other part is not built again.
