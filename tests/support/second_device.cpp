@@ -296,6 +296,8 @@ LateAllocator& allocator() {
   return *one;
 }
 
+REGISTER_ALLOCATOR(kType, &allocator())
+
 /// Memory of the host that copies may begin in and end in later.
 class PinnedMemory final : public c10::Allocator {
  public:
