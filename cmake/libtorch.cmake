@@ -46,8 +46,8 @@ target_compile_options(ddp_torch INTERFACE
   "SHELL:-idirafter ${DDP_TORCH}/torch/include"
   "SHELL:-idirafter ${DDP_TORCH}/torch/include/torch/csrc/api/include")
 # Without the first two the c10d headers are silently empty. LibTorch is built with NDEBUG: without it at::RecordFunction has a member
-# more here than there.
-target_compile_definitions(ddp_torch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO $<$<CONFIG:Debug>:NDEBUG>)
+# more here than there. So assert() does nothing in code that includes Torch, in any build.
+target_compile_definitions(ddp_torch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO $<$<NOT:$<CONFIG:Release>>:NDEBUG>)
 # stdc++ first: libtorch_cpu exports an older copy of std::filesystem, which must not win (a test reads `readelf -d`).
 target_link_options(ddp_torch INTERFACE "LINKER:--no-as-needed" "LINKER:-rpath-link,${DDP_TORCH}/nvidia/cu13/lib")
 target_link_libraries(ddp_torch INTERFACE stdc++ ddp_torch_cpu ddp_c10)

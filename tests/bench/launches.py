@@ -107,6 +107,7 @@ def print_counts(rank, world_size, store):
             most = ", ".join(f"{one} {times}" for one, times in operators.most_common(8))
             what = f"DDP, {world_size} ranks" if is_parallel else "plain"
             print(f"{name}, {what}: {sum(operators.values())} launches in a step ({most}, ...)", flush=True)
+    dist.barrier()  # or a slower one loses its peer
     os._exit(0)  # not by destroy_process_group(): see reference_ddp.py
 
 

@@ -113,10 +113,7 @@ class Worker {
 
 class LateBackend final : public c10d::Backend {
  public:
-  LateBackend(const c10::intrusive_ptr<c10d::Store>& store,
-              int rank,
-              int size,
-              std::chrono::milliseconds timeout)
+  LateBackend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size)
       : Backend(rank, size) {
     GlooRequest request;
     request.store = c10::make_intrusive<c10d::PrefixStore>("second_device", store);
@@ -124,7 +121,7 @@ class LateBackend final : public c10d::Backend {
     request.world_size = size;
     request.local_address = "127.0.0.1";
     request.join_timeout = std::chrono::seconds(20);
-    request.collective_timeout = timeout;
+    request.collective_timeout = std::chrono::seconds(20);
     host_ = make_gloo_group(request);
   }
 
@@ -251,12 +248,12 @@ TORCH_LIBRARY_IMPL(c10d, HPU, library) {
 }  // namespace
 }  // namespace late
 
-void connect_second_devices(Group& group, std::chrono::milliseconds timeout) {
+void connect_second_devices(Group& group) {
   const auto store = c10::intrusive_ptr<c10d::Store>::reclaim_copy(group.store());
   group.process_group()->setBackend(
       late::kType,
       c10d::ProcessGroup::BackendType::CUSTOM,
-      c10::make_intrusive<late::LateBackend>(store, group.rank(), group.world_size(), timeout));
+      c10::make_intrusive<late::LateBackend>(store, group.rank(), group.world_size()));
 }
 
 }  // namespace ddp::worker

@@ -4,16 +4,13 @@
 // wait does not see them. Nothing of it makes the host wait.
 #pragma once
 
-#include <chrono>
-
 #include "worker/dist/group.h"
 
 namespace ddp::worker {
 
 /// From now on tensors of second devices go that way in collectives of `group`, of several ranks.
 /// All ranks call it; each has a device of its own. A collective to which a rank does not come
-/// within `timeout` fails, and what waits for it throws.
-void connect_second_devices(Group& group,
-                            std::chrono::milliseconds timeout = std::chrono::seconds(20));
+/// within 20 s fails, and what waits for it throws.
+void connect_second_devices(Group& group);
 
 }  // namespace ddp::worker

@@ -17,7 +17,7 @@
 namespace ddp::worker {
 namespace {
 
-using ::testing::IsSubsetOf;
+using ::testing::UnorderedElementsAre;
 
 constexpr std::int64_t kCompared = 20;  // steps
 
@@ -47,6 +47,7 @@ struct Differences {
 Differences differences_of(const std::vector<std::vector<Launch>>& steps) {
   Differences found;
   const std::vector<Launch>& first = steps.at(0);
+  EXPECT_FALSE(first.empty());
   for (const std::vector<Launch>& step : steps) {
     EXPECT_EQ(step.size(), first.size());
     for (std::size_t i = 0; i < std::min(step.size(), first.size()); ++i) {
@@ -80,9 +81,11 @@ TEST(SecondDeviceGraph, SteadyStepsDifferInWhatIsKnownToBeInTheWayOfAGraph) {
                 listed(found.places).c_str(),
                 listed(found.values).c_str());
 
+    const bool is_sgd = one.optimizer == OptimizerJob::Name::sgd;
     EXPECT_THAT(
         found.values,
-        IsSubsetOf({"aten::_fused_sgd_", "aten::_fused_adamw_", "to the device", "to the host"}));
+        UnorderedElementsAre(
+            is_sgd ? "aten::_fused_sgd_" : "aten::_fused_adamw_", "to the device", "to the host"));
     EXPECT_EQ(found.places, std::set<std::string>());
   }
 }
