@@ -7,10 +7,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <cstdio>
-#include <map>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -19,8 +16,6 @@
 #include "tests/support/second_device.h"
 #include "worker/data/loading/upload.h"
 #include "worker/dist/alone.h"
-#include "worker/model/norm.h"
-#include "worker/train/registry.h"
 
 namespace ddp::worker {
 namespace {
@@ -153,76 +148,6 @@ TEST(SecondDeviceStep, SteadyStepsLaunchTheSameOperators) {
     }
     EXPECT_FALSE(first.empty());
     testing::Test::RecordProperty("launches", static_cast<int>(first.size()));
-  }
-}
-
-/// What a GPU would be asked for in a steady step of one rank.
-struct Launches {
-  std::vector<std::string> pass;  // forward, loss and backward alone
-  std::vector<std::string> step;
-};
-
-Launches count_launches(const std::string& model, const DrawnImages& images, const Case& one) {
-  const std::unique_ptr<Group> alone = single_process_group();
-  const std::shared_ptr<const Source> source = draw_source(one.size, images);
-  const Registry registry = built_in();
-  Job job;
-  job.model.name = model;
-  const std::unique_ptr<Task> task =
-      registry.tasks.at("classification")({job, source->facts(), batch_norm(), registry});
-  TaskRig rig(*alone, one, *task, source);
-  for (std::int64_t step = 0; step < kWarmUp; ++step)
-    (void)rig.run_and_hear(step);
-  Launches launches;
-  {
-    const LaunchRecord record;
-    (void)rig.run_and_hear(kWarmUp);
-    launches.step = record.names();
-  }
-  std::vector<std::int64_t> samples(static_cast<std::size_t>(one.batch));
-  std::iota(samples.begin(), samples.end(), 0);
-  const LaunchRecord record;
-  rig.pass_alone(samples);
-  launches.pass = record.names();
-  return launches;
-}
-
-/// The operators that `step` has more often than `pass`, in a line.
-std::string more_than(const std::vector<std::string>& step, const std::vector<std::string>& pass) {
-  std::map<std::string, int> more;
-  for (const std::string& name : step)
-    ++more[name];
-  for (const std::string& name : pass)
-    --more[name];
-  std::string text;
-  for (const auto& [name, count] : more) {
-    if (count != 0) text += " " + name + " " + std::to_string(count);
-  }
-  return text;
-}
-
-TEST(SecondDeviceLaunches, AStepLaunchesLittleMoreThanForwardLossAndBackward) {
-  struct Net {
-    const char* model;
-    DrawnImages images;
-    std::int64_t batch;
-  };
-  for (const Net& net :
-       {Net{"convnet", {1, 28, 28, 10}, 16}, Net{"resnet18", {3, 32, 32, 10}, 4}}) {
-    Case one;
-    one.type = at::kFloat;
-    one.size = 10 * net.batch;
-    one.batch = net.batch;
-    one.device = second_device();
-    const Launches launches = count_launches(net.model, net.images, one);
-    const std::size_t more = launches.step.size() - launches.pass.size();
-    std::printf(
-        "%s: %zu launches in a step, %zu of them in forward, loss and backward; besides:%s\n",
-        net.model,
-        launches.step.size(),
-        launches.pass.size(),
-        more_than(launches.step, launches.pass).c_str());
-    EXPECT_LE(more, 7U);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "worker/dist/device.h"
 #include "worker/dist/replica_check.h"
@@ -160,8 +161,16 @@ void Step::divide_by_weight(const at::Tensor& weight, double least, std::int64_t
   all.clamp_min_(least);
   const at::Tensor ratio =
       at::where(all > 0, static_cast<double>(whole) / all, at::zeros_like(all)).squeeze(0);
-  for (const at::Tensor& gradient : parts_.replica.gradients()) {
-    if (gradient.defined()) gradient.mul_(ratio);
+  std::map<at::ScalarType, std::vector<at::Tensor>> gradients;
+  for (const at::Tensor& gradient : parts_.replica.gradients())
+    if (gradient.defined()) gradients[gradient.scalar_type()].push_back(gradient);
+  for (const auto& [type, list] : gradients) {
+    if (at::isReducedFloatingType(type)) {  // the ratio would lose bits in their type
+      for (const at::Tensor& gradient : list)
+        gradient.mul_(ratio);
+    } else {
+      at::_foreach_mul_(list, ratio.to(type));  // on a GPU one launch, if the types are the same
+    }
   }
 }
 

@@ -1,0 +1,147 @@
+// How many operators a steady step launches, as a GPU would be asked for them. Python's side is
+// tests/bench/launches.py.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "second_device_rig.h"
+#include "tests/support/second_device.h"
+#include "worker/dist/alone.h"
+#include "worker/model/norm.h"
+#include "worker/train/registry.h"
+
+namespace ddp::worker {
+namespace {
+
+/// Images of zeros with two boxes each.
+class BoxSource : public Source {
+ public:
+  BoxSource(std::int64_t count, std::int64_t side) {
+    facts_.name = "boxes";
+    facts_.count = count;
+    facts_.shape = {3, side, side};
+    facts_.classes = 80;
+    facts_.mean = {0, 0, 0};
+    facts_.deviation = {1, 1, 1};
+    facts_.has_boxes = true;
+  }
+
+  [[nodiscard]] const DataFacts& facts() const override { return facts_; }
+  void read(std::int64_t index, Sample& into) const override {
+    const std::int64_t side = facts_.shape[1];
+    const std::vector<std::uint8_t> pixels(static_cast<std::size_t>(3 * side * side));
+    const std::vector<float> boxes{1, 4, 4, 40, 44, 7, 20, 24, 50, 60};
+    into.index = index;
+    into.input.assign<std::uint8_t>(facts_.shape, pixels);
+    into.targets.resize(1);
+    into.targets[0].assign<float>({2, 5}, boxes);
+  }
+
+ private:
+  DataFacts facts_;
+};
+
+struct Net {
+  const char* model;
+  std::int64_t batch;
+  std::size_t most_besides;  // launches of a step besides forward, loss and backward
+  std::shared_ptr<const Source> source;
+  std::string task = "classification";
+};
+
+std::vector<Net> nets() {
+  return {{"convnet", 16, 7, draw_source(320, {1, 28, 28, 10})},
+          {"resnet18", 4, 7, draw_source(80, {3, 32, 32, 10})},
+          {"yolov8n", 2, 19, std::make_shared<BoxSource>(40, 64), "detection"}};
+}
+
+/// A net in training on one rank.
+class NetRig {
+ public:
+  NetRig(const Net& net, Group& group, const at::Device& device)
+      : task_(make_task(net)), rig_(group, case_of(net, device), *task_, net.source) {}
+
+  TaskRig& rig() { return rig_; }
+
+ private:
+  static std::unique_ptr<Task> make_task(const Net& net) {
+    const Registry registry = built_in();
+    Job job;
+    job.model.name = net.model;
+    job.task.name = net.task;
+    if (net.task == "detection") job.loss.name = "detection";
+    return registry.tasks.at(net.task)({job, net.source->facts(), batch_norm(), registry});
+  }
+  static Case case_of(const Net& net, const at::Device& device) {
+    Case one;
+    one.type = at::kFloat;
+    one.size = net.source->facts().count;
+    one.batch = net.batch;
+    one.device = device;
+    return one;
+  }
+
+  std::unique_ptr<Task> task_;
+  TaskRig rig_;
+};
+
+struct Launches {
+  std::vector<std::string> pass;  // forward, loss and backward alone
+  std::vector<std::string> step;
+};
+
+Launches launches_alone(const Net& net) {
+  const std::unique_ptr<Group> alone = single_process_group();
+  NetRig one(net, *alone, second_device());
+  for (std::int64_t step = 0; step < kWarmUp; ++step)
+    (void)one.rig().run_and_hear(step);
+  Launches launches;
+  {
+    const LaunchRecord record;
+    (void)one.rig().run_and_hear(kWarmUp);
+    launches.step = record.names();
+  }
+  std::vector<std::int64_t> samples(static_cast<std::size_t>(net.batch));
+  std::iota(samples.begin(), samples.end(), 0);
+  const LaunchRecord record;
+  one.rig().pass_alone(samples);
+  launches.pass = record.names();
+  return launches;
+}
+
+/// The operators that `step` has more often than `pass`, in a line.
+std::string more_than(const std::vector<std::string>& step, const std::vector<std::string>& pass) {
+  std::map<std::string, int> more;
+  for (const std::string& name : step)
+    ++more[name];
+  for (const std::string& name : pass)
+    --more[name];
+  std::string text;
+  for (const auto& [name, count] : more) {
+    if (count != 0) text += " " + name + " " + std::to_string(count);
+  }
+  return text;
+}
+
+TEST(SecondDeviceLaunches, AStepLaunchesLittleMoreThanForwardLossAndBackward) {
+  for (const Net& net : nets()) {
+    const Launches launches = launches_alone(net);
+    const std::size_t more = launches.step.size() - launches.pass.size();
+    std::printf(
+        "%s: %zu launches in a step, %zu of them in forward, loss and backward; besides:%s\n",
+        net.model,
+        launches.step.size(),
+        launches.pass.size(),
+        more_than(launches.step, launches.pass).c_str());
+    EXPECT_LE(more, net.most_besides) << net.model;
+  }
+}
+
+}  // namespace
+}  // namespace ddp::worker
