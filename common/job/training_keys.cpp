@@ -132,7 +132,8 @@ std::vector<JobKey> training_keys() {
        .may_differ = true,
        .help = "keep the images of sets that live in memory on the device as bytes, and make "
                "batches there; auto: on a GPU, where the augmentations can be made there and the "
-               "set fits. Batches are the same with it and without it"},
+               "set takes a tenth of the free memory at most, as each rank finds it for each set. "
+               "Batches are the same with it and without it"},
       {.path = "data.cache_labels",
        .type = JobType::boolean,
        .default_value = "true",

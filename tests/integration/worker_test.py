@@ -136,6 +136,8 @@ class Alone(WorkerTest):
         text = self.launch(2, "data.augment=[flip, rotate]", "data.resident=true", expect=2)
         why = "data.resident: digits train cannot lie on cpu: data.augment has rotate, and a device makes"
         self.assertEqual(len(re.findall(rf"(?m)^\[0:\d+\] ddp-worker: .*{why}", text)), 1, text)
+        self.assertIn(why, self.worker("--check", "data.augment=[rotate, flip]", "data.resident=true", expect=2))
+        self.assertNotIn("data.resident", self.worker("--check", "data.augment=[flip]", "data.resident=true"))
 
     def test_replicas_in_one_process_train_as_one_device_and_resume(self):
         split = ("parallel=data", "devices=[cpu, cpu, cpu]", "output_device=cpu")

@@ -149,6 +149,15 @@ BusySecondDevice::BusySecondDevice() {
 BusySecondDevice::~BusySecondDevice() {
   late::is_busy = false;
 }
+
+FullSecondDevice::FullSecondDevice() {
+  late::is_full = true;
+}
+
+FullSecondDevice::~FullSecondDevice() {
+  late::is_full = false;
+}
+
 at::Device second_device(int index) {
   return {late::kType, static_cast<at::DeviceIndex>(index)};
 }

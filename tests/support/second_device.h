@@ -37,6 +37,15 @@ class BusySecondDevice {
   ~BusySecondDevice();
 };
 
+/// While one lives, second devices have no memory left, though they say otherwise.
+class FullSecondDevice {
+ public:
+  FullSecondDevice();
+  FullSecondDevice(const FullSecondDevice&) = delete;
+  FullSecondDevice& operator=(const FullSecondDevice&) = delete;
+  ~FullSecondDevice();
+};
+
 /// What all second devices were asked for.
 struct DeviceCounts {
   std::int64_t launches = 0;     // operators that compute, and copies on the device

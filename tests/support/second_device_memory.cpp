@@ -108,6 +108,7 @@ at::Tensor host_view(const at::Tensor& tensor) {
 }
 
 c10::DataPtr LateAllocator::allocate(std::size_t size) {
+  if (is_full && size > 0) C10_THROW_ERROR(OutOfMemoryError, "second device out of memory.");
   const c10::Stream stream = current_stream(current_device);
   auto owner = std::make_unique<BlockOwner>(std::make_shared<Block>(size, stream));
   if (size > 0) ++counters.allocations;

@@ -86,6 +86,9 @@ class LateAllocator final : public c10::DeviceAllocator {
 
 LateAllocator& allocator();
 
+/// See FullSecondDevice.
+inline std::atomic<bool> is_full{false};
+
 /// Memory of the host that copies may begin in and end in later.
 class PinnedMemory final : public c10::Allocator {
  public:

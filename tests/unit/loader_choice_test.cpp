@@ -73,19 +73,55 @@ TEST(LoaderChoice, ThatIsRefusedWhereItIsDemanded) {
                         "flip-vertical. Take auto or false."));
   EXPECT_THAT(
       refusal_of(at::Device(at::kCPU), std::vector<std::string>{}, std::make_shared<const Files>()),
-      HasSubstr("it is not a set of images that lives in memory"));
+      HasSubstr("its images do not all lie in memory as bytes"));
 }
 
 TEST(LoaderChoice, ASetTakesATenthOfTheFreeMemoryUnlessMoreIsDemanded) {
-  // An image of 2 x 3 pixels takes 3 x 4 bytes and a label.
-  const auto images_of = [](std::int64_t bytes) { return draw_source(bytes / (3 * 4 + 8)); };
+  // An image of 2 x 3 pixels takes 3 x 4 bytes and a label, and 6 bytes while it is copied.
+  constexpr std::int64_t kImage = 3 * 4 + 8 + 6;
+  const auto images_of = [](std::int64_t bytes) { return draw_source(bytes / kImage); };
   const std::int64_t free = kSecondDeviceFreeBytes;
   EXPECT_TRUE(is_resident(choose(Wanted::automatic, second_device(), {}, images_of(free / 10))));
   EXPECT_FALSE(
-      is_resident(choose(Wanted::automatic, second_device(), {}, images_of(free / 10 + 20))));
+      is_resident(choose(Wanted::automatic, second_device(), {}, images_of(free / 10 + kImage))));
   EXPECT_TRUE(is_resident(choose(Wanted::always, second_device(), {}, images_of(free))));
-  EXPECT_THAT(refusal_of(second_device(), std::vector<std::string>{}, images_of(free + 20)),
+  EXPECT_THAT(refusal_of(second_device(), std::vector<std::string>{}, images_of(free + kImage)),
               HasSubstr("it takes 1.0 MiB, more than the 1.0 MiB that are free there"));
+}
+
+TEST(LoaderChoice, AnotherMayHaveTakenTheMemoryThatWasFree) {
+  const FullSecondDevice full;
+  std::unique_ptr<BatchLoader> loader;
+  ::testing::internal::CaptureStdout();
+  EXPECT_NO_THROW(loader = choose(Wanted::automatic, second_device()));
+  const std::string log = ::testing::internal::GetCapturedStdout();
+  const std::string why =
+      "drawn cannot lie on " + second_device().str() + ": second device out of memory. ";
+  EXPECT_NE(dynamic_cast<const Loader*>(loader.get()), nullptr);
+  EXPECT_THAT(log, HasSubstr("data.resident: auto: " + why + "Its batches are loaded."));
+  EXPECT_THAT(refusal_of(second_device()),
+              HasSubstr("data.resident: " + why + "Take auto or false."));
+}
+
+TEST(LoaderChoice, AugmentationsNeedImagesAsInALoader) {
+  const std::shared_ptr<const Source> four = draw_source(8, {4, 2, 3, 4});
+  EXPECT_TRUE(is_resident(choose(Wanted::automatic, second_device(), {}, four)));
+  EXPECT_FALSE(is_resident(choose(Wanted::automatic, second_device(), {"flip"}, four)));
+  EXPECT_THAT(refusal_of(second_device(), std::vector<std::string>{"flip"}, four),
+              HasSubstr("data.augment is for images of 1 or 3 channels, and a sample is 4x2x3"));
+}
+
+TEST(LoaderChoice, WhatIsDemandedIsCheckedWithoutACopy) {
+  const DeviceCounts before = second_device_counts();
+  DataJob job;
+  job.augment.push_back({"rotate", Args("data.augment.rotate", {})});
+  const std::shared_ptr<const Source> source = draw_source(8);
+  const std::vector<Augment> augments = make_augments(built_in(), job, source->facts());
+  EXPECT_NO_THROW(require_residence({job, second_device()}, *source, augments));
+  job.resident = Wanted::always;
+  EXPECT_THROW(require_residence({job, second_device()}, *source, augments), UsageError);
+  EXPECT_NO_THROW(require_residence({job, second_device()}, *source, {}));
+  EXPECT_EQ((second_device_counts() - before).allocations, 0);
 }
 
 }  // namespace

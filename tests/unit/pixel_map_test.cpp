@@ -3,16 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include "named_augments.h"
 #include "worker/data/augment/pixel_move.h"
 #include "worker/data/sets/memory_source.h"
 
 namespace ddp::worker {
 namespace {
-
-struct Named {
-  std::string name;
-  TextMap args;
-};
 
 /// One image of 3x5x7 whose bytes all differ, none of them black.
 ImageSet one_image() {
@@ -20,13 +16,6 @@ ImageSet one_image() {
   for (int i = 1; i <= 3 * 5 * 7; ++i)
     set.pixels.push_back(static_cast<std::uint8_t>(i));
   return set;
-}
-
-std::vector<Augment> make(const std::vector<Named>& list, const DataFacts& data) {
-  std::vector<Augment> augments;
-  for (const Named& one : list)
-    augments.push_back(built_in_augments().at(one.name)({Args("", one.args), data, {}}));
-  return augments;
 }
 
 /// The image that `map` says, of the pixels of `from`.
@@ -49,11 +38,11 @@ Image gather(const Image& from, const PixelMap& map) {
 
 TEST(PixelMap, SaysWhereThePixelsOfAnAugmentedImageComeFrom) {
   const MemorySource source(one_image());
-  const Named padded{"crop", {{"size", "6"}, {"padding", "3"}}};
-  const Named reflected{"crop", {{"size", "11"}, {"padding", "9"}, {"border", "reflect"}}};
-  const Named repeated{"crop", {{"size", "4"}, {"padding", "2"}, {"border", "edge"}}};
-  const Named cutout{"cutout", {{"size", "3"}, {"count", "2"}}};
-  const std::vector<std::vector<Named>> lists{
+  const NamedAugment padded{"crop", {{"size", "6"}, {"padding", "3"}}};
+  const NamedAugment reflected{"crop", {{"size", "11"}, {"padding", "9"}, {"border", "reflect"}}};
+  const NamedAugment repeated{"crop", {{"size", "4"}, {"padding", "2"}, {"border", "edge"}}};
+  const NamedAugment cutout{"cutout", {{"size", "3"}, {"count", "2"}}};
+  const std::vector<std::vector<NamedAugment>> lists{
       {},
       {{"flip", {}}},
       {{"flip-vertical", {}}},
@@ -66,7 +55,7 @@ TEST(PixelMap, SaysWhereThePixelsOfAnAugmentedImageComeFrom) {
       {cutout, reflected, cutout, {"flip-vertical", {}}, padded, cutout, repeated},
   };
   for (std::size_t i = 0; i < lists.size(); ++i) {
-    const std::vector<Augment> augments = make(lists[i], source.facts());
+    const std::vector<Augment> augments = make_named(lists[i], source.facts());
     for (std::uint64_t seed = 0; seed < 100; ++seed) {
       Sample sample;
       Random random(seed, 0, 0);

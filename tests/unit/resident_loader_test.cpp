@@ -8,16 +8,16 @@
 #include <map>
 #include <string>
 
+#include "named_augments.h"
 #include "step_rig.h"
 #include "tests/support/second_device.h"
-#include "worker/data/augment/augment.h"
 
 namespace ddp::worker {
 namespace {
 
 constexpr std::int64_t kSetSize = 50;
 
-using Lists = std::map<std::string, std::vector<std::pair<std::string, TextMap>>>;
+using Lists = std::map<std::string, std::vector<NamedAugment>>;
 
 const Lists& lists() {
   static const Lists all{
@@ -32,10 +32,7 @@ const Lists& lists() {
 }
 
 std::vector<Augment> make(const std::string& list, const DataFacts& data) {
-  std::vector<Augment> augments;
-  for (const auto& [name, args] : lists().at(list))
-    augments.push_back(built_in_augments().at(name)({Args("", args), data, {}}));
-  return augments;
+  return make_named(lists().at(list), data);
 }
 
 std::shared_ptr<const MemorySource> draw_images(std::int64_t channels) {
@@ -159,13 +156,23 @@ TEST(ResidentBatches, NeitherMakeTheHostWaitNorReadMemoryTooEarly) {
   }
 }
 
+TEST(ResidentBatches, ASetTakesItsBordersItsLabelsAndTheCopyOfAPart) {
+  const auto bytes_of = [](std::int64_t count, const std::vector<std::int64_t>& shape) {
+    DataFacts facts;
+    facts.count = count;
+    facts.shape = shape;
+    return ResidentLoader::bytes_of(facts);
+  };
+  EXPECT_EQ(bytes_of(10, {3, 7, 6}), 10 * (3 * 8 * 7 + 8) + 10 * 3 * 7 * 6);
+  // 32 of 100 images of half a mebibyte are copied at once, and one of 64 MiB.
+  EXPECT_EQ(bytes_of(100, {1, 1024, 512}), 100 * (1025 * 513 + 8) + (16 << 20));
+  EXPECT_EQ(bytes_of(2, {1, 8192, 8192}), 2 * (8193 * 8193 + 8) + (64 << 20));
+}
+
 TEST(ResidentBatches, WhatADeviceCannotMakeIsFound) {
   const std::shared_ptr<const MemorySource> source = draw_images(3);
-  const auto find = [&](const std::vector<std::pair<std::string, TextMap>>& list) {
-    std::vector<Augment> augments;
-    for (const auto& [name, args] : list)
-      augments.push_back(built_in_augments().at(name)({Args("", args), source->facts(), {}}));
-    return ResidentLoader::find_other(augments);
+  const auto find = [&](const std::vector<NamedAugment>& list) {
+    return ResidentLoader::first_unsupported(make_named(list, source->facts()));
   };
   EXPECT_EQ(find({{"flip", {}}, {"crop", {{"size", "99"}}}}), std::nullopt);
   EXPECT_EQ(find({{"flip", {}}, {"rotate", {}}}), 1U);

@@ -216,7 +216,8 @@ TEST(SecondDeviceTraining, ItsFilesAreTheCpus) {
 }
 
 TEST(SecondDeviceTraining, ItsFilesAreTheCpusWhereItGoesOnInTheMiddle) {
-  const JobValues job = training_job({"model.name=mlp",
+  const JobValues job = training_job({"data.resident=true",
+                                      "model.name=mlp",
                                       "model.args.hidden=32",
                                       "model.args.dropout=0.2",
                                       "data.augment=[flip]",

@@ -1,5 +1,7 @@
 #include "worker/train/loader_choice.h"
 
+#include <c10/util/Exception.h>
+
 #include <optional>
 #include <span>
 #include <string>
@@ -8,8 +10,11 @@
 #include "common/error.h"
 #include "common/program/log.h"
 #include "common/text/units.h"
+#include "worker/data/augment/sample_image.h"
 #include "worker/data/loading/resident_loader.h"
 #include "worker/dist/device.h"
+#include "worker/dist/peer_call.h"
+#include "worker/train/failure/lack_of_memory.h"
 
 namespace ddp::worker {
 namespace {
@@ -22,29 +27,56 @@ constexpr std::int64_t kFreeShare = 10;
 std::optional<std::string> why_only_loaded(const DataJob& job,
                                            const Source& source,
                                            std::span<const Augment> augments) {
+  const DataFacts& facts = source.facts();
   if (dynamic_cast<const MemorySource*>(&source) == nullptr)
-    return "it is not a set of images that lives in memory";
-  if (source.facts().mean.empty()) return "its bytes are not normalised";
-  const std::optional<std::size_t> other = ResidentLoader::find_other(augments);
+    return "its images do not all lie in memory as bytes";
+  if (facts.mean.empty()) return "its bytes are not normalised";
+  if (!augments.empty() && !is_image(facts.shape)) {
+    return "data.augment is for images of 1 or 3 channels, and a sample is " +
+           shape_text(facts.shape);
+  }
+  const std::optional<std::size_t> other = ResidentLoader::first_unsupported(augments);
   if (!other) return {};
   return "data.augment has " + job.augment.at(*other).name +
          ", and a device makes center-crop, crop, cutout (" + std::to_string(PixelMap::kMaxErased) +
          " squares at most), flip and flip-vertical";
 }
 
-std::optional<std::string> why_no_room(const DataFacts& facts,
-                                       at::Device device,
-                                       DataJob::Resident wanted) {
-  if (device.is_cpu()) return {};
+std::optional<std::string> why_no_room(const LoaderChoice& choice, const DataFacts& facts) {
+  if (choice.device.is_cpu()) return {};
   const std::int64_t bytes = ResidentLoader::bytes_of(facts);
-  const std::int64_t free = free_bytes(device);
-  const std::int64_t part = wanted == DataJob::Resident::always ? 1 : kFreeShare;
+  const std::int64_t free = free_bytes(choice.device);
+  const std::int64_t part = choice.job.resident == DataJob::Resident::always ? 1 : kFreeShare;
   if (bytes <= free / part) return {};
   return "it takes " + format_bytes(bytes) + ", more than " +
          (part > 1 ? "a tenth of the " : "the ") + format_bytes(free) + " that are free there";
 }
 
+std::optional<std::string> why_not(const LoaderChoice& choice,
+                                   const Source& source,
+                                   std::span<const Augment> augments) {
+  std::optional<std::string> why = why_only_loaded(choice.job, source, augments);
+  return why ? why : why_no_room(choice, source.facts());
+}
+
+std::string told(const LoaderChoice& choice, const DataFacts& facts, const std::string& why) {
+  return facts.name + " cannot lie on " + choice.device.str() + ": " + why +
+         (why.ends_with('.') ? " " : ". ");
+}
+
+UsageError refusal(const LoaderChoice& choice, const DataFacts& facts, const std::string& why) {
+  return UsageError("data.resident: " + told(choice, facts, why) + "Take auto or false.");
+}
+
 }  // namespace
+
+void require_residence(const LoaderChoice& choice,
+                       const Source& source,
+                       std::span<const Augment> augments) {
+  if (choice.job.resident != DataJob::Resident::always) return;
+  if (const std::optional<std::string> why = why_not(choice, source, augments))
+    throw refusal(choice, source.facts(), *why);
+}
 
 std::unique_ptr<BatchLoader> make_loader(const LoaderChoice& choice,
                                          std::shared_ptr<const Source> source,
@@ -54,19 +86,24 @@ std::unique_ptr<BatchLoader> make_loader(const LoaderChoice& choice,
   if (wanted == DataJob::Resident::never || is_for_gpus)
     return std::make_unique<Loader>(std::move(source), std::move(request));
   const DataFacts& facts = source->facts();
-  std::optional<std::string> why = why_only_loaded(choice.job, *source, request.augments);
-  if (!why) why = why_no_room(facts, choice.device, wanted);
+  std::optional<std::string> why = why_not(choice, *source, request.augments);
+  bool speaks = choice.speaks;
   if (!why) {
-    if (choice.speaks)
-      log::info("data.resident: " + facts.name + " lies on " + choice.device.str());
-    return std::make_unique<ResidentLoader>(
-        std::dynamic_pointer_cast<const MemorySource>(source), request, choice.device);
+    try {
+      auto loader = std::make_unique<ResidentLoader>(
+          std::dynamic_pointer_cast<const MemorySource>(source), request, choice.device);
+      if (speaks) log::info("data.resident: " + facts.name + " lies on " + choice.device.str());
+      return loader;
+    } catch (const c10::Error& error) {
+      // What was free a moment ago may have gone to other ranks on the same GPU.
+      if (!is_lack_of_memory(error)) throw;
+      why = message_of(error);
+      speaks = true;  // other ranks may have had room
+    }
   }
-  const std::string text =
-      facts.name + " cannot lie on " + choice.device.str() + ": " + *why + ". ";
-  if (wanted == DataJob::Resident::always)
-    throw UsageError("data.resident: " + text + "Take auto or false.");
-  if (choice.speaks) log::info("data.resident: auto: " + text + "Its batches are loaded.");
+  if (wanted == DataJob::Resident::always) throw refusal(choice, facts, *why);
+  if (speaks)
+    log::info("data.resident: auto: " + told(choice, facts, *why) + "Its batches are loaded.");
   return std::make_unique<Loader>(std::move(source), std::move(request));
 }
 

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <span>
 
 #include "worker/data/loading/loader.h"
 #include "worker/plan/job.h"
@@ -17,9 +18,16 @@ struct LoaderChoice {
   bool speaks = false;  // rank 0 logs for all
 };
 
-/// The loader of a set whose augmentations are those of the job, or none. On a device that is not a
-/// CPU what is chosen is logged. Errors: UsageError where the job wants the set on the device and
-/// that is not possible.
+/// Errors: UsageError where the job wants on the device a set that cannot lie there with these
+/// augmentations, which are those of the job or none.
+void require_residence(const LoaderChoice& choice,
+                       const Source& source,
+                       std::span<const Augment> augments);
+
+/// The loader of a set whose augmentations are those of the job, or none. What is chosen is logged,
+/// but for `false`, and for `auto` on a CPU; a lack of memory that only the copy met, by each rank
+/// that met it. Errors: UsageError where the job wants the set on the device and that is not
+/// possible.
 std::unique_ptr<BatchLoader> make_loader(const LoaderChoice& choice,
                                          std::shared_ptr<const Source> source,
                                          LoaderRequest request);

@@ -30,6 +30,7 @@
 #include "worker/train/console_lines.h"
 #include "worker/train/data_loading.h"
 #include "worker/train/failure/error_reporter.h"
+#include "worker/train/loader_choice.h"
 #include "worker/train/refusal.h"
 #include "worker/train/survivor.h"
 #include "worker/train/task_setup.h"
@@ -205,7 +206,11 @@ int check_job(const RankContext& context) {
   const Sources& data = loaded.sources;
   require_sizes(job.data, data);
   const std::unique_ptr<Task> task = build_or_refuse(context, job, data.train->facts(), *alone);
-  (void)make_augments(context.registry, job.data, data.train->facts(), job.epochs);
+  const LoaderChoice choice{job.data, device.device};
+  require_residence(choice,
+                    *data.train,
+                    make_augments(context.registry, job.data, data.train->facts(), job.epochs));
+  require_residence(choice, *data.test, {});
   for (const std::string& name : job.evaluation.metrics)
     (void)context.registry.metrics.at(name)(data.train->facts());
   const ModelSize size = size_of(task->model());

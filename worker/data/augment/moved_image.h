@@ -1,6 +1,6 @@
 // What an augmentation may do to an image when it moves pixels and keeps their values, one
-// operation after the other. Some images have pixels (SampleImage), of others only the way of the
-// pixels is noted (PixelMap).
+// operation after the other. Some images have pixels (SampleImage), of others only where each pixel
+// comes from is noted (PixelMap).
 #pragma once
 
 #include "worker/image/geometry.h"

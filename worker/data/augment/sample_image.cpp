@@ -41,9 +41,13 @@ void move_boxes(Sample& sample, const std::function<std::optional<Box>(const Box
   boxes.bytes.resize(static_cast<std::size_t>(left) * size);
 }
 
+bool is_image(const std::vector<std::int64_t>& shape) {
+  return shape.size() == 3 && (shape[0] == 1 || shape[0] == 3);
+}
+
 Collage collage_of(const Array& input) {
   const std::vector<std::int64_t>& shape = input.shape;
-  if (input.type != NumberType::uint8 || shape.size() != 3 || (shape[0] != 1 && shape[0] != 3)) {
+  if (input.type != NumberType::uint8 || !is_image(shape)) {
     throw UsageError(
         "data.augment: an augmentation of images needs bytes of 1 or 3 channels, and " +
         std::string("a sample is ") + shape_text(shape) + ". Leave it out.");

@@ -2,8 +2,10 @@
 // back into the sample.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include "worker/data/augment/moved_image.h"
 #include "worker/data/sample.h"
@@ -23,6 +25,9 @@ void append_boxes(const Sample& other, Sample& sample);
 
 /// Replaces each box by what `move` returns, or drops it. Does nothing to a sample without boxes.
 void move_boxes(Sample& sample, const std::function<std::optional<Box>(const Box&)>& move);
+
+/// Whether augmentations of images take bytes of that shape: [1 or 3, height, width].
+bool is_image(const std::vector<std::int64_t>& shape);
 
 /// The image of a sample as a collage of one piece; the sample outlives it. Errors: UsageError when
 /// the input is not bytes of one or three channels.

@@ -21,6 +21,13 @@ using Clock = std::chrono::steady_clock;
 // Images go to the device in parts of this size, so that a copy in another layout is small.
 constexpr std::int64_t kPartBytes = 16 << 20;
 
+/// So many images go to the device at once.
+std::int64_t part_of(const DataFacts& facts) {
+  const std::int64_t part =
+      std::max<std::int64_t>(1, kPartBytes / c10::multiply_integers(facts.shape));
+  return std::min(part, facts.count);
+}
+
 /// Bytes of the host, which are only read.
 at::Tensor view_bytes(std::span<const std::uint8_t> bytes, at::IntArrayRef shape) {
   return at::from_blob(const_cast<std::uint8_t*>(bytes.data()), shape, at::kByte);
@@ -44,7 +51,7 @@ class Numbers {
 
 }  // namespace
 
-std::optional<std::size_t> ResidentLoader::find_other(std::span<const Augment> augments) {
+std::optional<std::size_t> ResidentLoader::first_unsupported(std::span<const Augment> augments) {
   PixelMap map;
   map.reset({1, 1});
   Random random(0, 0, 0);
@@ -59,7 +66,9 @@ std::optional<std::size_t> ResidentLoader::find_other(std::span<const Augment> a
 
 std::int64_t ResidentLoader::bytes_of(const DataFacts& facts) {
   const std::int64_t pixels = facts.shape.at(0) * (facts.shape.at(1) + 1) * (facts.shape.at(2) + 1);
-  return facts.count * (pixels + static_cast<std::int64_t>(sizeof(std::int64_t)));
+  // The device copies each part between the borders.
+  return facts.count * (pixels + static_cast<std::int64_t>(sizeof(std::int64_t))) +
+         part_of(facts) * c10::multiply_integers(facts.shape);
 }
 
 ResidentLoader::ResidentLoader(std::shared_ptr<const MemorySource> source,
@@ -70,7 +79,8 @@ ResidentLoader::ResidentLoader(std::shared_ptr<const MemorySource> source,
       repeats_(request.repeats),
       layout_(request.layout),
       device_(device) {
-  if (find_other(request.augments)) throw std::logic_error("a device cannot make these batches");
+  if (first_unsupported(request.augments))
+    throw std::logic_error("a device cannot make these batches");
   for (const Augment& augment : request.augments)
     moves_.push_back(*augment.target<PixelMove>());
   const DataFacts& facts = source_->facts();
@@ -83,13 +93,14 @@ ResidentLoader::ResidentLoader(std::shared_ptr<const MemorySource> source,
   const at::AutoDispatchBelowADInplaceOrView plain;
   pixels_ = place_pixels();
   labels_ = view_bytes(source_->labels(), {facts.count}).to(at::kLong).to(device_);
-  numbers_ = PixelTable(facts.mean, facts.deviation, request.type).numbers().flatten().to(device_);
+  pixel_table_ =
+      PixelTable(facts.mean, facts.deviation, request.type).numbers().flatten().to(device_);
   const std::int64_t channels = facts.shape.at(0);
-  first_numbers_ = at::arange(channels, at::kInt)
-                       .mul_(numbers_.size(0) / channels)
-                       .expand({moved_.height, moved_.width, channels})
-                       .flatten()
-                       .to(device_);
+  channel_offsets_ = at::arange(channels, at::kInt)
+                         .mul_(pixel_table_.size(0) / channels)
+                         .expand({moved_.height, moved_.width, channels})
+                         .flatten()
+                         .to(device_);
 }
 
 at::Tensor ResidentLoader::place_pixels() const {
@@ -102,7 +113,7 @@ at::Tensor ResidentLoader::place_pixels() const {
   const at::Tensor images = there.narrow(1, 0, image_.height).narrow(2, 0, image_.width);
   const at::Tensor here =
       view_bytes(source_->pixels(), {count, shape[0], shape[1], shape[2]}).permute({0, 2, 3, 1});
-  const std::int64_t part = std::max<std::int64_t>(1, kPartBytes / c10::multiply_integers(shape));
+  const std::int64_t part = part_of(source_->facts());
   for (std::int64_t first = 0; first < count; first += part) {
     const std::int64_t size = std::min(part, count - first);
     images.narrow(0, first, size).copy_(here.narrow(0, first, size).contiguous());
@@ -189,8 +200,8 @@ Batch ResidentLoader::load(std::span<const std::int64_t> indices, std::int64_t e
   const std::int64_t channels = facts.shape[0];
   // On a CPU a sum of two types takes twice as long as a change of type.
   const at::Tensor looked_up =
-      channels == 1 ? bytes.to(at::kInt) : bytes.view({samples, -1}).add(first_numbers_);
-  const at::Tensor input = numbers_.index_select(0, looked_up.flatten());
+      channels == 1 ? bytes.to(at::kInt) : bytes.view({samples, -1}).add(channel_offsets_);
+  const at::Tensor input = pixel_table_.index_select(0, looked_up.flatten());
   batch.input = input.view({samples, moved_.height, moved_.width, channels}).permute({0, 3, 1, 2});
   if (layout_ == at::MemoryFormat::Contiguous)
     batch.input =

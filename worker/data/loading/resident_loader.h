@@ -22,15 +22,16 @@ namespace ddp::worker {
 class ResidentLoader : public BatchLoader {
  public:
   /// The place of the first augmentation that only a Loader makes; no value: there is none.
-  static std::optional<std::size_t> find_other(std::span<const Augment> augments);
-  /// What a set takes of the device's memory, at most.
+  static std::optional<std::size_t> first_unsupported(std::span<const Augment> augments);
+  /// What a set takes of the device's memory, at most, while it is copied there.
   static std::int64_t bytes_of(const DataFacts& facts);
 
   /// Copies the set to the device. Of the request it takes what batches depend on; threads, bad
   /// samples and copies are a Loader's. Batches are for the stream that is current when they are
-  /// taken, which is the current one now. Preconditions: the set has
-  /// a mean; find_other() finds nothing. Errors: std::logic_error otherwise; c10::Error when the
-  /// device's memory does not suffice.
+  /// taken, which is the current one now. Preconditions: the set has a mean; first_unsupported()
+  /// finds nothing; with augmentations, is_image() is true of its shape. Errors: std::logic_error
+  /// for an augmentation that is not supported; c10::Error when the device's memory does not
+  /// suffice.
   ResidentLoader(std::shared_ptr<const MemorySource> source,
                  const LoaderRequest& request,
                  at::Device device);
@@ -73,9 +74,9 @@ class ResidentLoader : public BatchLoader {
   // Without moves [images, H W C]. Else [images (H + 1) (W + 1), C]: the last row and the last
   // column of each image are black, and what is outside of an image is taken from there.
   at::Tensor pixels_;
-  at::Tensor labels_;         // [images]
-  at::Tensor numbers_;        // [C 256]: what the bytes of each channel become
-  at::Tensor first_numbers_;  // [H W C] of a moved image: where the numbers of its channel begin
+  at::Tensor labels_;           // [images]
+  at::Tensor pixel_table_;      // [C 256]: what the bytes of each channel become
+  at::Tensor channel_offsets_;  // [H W C] of a moved image: where the numbers of its channel begin
   Plans plans_;
   std::chrono::nanoseconds waited_{0};
 };

@@ -10,7 +10,8 @@
 
 namespace ddp::worker {
 
-class MemorySource : public Source {
+/// A ResidentLoader takes pixels() in place of read().
+class MemorySource final : public Source {
  public:
   explicit MemorySource(ImageSet set);
   /// Shapes: `pixels` [count, channels, height, width], `labels` [count]. Both live as long as
