@@ -144,7 +144,9 @@ TEST(SecondDeviceStep, SteadyStepsLaunchTheSameOperators) {
       const LaunchRecord record;
       (void)rig.run_and_hear(step);
       if (step == kWarmUp) first = record.names();
-      if (step > kWarmUp) EXPECT_EQ(record.names(), first) << "step " << step;
+      if (step > kWarmUp) {
+        EXPECT_EQ(record.names(), first) << "step " << step;
+      }
     }
     EXPECT_FALSE(first.empty());
     testing::Test::RecordProperty("launches", static_cast<int>(first.size()));
