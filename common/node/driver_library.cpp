@@ -72,8 +72,8 @@ Gpu describe(const CudaLibrary& library, int index) {
   return gpu;
 }
 
-/// NCCL copies between two GPUs directly only if each can access the other.
-bool are_apart(const CudaLibrary& library, int one, int other) {
+/// Whether one of the two cannot access the other: NCCL does not copy between them directly then.
+bool are_without_peer_access(const CudaLibrary& library, int one, int other) {
   int forth = 0;
   int back = 0;
   if (library.call("cuDeviceCanAccessPeer", &forth, one, other) != kDone) return false;
@@ -101,23 +101,23 @@ CudaDriver ask_cuda_driver() {
   // Its devices are the numbers below the count (cuDeviceGet).
   for (int one = 0; one < count; ++one) {
     for (int other = one + 1; other < count; ++other) {
-      if (are_apart(library, one, other)) driver.apart.emplace_back(one, other);
+      if (are_without_peer_access(library, one, other))
+        driver.without_peer_access.emplace_back(one, other);
     }
   }
   return driver;
 }
 
 std::string why_unusable(const CudaDriver& driver) {
-  if (!driver.is_there)
-    return "there is no NVIDIA driver (neither /proc/driver/nvidia/version nor libcuda.so.1)";
+  if (!driver.is_there) return "there is no NVIDIA driver (libcuda.so.1 is not found)";
+  if (driver.result == kDone && !driver.gpus.empty()) return "";
   const std::string told = "the NVIDIA driver (cuInit: " + std::to_string(driver.result) + ") ";
   switch (driver.result) {
-    case kDone:
-      return driver.gpus.empty() ? told + "shows no GPU; see CUDA_VISIBLE_DEVICES" : "";
     case kStub:
       return told +
              "is not one: libcuda.so.1 is the stub of a CUDA toolkit, to link with. Take it "
              "out of LD_LIBRARY_PATH";
+    case kDone:
     case kNoDevice:
       return told +
              "finds no GPU. See nvidia-smi; a container or a virtual machine must be given "

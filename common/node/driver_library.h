@@ -11,11 +11,12 @@
 namespace ddp {
 
 struct CudaDriver {
-  bool is_there = false;                     // libcuda.so.1
-  int result = 0;                            // of cuInit: CUresult; 0: GPUs can be used
-  int cuda = 0;                              // that it knows, 13000 for 13.0; 0: not known
-  std::vector<Gpu> gpus;                     // that CUDA shows this process, in its order
-  std::vector<std::pair<int, int>> apart{};  // two of them that cannot read each other's memory
+  bool is_there = false;  // libcuda.so.1
+  int result = 0;         // of cuInit: CUresult; 0: GPUs can be used
+  int cuda = 0;           // that it knows, 13000 for 13.0; 0: not known
+  std::vector<Gpu> gpus;  // that CUDA shows the process that asks, in its order
+  // Two of them of which one cannot access the other's memory.
+  std::vector<std::pair<int, int>> without_peer_access{};
 
   /// There, and out of order; a machine without GPUs may have its library, too.
   [[nodiscard]] bool is_broken() const;
@@ -25,7 +26,7 @@ struct CudaDriver {
 /// Blocks: for a second or two, and for ever where a GPU is broken.
 CudaDriver ask_cuda_driver();
 
-/// Why no GPU can be used, and what to do; empty: it can. The driver's files are not there.
+/// Why no GPU can be used, and what to do; empty: it can.
 std::string why_unusable(const CudaDriver& driver);
 
 }  // namespace ddp

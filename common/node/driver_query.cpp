@@ -18,7 +18,7 @@ namespace {
 constexpr std::string_view kNvmlGpu = "nvml-gpu";
 constexpr std::string_view kNvml = "nvml";
 constexpr std::string_view kCudaGpu = "cuda-gpu";
-constexpr std::string_view kApart = "apart";
+constexpr std::string_view kWithoutPeerAccess = "without-peer-access";
 constexpr std::string_view kCuda = "cuda";
 constexpr std::string_view kEnd = "end";
 
@@ -51,8 +51,8 @@ std::string to_lines(const CudaDriver& cuda) {
   std::string text;
   for (const Gpu& gpu : cuda.gpus)
     text += to_line(kCudaGpu, parts_of(gpu));
-  for (const auto& [one, other] : cuda.apart)
-    text += to_line(kApart, {std::to_string(one), std::to_string(other)});
+  for (const auto& [one, other] : cuda.without_peer_access)
+    text += to_line(kWithoutPeerAccess, {std::to_string(one), std::to_string(other)});
   return text + to_line(kCuda,
                         {std::to_string(static_cast<int>(cuda.is_there)),
                          std::to_string(cuda.result),
@@ -60,16 +60,30 @@ std::string to_lines(const CudaDriver& cuda) {
 }
 
 /// Runs in the helper. What is known is told at once, as the next question may have no answer.
-void tell(int fd, CudaStart start) {
+template <CudaStart kStart>
+void tell(int fd) noexcept {
   end_with_parent(kDriverLimit + std::chrono::seconds(1));
   const NvmlGpus nvml = ask_nvml();
   write_all(fd, to_lines(nvml));
-  if (start == CudaStart::always || nvml.gpus.empty()) {
+  if (kStart == CudaStart::always ||
+      (kStart == CudaStart::where_nvml_shows_no_gpu && nvml.gpus.empty())) {
     // The asker says which GPUs are visible.
     ::unsetenv("CUDA_VISIBLE_DEVICES");
     write_all(fd, to_lines(ask_cuda_driver()));
   }
   write_all(fd, to_line(kEnd, {}));
+}
+
+HelperBody body_for(CudaStart start) {
+  switch (start) {
+    case CudaStart::never:
+      return tell<CudaStart::never>;
+    case CudaStart::where_nvml_shows_no_gpu:
+      return tell<CudaStart::where_nvml_shows_no_gpu>;
+    case CudaStart::always:
+      break;
+  }
+  return tell<CudaStart::always>;
 }
 
 using Parts = std::vector<std::string_view>;
@@ -116,8 +130,8 @@ bool read_lines(std::string_view text, DriverAnswer& answer) {
       answer.nvml.cuda = number_at(parts, 2);
     }
     if (parts[0] == kCudaGpu && parts.size() == 6) cuda.gpus.push_back(gpu_of(parts));
-    if (parts[0] == kApart && parts.size() == 3)
-      cuda.apart.emplace_back(number_at(parts, 1), number_at(parts, 2));
+    if (parts[0] == kWithoutPeerAccess && parts.size() == 3)
+      cuda.without_peer_access.emplace_back(number_at(parts, 1), number_at(parts, 2));
     if (parts[0] == kCuda && parts.size() == 4) {
       cuda.is_there = number_at(parts, 1) != 0;
       cuda.result = number_at(parts, 2);
@@ -140,27 +154,24 @@ std::string DriverAnswer::version() const {
 }
 
 std::string DriverAnswer::problem() const {
-  if (!silence.empty()) return silence;
+  if (!why_no_answer.empty()) return why_no_answer;
   return cuda ? why_unusable(*cuda) : "";
 }
 
 bool DriverAnswer::is_broken() const {
-  return !silence.empty() || (cuda && cuda->is_broken());
+  return !why_no_answer.empty() || (cuda && cuda->is_broken());
 }
 
 DriverAnswer ask_driver(CudaStart start) {
-  const HelperAnswer told = ask_helper(
-      start == CudaStart::always ? [](int fd) { tell(fd, CudaStart::always); }
-                                 : [](int fd) { tell(fd, CudaStart::where_nvml_shows_no_gpu); },
-      kDriverLimit);
+  const HelperAnswer told = ask_helper(body_for(start), kDriverLimit);
   DriverAnswer answer;
   if (read_lines(told.text, answer)) return answer;
-  answer.silence = told.is_whole
-                       ? "the NVIDIA driver's library ended the process that asked it. See dmesg"
-                       : "the NVIDIA driver has not answered within " +
-                             std::to_string(kDriverLimit.count()) +
-                             " s. See nvidia-smi and dmesg; where it is only slow to start, let "
-                             "nvidia-persistenced keep it loaded";
+  answer.why_no_answer =
+      told.is_whole
+          ? "the NVIDIA driver's library ended the process that asked it. See dmesg"
+          : "the NVIDIA driver has not answered within " + std::to_string(kDriverLimit.count()) +
+                " s. See nvidia-smi and dmesg; where it is only slow to start, let "
+                "nvidia-persistenced keep it loaded";
   return answer;
 }
 

@@ -16,7 +16,7 @@ namespace ddp {
 struct DriverAnswer {
   NvmlGpus nvml;
   std::optional<CudaDriver> cuda;  // nothing: it was not asked, or did not answer
-  std::string silence;             // why not all is told; empty: it is
+  std::string why_no_answer;       // why not all is told; empty: it is
 
   /// NVML's GPUs; where it shows none, CUDA's, in CUDA's order. CUDA_VISIBLE_DEVICES hides none.
   [[nodiscard]] const std::vector<Gpu>& gpus() const;
@@ -29,7 +29,7 @@ struct DriverAnswer {
 };
 
 /// When CUDA is started, which takes longer than NVML.
-enum class CudaStart { where_nvml_shows_no_gpu, always };
+enum class CudaStart { never, where_nvml_shows_no_gpu, always };
 
 /// Blocks: a second or two where there is a driver, milliseconds where there is none; for
 /// kDriverLimit where it does not answer. Errors: SystemError.

@@ -64,7 +64,7 @@ SignalsBlocked::~SignalsBlocked() {
   ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
-pid_t fork_helper(void (*body)(int), int inherited_fd) {
+pid_t fork_helper(HelperBody body, int inherited_fd) {
   pid_t pid = 0;
   {
     const SignalsBlocked blocked;
@@ -93,7 +93,7 @@ void end_with_parent(std::chrono::seconds limit) {
   ::alarm(static_cast<unsigned int>(limit.count()));
 }
 
-HelperAnswer ask_helper(void (*body)(int), std::chrono::seconds limit) {
+HelperAnswer ask_helper(HelperBody body, std::chrono::seconds limit) {
   int ends[2];
   check(::pipe2(ends, O_CLOEXEC), "pipe2", "question to a helper");
   const Descriptor read_end(ends[0]);

@@ -24,9 +24,12 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
+/// What a helper does. An exception would unwind into the parent's code: it ends the helper.
+using HelperBody = void (*)(int fd) noexcept;
+
 /// Forks a helper: new session, all signals blocked, no descriptor but `inherited_fd`, never
 /// returns from `body`. The caller reaps the pid. Errors: SystemError.
-pid_t fork_helper(void (*body)(int), int inherited_fd);
+pid_t fork_helper(HelperBody body, int inherited_fd);
 
 /// For a helper's body: if its parent is killed, the kernel ends this process; an alarm after
 /// `limit` does if the parent was killed before.
@@ -39,8 +42,9 @@ struct HelperAnswer {
 };
 
 /// Runs `body` in a helper that ends with us, and reads what it writes into its descriptor. Blocks:
-/// until the helper has ended, at most `limit`. Errors: SystemError.
-HelperAnswer ask_helper(void (*body)(int), std::chrono::seconds limit);
+/// until the helper has ended, at most `limit`; then it is killed, and waited for 100 ms more. One
+/// that is stuck in the driver dies later, and stays our zombie until we end. Errors: SystemError.
+HelperAnswer ask_helper(HelperBody body, std::chrono::seconds limit);
 
 /// For a helper's body: writes all of `text`.
 void write_all(int fd, const std::string& text);

@@ -55,7 +55,7 @@ std::string open_module() {
 }
 
 /// Runs in the helper.
-void tell(int fd) {
+void tell(int fd) noexcept {
   end_with_parent(kModuleLimit + std::chrono::seconds(1));
   write_all(fd, open_module() + std::string(kEnd) + "\n");
 }

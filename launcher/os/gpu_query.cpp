@@ -20,7 +20,7 @@ namespace {
 constexpr std::chrono::milliseconds kEndWait(100);
 
 /// Runs in the query's process.
-void ask(int fd) {
+void ask(int fd) noexcept {
   end_with_parent(GpuQuery::kLimit);
   const NvmlGpus found = ask_nvml();
   for (std::size_t i = 0; i < found.gpus.size(); ++i) {

@@ -238,7 +238,7 @@ void drop_code() {
   std::fclose(maps);
 }
 
-void guard_body(int fd) {
+void guard_body(int fd) noexcept {
   ::prctl(PR_SET_NAME, kGuardName);
   // The guard must not keep a mounted directory busy.
   if (::chdir("/") != 0) return;

@@ -6,10 +6,14 @@
 #include <fstream>
 #include <map>
 #include <sstream>
+#include <stdexcept>
 #include <utility>
 
+#include "common/node/driver_query.h"
 #include "common/node/node_gpus.h"
 #include "tests/support/cluster.h"
+#include "tests/support/played_node.h"
+#include "tests/support/store_client.h"
 
 namespace ddp::test {
 namespace {
@@ -143,6 +147,31 @@ TEST_F(DoctorOnGpus, ADriverThatHangsIsAProblemWithinItsLimit) {
   EXPECT_EQ(code_, 1);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 60s);  // 10 s on an idle machine
   EXPECT_TRUE(nothing_lives_within(1s)) << testing::PrintToString(alive());
+}
+
+// Who had found it would wait for its answer meanwhile, give up, and be a duplicate of itself
+// later.
+TEST_F(DoctorOnGpus, OtherNodesFindNode0OnceItHasCheckedItself) {
+  const int port = free_port();
+  const auto begin = std::chrono::steady_clock::now();
+  auto doctor =
+      start({.arguments = {(bin_ / "ddp-launch").string(),
+                           "doctor",
+                           "--nnodes=2",
+                           "--node-rank=0",
+                           "--master-addr=127.0.0.1",
+                           "--master-port=" + std::to_string(port)},
+             .environment = {{"LD_LIBRARY_PATH", DDP_FAKE_CUDA_DIR}, {"DDP_FAKE_CUINIT", "hang"}}});
+  const auto is_found = [port] {
+    try {
+      const StoreClient client(port, false);
+      return true;
+    } catch (const std::runtime_error&) {
+      return false;
+    }
+  };
+  EXPECT_TRUE(eventually(is_found, 60s)) << doctor->err();
+  EXPECT_GE(std::chrono::steady_clock::now(), begin + kDriverLimit);
 }
 
 class DoctorOnNodes : public ClusterTest {

@@ -207,7 +207,7 @@ TEST(DeviceChoice, OfUnlikeGpusNothingIsSaidUnlessTheirOrderIsKnown) {
   facts.gpus[1].model = "NVIDIA T4";
   facts.uses[0].free = 0;
   EXPECT_EQ(choose_device(job_on("cuda"), kAlone, facts).name, "cuda:0");
-  facts.is_pci_order = true;
+  facts.is_cuda_order = true;
   EXPECT_THAT(refusal(job_on("cuda"), kAlone, facts), HasSubstr("free"));
 }
 

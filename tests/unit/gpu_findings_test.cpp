@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 namespace ddp::launcher {
 namespace {
 
@@ -40,7 +42,7 @@ TEST(GpuFindings, HealthyGpusAndANodeWithoutAnyHaveNone) {
 
 TEST(GpuFindings, ADriverThatIsSilentIsAllThatIsSaid) {
   GpuHealth health = healthy(2);
-  health.told.silence = "the driver sleeps";
+  health.told.why_no_answer = "the driver sleeps";
   health.told.nvml.uses[0].free = 0;
   const GpuFindings findings = check_gpus(health);
   EXPECT_THAT(findings.problems, ElementsAre("the driver sleeps."));
@@ -74,7 +76,8 @@ TEST(GpuFindings, WhatTheModuleNeedsIsCompared) {
               ElementsAre("the NVIDIA driver 580.65.06 knows CUDA 12.4, LibTorch is built with "
                           "13.0: update the driver to 580 or newer.",
                           "GPU 1 (NVIDIA H200, 0000:01:00.0) has compute capability 7.0, and "
-                          "LibTorch's CUDA 13.0 needs 7.5. Leave it out by CUDA_VISIBLE_DEVICES."));
+                          "LibTorch's CUDA 13.0 needs 7.5. Leave GPU-1 out: list the UUIDs of the "
+                          "others (nvidia-smi -L) in CUDA_VISIBLE_DEVICES."));
   health.module = {true, true, "libcudnn.so.9: no such file", 0};
   EXPECT_THAT(check_gpus(health).problems,
               ElementsAre(HasSubstr("cannot be used: libcudnn.so.9: no such file. Install")));
@@ -91,7 +94,7 @@ TEST(GpuFindings, NoModuleIsANoteWhereThereIsAWorker) {
 
 TEST(GpuFindings, PairsWithoutAccessAreCounted) {
   GpuHealth health = healthy(4);
-  health.told.cuda->apart = {{0, 2}, {0, 3}};
+  health.told.cuda->without_peer_access = {{0, 2}, {0, 3}};
   EXPECT_THAT(check_gpus(health).notes,
               ElementsAre(HasSubstr("2 of 6 pairs of its GPUs (0000:00:00.0 and 0000:02:00.0 "
                                     "first) cannot access each other's memory")));
@@ -100,13 +103,35 @@ TEST(GpuFindings, PairsWithoutAccessAreCounted) {
 TEST(GpuFindings, AGpuThatAJobWouldBeRefusedIsAProblem) {
   GpuHealth health = healthy(2);
   health.told.nvml.uses[1] = {kGiB, 141 * kGiB, {41}};
-  EXPECT_THAT(check_gpus(health).notes,
-              ElementsAre("GPU 1 (NVIDIA H200, 0000:01:00.0): only 1.0 GiB of 141.0 GiB are free, "
-                          "used by pid 41. End what holds it (nvidia-smi shows it), or leave this "
-                          "GPU out by CUDA_VISIBLE_DEVICES."));
+  EXPECT_THAT(
+      check_gpus(health).notes,
+      ElementsAre("GPU 1 (NVIDIA H200, 0000:01:00.0): only 1.0 GiB of 141.0 GiB are free, "
+                  "used by pid 41. End what holds it (nvidia-smi shows it). Or: Leave GPU-1 "
+                  "out: list the UUIDs of the others (nvidia-smi -L) in "
+                  "CUDA_VISIBLE_DEVICES."));
   health.min_free = 2 * kGiB;
   EXPECT_THAT(check_gpus(health).problems,
               ElementsAre(HasSubstr("used by pid 41, device_min_free is 2.0 GiB. End what")));
+}
+
+// CUDA counts these two the other way round, as it may where they are not alike.
+TEST(GpuFindings, OfAGpuThatIsHiddenThereAreNotesOnly) {
+  GpuHealth health = healthy(2);
+  std::ranges::reverse(health.told.cuda->gpus);
+  health.told.nvml.gpus[1].capability = 70;
+  health.told.nvml.uses[1].free = 0;
+  for (const char* const visible : {"1", "GPU-0", ""}) {
+    health.visible = visible;
+    const GpuFindings findings = check_gpus(health);
+    EXPECT_THAT(findings.problems, IsEmpty()) << visible;
+    EXPECT_THAT(findings.notes,
+                ElementsAre(HasSubstr("needs 7.5. CUDA_VISIBLE_DEVICES hides it from jobs."),
+                            HasSubstr("CUDA_VISIBLE_DEVICES hides it from jobs.")));
+  }
+  for (const char* const visible : {"0", "GPU-1", "MIG-5c1d", "1,0"}) {
+    health.visible = visible;
+    EXPECT_EQ(check_gpus(health).problems.size(), 2) << visible;
+  }
 }
 
 TEST(GpuFindings, WithoutNvmlItIsSaidWhatIsNotKnown) {

@@ -33,8 +33,16 @@ std::vector<int> find_siblings(const std::vector<GpuUse>& uses, const WorkerIden
 
 GpuFacts find_facts(const WorkerIdentity& self, const Environment& environment) {
   GpuFacts facts;
-  const DriverAnswer told = ask_driver(CudaStart::where_nvml_shows_no_gpu);
   const std::string version = find_gpu_driver();
+  DriverAnswer told;
+  try {
+    // Where the driver has files, CUDA is started in this process alone: they say enough.
+    told = ask_driver(version.empty() ? CudaStart::where_nvml_shows_no_gpu : CudaStart::never);
+  } catch (const SystemError& error) {
+    facts.problem = std::string("the NVIDIA driver cannot be asked: ") + error.what();
+    facts.is_driver_broken = true;
+    return facts;
+  }
   facts.gpus = told.gpus();
   facts.uses = told.nvml.uses;
   facts.siblings = find_siblings(facts.uses, self);
@@ -43,12 +51,11 @@ GpuFacts find_facts(const WorkerIdentity& self, const Environment& environment) 
   // Empty is a value here: it hides all GPUs.
   const auto visible = environment.find("CUDA_VISIBLE_DEVICES");
   if (visible != environment.end()) facts.visible = visible->second;
-  // CUDA's own list is in the order that it counts by.
-  facts.is_pci_order = find_variable(environment, "CUDA_DEVICE_ORDER") == "PCI_BUS_ID" ||
-                       (told.nvml.gpus.empty() && told.cuda);
+  const bool is_cuda_list = told.nvml.gpus.empty() && told.cuda;
+  facts.is_cuda_order =
+      is_cuda_list || find_variable(environment, "CUDA_DEVICE_ORDER") == "PCI_BUS_ID";
   if (!facts.gpus.empty()) return facts;
   if (!version.empty()) {
-    // The driver's files say enough: its libraries are CUDA's matter then.
     facts.gpus = find_gpus();
     return facts;
   }

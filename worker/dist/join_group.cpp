@@ -36,9 +36,10 @@ void take_rank(c10d::Store& store, const WorkerIdentity& self) {
 }
 
 std::string releases(const Device& device) {
-  const std::string torch = std::string("torch ") + TORCH_VERSION + "\n";
-  if (!device.nccl) return torch + "gradients by gloo\n";
-  return torch + "gradients by nccl " + device.cuda->nccl_version() + "\n";
+  const std::string common = std::string("torch ") + TORCH_VERSION + "\ndevice " +
+                             at::DeviceTypeName(device.device.type(), /*lower_case=*/true) + "\n";
+  if (!device.nccl) return common + "gradients by gloo\n";
+  return common + "gradients by nccl " + device.cuda->nccl_version() + "\n";
 }
 
 }  // namespace

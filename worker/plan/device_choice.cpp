@@ -37,7 +37,7 @@ std::string list_visible(const VisibleGpus& visible, const GpuFacts& facts) {
 /// CUDA counts the fastest GPU first, unless told otherwise. If all are of one kind, that is the
 /// PCI order.
 bool is_order_known(const GpuFacts& facts) {
-  if (facts.is_pci_order) return true;
+  if (facts.is_cuda_order) return true;
   for (const Gpu& gpu : facts.gpus) {
     if (gpu.model != facts.gpus.front().model) return false;
   }

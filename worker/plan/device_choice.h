@@ -16,12 +16,12 @@ namespace ddp::worker {
 /// Facts about this node's GPUs, known before CUDA is asked.
 struct GpuFacts {
   std::string problem;  // why none can be used, "there is no NVIDIA driver"; empty: no problem
-  bool is_driver_broken = false;       // `problem` is that of a driver that is there
-  std::vector<Gpu> gpus;               // of the node, by PCI address
+  bool is_driver_broken = false;       // it is there and out of order, or could not be asked
+  std::vector<Gpu> gpus;               // of the node: by PCI address, or CUDA's own list
   std::vector<GpuUse> uses;            // of each, or empty
   std::vector<int> siblings{};         // pids of `uses` that are ranks of this job
   std::optional<std::string> visible;  // CUDA_VISIBLE_DEVICES
-  bool is_pci_order = false;  // CUDA_DEVICE_ORDER is PCI_BUS_ID: CUDA counts as `gpus` does
+  bool is_cuda_order = false;          // CUDA counts as `gpus` does: its list, or by PCI_BUS_ID
   CudaVersions cuda{};
 };
 
@@ -41,11 +41,10 @@ struct DeviceChoice {
 };
 
 /// A rank takes the GPU of its local rank, or the only one that it sees if every rank sees one of
-/// its own (CUDA_VISIBLE_DEVICES). With gloo, ranks may share a GPU. The facts' lists are in PCI
-/// order; a GPU is named and checked only if CUDA's order is the same. Errors: UsageError, with the
-/// list of GPUs: more ranks than GPUs, no such GPU, two ranks of NCCL on one, less free memory than
-/// the job asks for, a GPU that LibTorch has no kernels for, or a GPU asked for when none can be
-/// used.
+/// its own (CUDA_VISIBLE_DEVICES). With gloo, ranks may share a GPU. A GPU is named and checked
+/// only if CUDA's order is that of the facts' lists. Errors: UsageError, with the list of GPUs:
+/// more ranks than GPUs, no such GPU, two ranks of NCCL on one, less free memory than the job asks
+/// for, a GPU that LibTorch has no kernels for, or a GPU asked for when none can be used.
 DeviceChoice choose_device(const DeviceJob& job, const LocalPlace& place, const GpuFacts& facts);
 
 }  // namespace ddp::worker

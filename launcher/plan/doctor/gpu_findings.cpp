@@ -1,5 +1,6 @@
 #include "launcher/plan/doctor/gpu_findings.h"
 
+#include <algorithm>
 #include <cstddef>
 
 #include "common/node/driver_needs.h"
@@ -8,6 +9,18 @@
 
 namespace ddp::launcher {
 namespace {
+
+constexpr const char* kHidden = ". CUDA_VISIBLE_DEVICES hides it from jobs";
+
+bool is_same(const Gpu& one, const Gpu& other) {
+  return one.pci.empty() ? !one.uuid.empty() && one.uuid == other.uuid : one.pci == other.pci;
+}
+
+/// NVML's numbers need not be CUDA's, so by UUID.
+std::string leave_out(const Gpu& gpu) {
+  return "Leave " + (gpu.uuid.empty() ? std::string("it") : gpu.uuid) +
+         " out: list the UUIDs of the others (nvidia-smi -L) in CUDA_VISIBLE_DEVICES";
+}
 
 class Checker {
  public:
@@ -29,8 +42,8 @@ class Checker {
 
   /// Whether it is there and lets GPUs be used.
   bool check_driver() {
-    if (!told_.silence.empty()) {
-      problem(told_.silence);
+    if (!told_.why_no_answer.empty()) {
+      problem(told_.why_no_answer);
       return false;
     }
     if (!told_.cuda) return false;
@@ -76,21 +89,27 @@ class Checker {
     const std::vector<Gpu>& gpus = told_.gpus();
     for (std::size_t i = 0; i < gpus.size(); ++i) {
       const std::string why = why_no_kernels(gpus[i].capability, health_.module.cuda);
-      if (!why.empty()) problem(name_of(i) + " " + why + ". Leave it out by CUDA_VISIBLE_DEVICES");
+      if (why.empty()) continue;
+      const std::string text = name_of(i) + " " + why;
+      if (is_hidden(gpus[i])) {
+        note(text + kHidden);
+      } else {
+        problem(text + ". " + leave_out(gpus[i]));
+      }
     }
   }
 
   void check_peers() {
     const CudaDriver& cuda = *told_.cuda;
-    if (cuda.apart.empty()) return;
+    if (cuda.without_peer_access.empty()) return;
     const std::size_t pairs = cuda.gpus.size() * (cuda.gpus.size() - 1) / 2;
     const auto address = [&](int index) {
       return cuda.gpus.at(static_cast<std::size_t>(index)).pci;
     };
-    const auto [one, other] = cuda.apart.front();
+    const auto [one, other] = cuda.without_peer_access.front();
     std::string which = "its GPUs";
-    if (cuda.apart.size() < pairs)
-      which = std::to_string(cuda.apart.size()) + " of " + std::to_string(pairs) +
+    if (cuda.without_peer_access.size() < pairs)
+      which = std::to_string(cuda.without_peer_access.size()) + " of " + std::to_string(pairs) +
               " pairs of its GPUs (" + address(one) + " and " + address(other) + " first)";
     note(which +
          " cannot access each other's memory: NCCL copies through the host's, which is "
@@ -119,11 +138,24 @@ class Checker {
                 join_words(use.owners, ", ", [](int pid) { return std::to_string(pid); });
       }
       if (is_short) text += ", device_min_free is " + format_bytes(health_.min_free);
-      text +=
-          ". End what holds it (nvidia-smi shows it), or leave this GPU out by "
-          "CUDA_VISIBLE_DEVICES";
+      if (is_hidden(nvml.gpus[i])) {
+        note(text + kHidden);
+        continue;
+      }
+      text += ". End what holds it (nvidia-smi shows it). Or: " + leave_out(nvml.gpus[i]);
       (is_short ? findings_.problems : findings_.notes).push_back(text + ".");
     }
+  }
+
+  /// Whether a job does not see it. Its place is that in CUDA's own list, which the variable counts
+  /// by. An entry that cannot be placed (MIG) may be a part of any GPU.
+  [[nodiscard]] bool is_hidden(const Gpu& gpu) const {
+    const std::vector<Gpu>& all = told_.cuda->gpus;
+    const auto place = std::ranges::find_if(all, [&](const Gpu& its) { return is_same(gpu, its); });
+    if (place == all.end()) return false;
+    return std::ranges::none_of(visible_gpus(all, health_.visible).gpus, [&](const auto& seen) {
+      return seen.index < 0 || seen.index == place - all.begin();
+    });
   }
 
   /// "GPU 1 (NVIDIA H200, 0000:dc:00.0)"

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,11 +25,12 @@ struct GpuHealth {
   std::string files_driver;  // version by the driver's files; empty: there are none
   DriverAnswer told;
   CudaModuleHealth module;
-  std::int64_t min_free = 0;  // bytes; ddp-worker refuses a GPU with less
+  std::optional<std::string> visible;  // CUDA_VISIBLE_DEVICES of a job
+  std::int64_t min_free = 0;           // bytes; ddp-worker refuses a GPU with less
 };
 
 struct GpuFindings {
-  std::vector<std::string> problems;  // each would make a job on these GPUs fail
+  std::vector<std::string> problems;  // each would make a job on the visible GPUs fail
   std::vector<std::string> notes;
   bool operator==(const GpuFindings&) const = default;
 };

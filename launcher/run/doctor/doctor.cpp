@@ -11,6 +11,7 @@
 #include "launcher/plan/round/job_report.h"
 #include "launcher/run/doctor/doctor_agent.h"
 #include "launcher/run/doctor/doctor_coordinator.h"
+#include "launcher/run/doctor/node_checks.h"
 #include "launcher/run/rendezvous.h"
 
 namespace ddp::launcher {
@@ -34,11 +35,13 @@ int run_doctor(JobSpec spec) {
   spec.random_user_run_id = false;
   spec.join_timeout = std::min<std::chrono::milliseconds>(spec.join_timeout, kDoctorPatience);
   asio::io_context io(1);
+  // Before the nodes meet, as it blocks for long: they expect answers of each other then.
+  NodeHealth health = check_node(spec);
   Rendezvous rendezvous = meet(io, spec);
   if (!rendezvous.link && spec.problem_code != 0)
     throw SystemError(spec.problem, spec.problem_code);
   std::optional<DoctorCoordinator> coordinator;
-  if (!rendezvous.link) coordinator.emplace(io, spec, rendezvous);
+  if (!rendezvous.link) coordinator.emplace(io, spec, rendezvous, std::move(health));
   DoctorEnd end;
   const auto keep = [&end](std::exception_ptr error, DoctorEnd result) {
     rethrow(error);
@@ -47,7 +50,7 @@ int run_doctor(JobSpec spec) {
   if (coordinator) {
     asio::co_spawn(io, coordinator->run(), keep);
   } else {
-    asio::co_spawn(io, run_doctor_agent(io, spec, rendezvous.link), keep);
+    asio::co_spawn(io, run_doctor_agent(io, std::move(health), rendezvous.link), keep);
   }
   io.run();
   if (!spec.shares_console || coordinator) print(clean(end.text));

@@ -22,13 +22,12 @@ struct LinkLost {
 }  // namespace
 
 asio::awaitable<DoctorEnd> run_doctor_agent(asio::io_context& io,
-                                            const JobSpec& spec,
+                                            NodeHealth health,
                                             std::shared_ptr<ControlLink> link) {
   using Event = std::variant<DoctorMessage, LinkLost>;
   Inbox<Event> inbox(io);
   PeerListener listener(io, link->own_address());
   listener.start();
-  NodeHealth health = check_node(spec);
   health.address = link->own_address();
   health.port = listener.port();
   link->start(

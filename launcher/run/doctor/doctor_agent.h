@@ -7,14 +7,14 @@
 #include "launcher/net/control_link.h"
 #include "launcher/os/asio.h"
 #include "launcher/plan/doctor/doctor_codec.h"
-#include "launcher/plan/start/job_spec.h"
 
 namespace ddp::launcher {
 
-/// `link` leads to node 0 and has not been started. Returns node 0's diagnosis. Suspends: until it
-/// arrives, at most ten minutes between two messages. Errors: SystemError, 202 when node 0 is gone.
+/// `health` is of check_node(). `link` leads to node 0 and has not been started. Returns node 0's
+/// diagnosis. Suspends: until it arrives, at most ten minutes between two messages. Errors:
+/// SystemError, 202 when node 0 is gone.
 asio::awaitable<DoctorEnd> run_doctor_agent(asio::io_context& io,
-                                            const JobSpec& spec,
+                                            NodeHealth health,
                                             std::shared_ptr<ControlLink> link);
 
 }  // namespace ddp::launcher

@@ -24,14 +24,15 @@ void print_line(const std::string& text) {
 
 DoctorCoordinator::DoctorCoordinator(asio::io_context& io,
                                      const JobSpec& spec,
-                                     Rendezvous& rendezvous)
+                                     Rendezvous& rendezvous,
+                                     NodeHealth own)
     : io_(io),
       spec_(spec),
       welcome_(rendezvous.welcome),
       table_(rendezvous.own, false),
       inbox_(io),
       store_(io, print_line),
-      own_(check_node(spec)) {
+      own_(std::move(own)) {
   if (!rendezvous.listeners) return;
   endpoint_.emplace(
       io, store_, print_line, std::move(*rendezvous.listeners), Endpoint::Size{1, spec.max_nodes});

@@ -33,9 +33,12 @@ inline constexpr const char* kDoctorRunId = "ddp-launch doctor";
 
 class DoctorCoordinator {
  public:
-  /// Takes over the listeners of the rendezvous, if there are other nodes. `io` and `spec` outlive
-  /// it.
-  DoctorCoordinator(asio::io_context& io, const JobSpec& spec, Rendezvous& rendezvous);
+  /// Takes over the listeners of the rendezvous, if there are other nodes. `own` is of
+  /// check_node(). `io` and `spec` outlive it.
+  DoctorCoordinator(asio::io_context& io,
+                    const JobSpec& spec,
+                    Rendezvous& rendezvous,
+                    NodeHealth own);
   DoctorCoordinator(const DoctorCoordinator&) = delete;
   DoctorCoordinator& operator=(const DoctorCoordinator&) = delete;
 

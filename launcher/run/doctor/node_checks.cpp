@@ -56,6 +56,9 @@ NodeHealth check_node(const JobSpec& spec) {
   gpus.files_driver = health.driver;
   gpus.told = ask_driver(CudaStart::always);
   if (!gpus.told.gpus().empty()) gpus.module = check_cuda_module();
+  // Empty is a value here: it hides all GPUs.
+  const auto visible = spec.environment.find("CUDA_VISIBLE_DEVICES");
+  if (visible != spec.environment.end()) gpus.visible = visible->second;
   gpus.min_free = spec.job.integer("device_min_free");
   health.gpu_findings = check_gpus(gpus);
   if (health.driver.empty()) health.driver = gpus.told.version();

@@ -8,8 +8,9 @@
 
 namespace ddp::launcher {
 
-/// Describes this node, without node rank, address and port. Errors: SystemError when the
-/// interfaces cannot be read.
+/// Describes this node, without node rank, address and port. Blocks: for a second or two; for the
+/// limits of driver and module, 50 s together, where they do not answer. Errors: SystemError when
+/// the interfaces cannot be read.
 NodeHealth check_node(const JobSpec& spec);
 
 /// Checks the task's peers, 16 in parallel. Suspends: as long as check_peer() does, for every 16.
