@@ -82,8 +82,8 @@ std::unique_ptr<BatchLoader> make_loader(const LoaderChoice& choice,
                                          std::shared_ptr<const Source> source,
                                          LoaderRequest request) {
   const DataJob::Resident wanted = choice.job.resident;
-  const bool is_for_gpus = wanted == DataJob::Resident::automatic && choice.device.is_cpu();
-  if (wanted == DataJob::Resident::never || is_for_gpus)
+  const bool is_left_out = wanted == DataJob::Resident::automatic && choice.device.is_cpu();
+  if (wanted == DataJob::Resident::never || is_left_out)
     return std::make_unique<Loader>(std::move(source), std::move(request));
   const DataFacts& facts = source->facts();
   std::optional<std::string> why = why_not(choice, *source, request.augments);

@@ -202,10 +202,16 @@ Batch ResidentLoader::load(std::span<const std::int64_t> indices, std::int64_t e
   const at::Tensor looked_up =
       channels == 1 ? bytes.to(at::kInt) : bytes.view({samples, -1}).add(channel_offsets_);
   const at::Tensor input = pixel_table_.index_select(0, looked_up.flatten());
-  batch.input = input.view({samples, moved_.height, moved_.width, channels}).permute({0, 3, 1, 2});
-  if (layout_ == at::MemoryFormat::Contiguous)
-    batch.input =
-        input.view({samples, -1, channels}).transpose(1, 2).contiguous().view(batch.input.sizes());
+  const std::int64_t height = moved_.height;
+  const std::int64_t width = moved_.width;
+  if (layout_ == at::MemoryFormat::Contiguous) {
+    batch.input = input.view({samples, -1, channels})
+                      .transpose(1, 2)
+                      .contiguous()
+                      .view({samples, channels, height, width});
+  } else {
+    batch.input = input.view({samples, height, width, channels}).permute({0, 3, 1, 2});
+  }
   batch.targets = {{labels_.index_select(0, places), {}}};
   return batch;
 }
