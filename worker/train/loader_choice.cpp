@@ -60,12 +60,12 @@ std::optional<std::string> why_not(const LoaderChoice& choice,
 }
 
 std::string told(const LoaderChoice& choice, const DataFacts& facts, const std::string& why) {
-  return facts.name + " cannot lie on " + choice.device.str() + ": " + why +
-         (why.ends_with('.') ? " " : ". ");
+  return facts.name + " cannot lie on " + choice.device.str() + ": " + why;
 }
 
 UsageError refusal(const LoaderChoice& choice, const DataFacts& facts, const std::string& why) {
-  return UsageError("data.resident: " + told(choice, facts, why) + "Take auto or false.");
+  return UsageError(
+      with_advice("data.resident: " + told(choice, facts, why), "Take auto or false."));
 }
 
 }  // namespace
@@ -103,7 +103,8 @@ std::unique_ptr<BatchLoader> make_loader(const LoaderChoice& choice,
   }
   if (wanted == DataJob::Resident::always) throw refusal(choice, facts, *why);
   if (speaks)
-    log::info("data.resident: auto: " + told(choice, facts, *why) + "Its batches are loaded.");
+    log::info(with_advice("data.resident: auto: " + told(choice, facts, *why),
+                          "Its batches are loaded."));
   return std::make_unique<Loader>(std::move(source), std::move(request));
 }
 

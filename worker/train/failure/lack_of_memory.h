@@ -17,11 +17,15 @@ inline bool is_lack_of_memory(const c10::Error& error) {
          error.msg().find("DefaultCPUAllocator") != std::string::npos;
 }
 
-/// What LibTorch says of `error`, and then `advice`, which may be empty.
-inline std::string told_with_advice(const c10::Error& error, const std::string& advice) {
-  const std::string text = "LibTorch: " + message_of(error);
+/// `text` as a sentence, and then `advice`, which may be empty.
+inline std::string with_advice(const std::string& text, const std::string& advice) {
   if (advice.empty()) return text;
   return text + (text.ends_with('.') ? " " : ". ") + advice;
+}
+
+/// What LibTorch says of `error`, and then `advice`, which may be empty.
+inline std::string told_with_advice(const c10::Error& error, const std::string& advice) {
+  return with_advice("LibTorch: " + message_of(error), advice);
 }
 
 }  // namespace ddp::worker
