@@ -27,6 +27,7 @@ Usage: ./make.sh COMMAND
   soak healthy        an hour of a job that is healthy and does not look it (DDP_SOAK_SECONDS, DDP_SOAK_SEED)
   soak cases          every case of the tests of which ./make.sh test takes those that differ most
   soak hostile        ten minutes of jobs with hostile clients at their port, with a token and without (DDP_SOAK_SECONDS each)
+  test-torch VERSION  the worker's tests, built against another release of torch than the first of cmake/torch_versions.txt
   test-slurm          set up, build, and run jobs on a Slurm of two nodes that is started on this machine
   test-others         accelerate, Lightning, transformers and tqdm under torchrun and ddp-launch, side by side; a quarter of an hour
   test-gpu [ARG...]   what this machine can run of the tests for GPUs (--device cpu|cuda, names of cases); log and JSON in build/gpu
@@ -38,10 +39,14 @@ Usage: ./make.sh COMMAND
   figures             files, lines, comments and tests of this tree, by room
   deps                install what building, testing and linting need: Debian packages, LibTorch
   docs                the pages of the checkout as a site, in build/docs/site (mkdocs-material)
+  wheel               build/wheel/*.whl: the packages ddp_launch and ddp_worker for pip, the latter for all of DDP_WHEEL_TORCH, or of
+                      cmake/torch_versions.txt
+  test-wheel          installs them as another user beside the newest and the oldest torch, trains, moves, upgrades and uninstalls them
   install PREFIX      copy the programs to PREFIX/bin, the job files to PREFIX/share/ddp
   clean               remove build/ (LibTorch stays in the cache)
 
 Variables
+  DDP_TORCH_VERSION   a release of torch of cmake/torch_versions.txt, instead of the first; it is built in build/torch-VERSION
   DDP_TORCH           a directory that holds torch/ and nvidia/ side by side, instead of getting LibTorch
   DDP_PYTHON          a Python that imports torch, torchvision, numpy, safetensors and tensorboard, for the interop tests
   DDP_PYTHON_TORCH1   one that imports torch 1.13 and numpy, for one of them
@@ -52,17 +57,9 @@ Variables
 TEXT
 }
 
-# The wheels below are this torch's. A kit may be for another of those that cmake/libtorch.cmake lists, which then brings its own here.
-torch_version=2.11.0
-[[ "${1:-} ${2:-}" != "gpu-kit --torch" ]] || torch_version="${3:-}"
-readonly torch_version
-# The libraries that libtorch_cpu.so of this release needs beside itself.
-readonly torch_wheels=("torch==$torch_version" nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
-# Headers that those of the CUDA runtime include, and that torch does not ask for.
-readonly cuda_headers=nvidia-cuda-crt==13.0.88
-readonly python_wheels=("torch==$torch_version" "$cuda_headers" numpy safetensors tensorboard torchvision==0.26.0 pillow)
 readonly torch1_version=1.13.1
 readonly dali_wheels=(nvidia-dali-cuda130==2.4.0)
+readonly wheel_wheels=(build==1.6.1 scikit-build-core==1.1.2 twine==7.0.0 wheel)
 readonly docs_wheels=(mkdocs-material==9.8.1 mkdocs==1.6.1)
 readonly tracking_wheels=(mlflow-skinny==3.17.2)
 readonly others_wheels=(accelerate==1.15.0 lightning==2.6.6 transformers==5.23.0 tqdm==4.70.1)
@@ -71,7 +68,6 @@ readonly detector_wheels=(--no-deps ultralytics==8.4.190 pycocotools==2.0.11 ult
   pyyaml requests scipy polars seaborn pandas tqdm contourpy cycler fonttools kiwisolver pyparsing python-dateutil six pytz tzdata certifi
   idna charset-normalizer urllib3 py-cpuinfo dill)
 readonly cache="${XDG_CACHE_HOME:-${HOME:?HOME is not set: set it, or XDG_CACHE_HOME}/.cache}/ddp"
-readonly cuda_headers_dir="$cache/${cuda_headers/==/-}"
 readonly build_worker="${DDP_BUILD_WORKER:-ON}"
 
 readonly build_packages=(
@@ -118,17 +114,45 @@ tick() {
 
 megabytes() { du --summarize --apparent-size --block-size=1000000 "$@" 2>/dev/null | cut -f 1; }
 
+# --- The release of torch ----------------------------------------------------------------------------------------------------
+
+# That of these commands, of the variable, or the first of the table. What is built for another than the first has a directory of its own.
+declare -A torch_rows=()
+tested_torch=()
+while read -r version columns; do
+  [[ "$version" == [0-9]* ]] || continue
+  tested_torch+=("$version")
+  torch_rows["$version"]="$columns"
+done <cmake/torch_versions.txt
+readonly tested_torch torch_rows default_torch="${tested_torch[0]}"
+torch_version="${DDP_TORCH_VERSION:-$default_torch}"
+case "${1:-} ${2:-}" in
+  "gpu-kit --torch") torch_version="${3:-}" ;;
+  "test-torch "?*) torch_version="$2" ;;
+esac
+release_dir=build/release
+[[ "$torch_version" == "$default_torch" && "${1:-}" != test-torch ]] || release_dir="build/torch-$torch_version"
+readonly torch_version release_dir
+[[ -n "${torch_rows[${torch_version:-none}]:-}" ]] ||
+  fail "ddp-worker is not tested with torch '$torch_version': tested are ${tested_torch[*]}. With another torch on a machine with a GPU: install one of" \
+    "these there, into a directory of its own, and give run.sh --site-packages. To build for a LibTorch of yours: DDP_TORCH=DIR"
+read -r -a torch_row <<<"${torch_rows[$torch_version]}"
+readonly torchvision_version="${torch_row[0]}" cuda_headers="${torch_row[-1]}"
+readonly torch_wheels=("torch==$torch_version" "${torch_row[@]:3:${#torch_row[@]}-4}")
+readonly python_wheels=("torch==$torch_version" "$cuda_headers" numpy safetensors tensorboard "torchvision==$torchvision_version" pillow)
+readonly cuda_headers_dir="$cache/cuda-headers-$torch_version"
+
 # --- Debian packages ---------------------------------------------------------------------------------------------------------
 
 need_packages() {
   local missing
   if ! command -v dpkg-query >/dev/null; then
     fail "this system has no dpkg; these Debian 12 packages are needed, by whatever name they have here: $*." \
-      "With them installed: cmake --preset release -DDDP_TORCH=DIR && cmake --build --preset release"
+      "With them installed: cmake --preset release -DDDP_TORCH=DIR && cmake --build build/release"
   fi
   if [[ "$(uname -m)" != x86_64 ]]; then
     fail "this machine is $(uname -m); the tested one is x86_64. Needed are: $*, and a LibTorch $torch_version for $(uname -m)." \
-      "With them: cmake --preset release -DDDP_TORCH=DIR && cmake --build --preset release"
+      "With them: cmake --preset release -DDDP_TORCH=DIR && cmake --build build/release"
   fi
   missing="$(comm -23 <(printf '%s\n' "$@" | sort) \
     <(dpkg-query --show --showformat='${db:Status-Status} ${Package}\n' "$@" 2>/dev/null | sed -n 's/^installed //p' | sort))"
@@ -177,6 +201,7 @@ python_for_tests() {
 
 # Runs a function while this process alone may write to the cache.
 alone_in_cache() (
+  umask 022  # what is installed from here is for others, too
   mkdir -p "$cache"
   exec 9>"$cache/lock"
   if ! flock --nonblock 9; then
@@ -359,6 +384,15 @@ get_docs() {
   fill_python "$target" 165 'import material, mkdocs' "${docs_wheels[@]}"
 }
 
+# What makes and judges packages of pip.
+get_wheel_tools() {
+  local target="$cache/wheel" log="$cache/pip.log"
+  ! has_wheels "$target" "${wheel_wheels[@]}" || return 0
+  say "getting ${wheel_wheels[*]} (25 MB in $target), once per machine"
+  new_python python3 "$target" || return 1
+  fill_python "$target" 25 'import build, scikit_build_core, twine, wheel' "${wheel_wheels[@]}"
+}
+
 # A loader to compare with, whose numpy is its own.
 get_dali() {
   local target="$cache/dali" log="$cache/pip.log"
@@ -409,19 +443,24 @@ add_wheels() {
 
 # --- CMake -------------------------------------------------------------------------------------------------------------------
 
+# Where a preset is built.
+directory_of() { if [[ "$1" == release ]]; then echo "$release_dir"; else echo "build/$1"; fi; }
+
 # configure PRESET [ARGUMENT...]: only when the preset, the arguments or the build directory are new.
 configure() {
-  local preset="$1" directory="build/$1" wanted log
+  local preset="$1" directory wanted log
+  directory="$(directory_of "$1")"
   shift
   wanted="$(cksum CMakePresets.json) $*"
   if [[ -e "$directory/build.ninja" && "$(cat "$directory/configured" 2>/dev/null)" == "$wanted" ]]; then return 0; fi
   mkdir -p "$directory"
   log="$directory/configure.log"
   say "configuring $directory (lines of cmake: $log)"
-  if ! cmake --preset "$preset" "$@" >"$log" 2>&1; then
+  if ! cmake --preset "$preset" -B "$directory" "$@" >"$log" 2>&1; then
     cat "$log" >&2
     fail "cmake cannot configure $directory, see above"
   fi
+  sed -n '/^CMake Warning/,/^$/p' "$log" >&2
   printf '%s' "$wanted" >"$directory/configured"
 }
 
@@ -431,10 +470,10 @@ build() {
   need_cuda
   # A build directory that has the tests keeps them, for the next `test`.
   local tests=OFF
-  if grep --quiet DDP_TESTS:BOOL=ON build/release/CMakeCache.txt 2>/dev/null; then tests=ON; fi
+  if grep --quiet DDP_TESTS:BOOL=ON "$release_dir/CMakeCache.txt" 2>/dev/null; then tests=ON; fi
   configure_release "$tests"
-  cmake --build --preset release --target programs
-  say_cuda build/release/libddp-worker-cuda.so
+  cmake --build "$release_dir" --target programs
+  say_cuda "$release_dir/libddp-worker-cuda.so"
 }
 
 build_tests() {
@@ -442,11 +481,11 @@ build_tests() {
   need_torch
   need_cuda
   configure_release ON
-  cmake --build --preset release
+  cmake --build "$release_dir"
 }
 
 configure_release() {
-  configure release "-DDDP_TESTS=$1" "-DDDP_BUILD_WORKER=$build_worker" "-DDDP_TORCH=$(torch_dir)" "-DDDP_PYTHON=$(python_for_tests)" \
+  configure release "-DDDP_TESTS=$1" "-DDDP_TESTS_WITHOUT_TORCH=${2:-ON}" "-DDDP_BUILD_WORKER=$build_worker" "-DDDP_TORCH=$(torch_dir)" "-DDDP_PYTHON=$(python_for_tests)" \
     "-DDDP_CUDA=$cuda" "-DDDP_CUDA_HEADERS=$cuda_headers_dir"
 }
 
@@ -469,12 +508,14 @@ run_failed_again() {
   printf '\nUnsteady tests, which failed beside the others and passed alone: %s\n%s\n' "$(wc -l <<<"$failed")" "$failed"
 }
 
-# Runs the tests of a preset, names those that were skipped or unsteady, and ends with ctest's closing line.
+# run_tests PRESET [ARGUMENT...]: runs the tests of a preset, those that ctest's arguments choose, names those that were skipped or unsteady, and ends with ctest's closing line.
 run_tests() {
-  local preset="$1" directory="$PWD/build/$1" result=0
+  local preset="$1" directory result=0
+  directory="$PWD/$(directory_of "$1")"
+  shift
   rm -f "$directory/Testing/Temporary/LastTestsFailed.log"
   # Most tests wait for processes more than they compute. PROCESSORS 2 in a CMakeLists.txt: this one trains.
-  run_ctest "$directory" --parallel "$((2 * $(nproc)))" --no-tests=error --output-junit "$directory/tests.xml" 2>&1 | tee "$directory/tests.log" ||
+  run_ctest "$directory" --parallel "$((2 * $(nproc)))" --no-tests=error --output-junit "$directory/tests.xml" "$@" 2>&1 | tee "$directory/tests.log" ||
     run_failed_again "$directory" || result=1
   local arguments=("$directory/tests.xml" tests/expected_skips)
   [[ -n "$(python_for_tests)" ]] || arguments+=(--missing python)
@@ -508,8 +549,8 @@ lint() {
 # The launcher killed a hundred times at any moment, and stopped for half a minute; the same for an agent of several.
 kill_often() {
   build_tests
-  DDP_KILLS=100 DDP_STOP_SECONDS=30 build/release/tests/fault_launcher --gtest_filter='Kill.*' --gtest_brief=1
-  DDP_KILLS=100 DDP_STOP_SECONDS=30 DDP_LOSS_SECONDS=60 DDP_LATE_SECONDS=60 build/release/tests/fault_cluster \
+  DDP_KILLS=100 DDP_STOP_SECONDS=30 "$release_dir/tests/fault_launcher" --gtest_filter='Kill.*' --gtest_brief=1
+  DDP_KILLS=100 DDP_STOP_SECONDS=30 DDP_LOSS_SECONDS=60 DDP_LATE_SECONDS=60 "$release_dir/tests/fault_cluster" \
     --gtest_filter='ClusterFaults.L*:NetworkFaults.N4_*:NetworkFaults.N9_*' --gtest_brief=1
 }
 
@@ -581,12 +622,24 @@ check_part() {
 }
 
 # ctest's closing line.
-tests_line() { grep 'tests passed' "build/$1/tests.log"; }
+tests_line() { grep 'tests passed' "$(directory_of "$1")/tests.log"; }
 
 test_slurm() {
   need_packages "${build_packages[@]}" "${test_packages[@]}" "${slurm_packages[@]}"
   build_tests
-  ctest --test-dir build/release -L slurm --verbose --no-tests=error
+  ctest --test-dir "$release_dir" -L slurm --verbose --no-tests=error
+}
+
+# The worker's tests with another LibTorch: units, parity with the Python of that release, checkpoints, own loops, job files.
+test_torch() {
+  need_packages "${build_packages[@]}" "${test_packages[@]}"
+  need_torch
+  need_python
+  need_cuda
+  configure_release ON OFF
+  cmake --build "$release_dir"
+  run_tests release -L 'unit|torch' || fail "test-torch $torch_version: see above"
+  say "test-torch $torch_version: $(tests_line release)"
 }
 
 test_others() {
@@ -597,17 +650,12 @@ test_others() {
   alone_in_cache get_others || fail "${others_wheels[*]} cannot be had, see $cache/pip.log. Is there a network?"
   configure_release ON
   build
-  DDP_PYTHON_OTHERS="$cache/others-$torch_version/bin/python" ctest --test-dir build/release -L others --verbose --no-tests=error
+  DDP_PYTHON_OTHERS="$cache/others-$torch_version/bin/python" ctest --test-dir "$release_dir" -L others --verbose --no-tests=error
 }
 
 gpu_kit() {
-  local tested
-  tested="$(sed -n 's/^set(DDP_TORCH_TESTED_VERSIONS \(.*\))$/\1/p' cmake/libtorch.cmake)"
-  [[ " $tested " == *" $torch_version "* ]] ||
-    fail "ddp-worker is not built for torch $torch_version: tested are $tested. With another torch on the machine with the GPU: install one of" \
-      "these there, into a directory of its own, and give run.sh --site-packages."
   build_tests
-  python3 -B tests/gpu/make_kit.py build/release "$1"
+  python3 -B tests/gpu/make_kit.py "$release_dir" "$1"
 }
 
 # run_gpu ARGUMENT...: the kit of this build, on this machine.
@@ -623,7 +671,7 @@ run_gpu() {
 test_under() {
   say "tests under $1"
   configure "$@" "-DDDP_TORCH=$(torch_dir)" "-DDDP_PYTHON=$(python_for_tests)"
-  cmake --build --preset "$1"
+  cmake --build "$(directory_of "$1")"
   run_tests "$1"
 }
 
@@ -640,13 +688,53 @@ docs() {
   say "built. Next: open build/docs/site/index.html"
 }
 
+# build/wheel: ddp_launch, and ddp_worker with a worker and a module for GPUs for each release of torch.
+wheels() {
+  local version builds=()
+  need_packages "${build_packages[@]}"
+  alone_in_cache get_wheel_tools || fail "${wheel_wheels[*]} cannot be had, see $cache/pip.log. Is there a network?"
+  for version in ${DDP_WHEEL_TORCH:-${tested_torch[@]}}; do
+    say "building for torch $version"
+    DDP_TORCH_VERSION="$version" DDP_CUDA=MODULE ./make.sh build
+    if [[ "$version" == "$default_torch" ]]; then builds+=("$PWD/build/release"); else builds+=("$PWD/build/torch-$version"); fi
+  done
+  rm -rf build/wheel
+  # The launcher is one static file; ddp-worker asks for what GCC 12 on Debian 12 links, which programs_test.py watches.
+  make_wheel ddp_launch manylinux_2_17_x86_64.manylinux2014_x86_64.musllinux_1_1_x86_64 "-Ccmake.define.DDP_BUILD=${builds[0]}"
+  make_wheel ddp_worker manylinux_2_34_x86_64 "-Ccmake.define.DDP_BUILDS=$(IFS=';' && echo "${builds[*]}")"
+  "$cache/wheel/bin/twine" check --strict build/wheel/*.whl
+  say "built: $(du --apparent-size --block-size=1K build/wheel/*.whl | awk '{ printf "%s%s (%s KB)", comma, $2, $1; comma = ", " }')"
+}
+
+# In environments of the torch that make.sh gets, and of the oldest.
+test_wheel() {
+  local python oldest="$cache/python-${tested_torch[-1]}/bin/python"
+  [[ -e build/wheel ]] || wheels
+  require_python "the packages are installed beside torch"
+  [[ -x "$oldest" ]] || say "no Python with torch ${tested_torch[-1]} in $cache: DDP_TORCH_VERSION=${tested_torch[-1]} ./make.sh test-torch gets it; not tested"
+  [[ ! -x "$oldest" ]] || python+=":$oldest"
+  DDP_WHEELS=build/wheel DDP_PYTHONS="$python" python3 -B tests/deploy/wheel_test.py
+}
+
+# make_wheel PACKAGE PLATFORMS ARGUMENT...
+make_wheel() {
+  local package="$1" tags="$2" python="$cache/wheel/bin/python" log=build/wheel/log
+  shift 2
+  mkdir -p build/wheel
+  if ! { "$python" -m build --wheel --no-isolation --outdir build/wheel "deploy/wheel/$package" "$@" &&
+    "$python" -m wheel tags --remove --platform-tag "$tags" build/wheel/"$package"-*-linux_x86_64.whl; } >"$log" 2>&1; then
+    tail -n 20 "$log" >&2
+    fail "the package $package cannot be made, see above"
+  fi
+}
+
 run() {
   build
   local result=0
   # When this shell is killed, the launcher hears SIGTERM and stops the job.
-  setpriv --pdeathsig TERM build/release/ddp-launch configs/digits.yaml "$@" || result=$?
+  setpriv --pdeathsig TERM "$release_dir/ddp-launch" configs/digits.yaml "$@" || result=$?
   if [[ "$result" == 0 ]]; then
-    say "trained. Next: build/release/ddp-launch configs/digits.yaml train.epochs=5, MNIST or a script of yours: see README.md"
+    say "trained. Next: $release_dir/ddp-launch configs/digits.yaml train.epochs=5, MNIST or a script of yours: see README.md"
   fi
   return "$result"
 }
@@ -659,22 +747,22 @@ bench() {
   [[ "${1:-launcher}" =~ ^(launcher|scale)$ && $# -le 1 ]] || fail "bench knows: launcher, readme, gpu, loader, checkpoint, restart, newcomer, scale"
   if [[ "${1:-}" == scale ]]; then
     build_tests
-    (cd build/release && tests/scale_nodes ./ddp-launch tests/fake_worker 1250 &&
+    (cd "$release_dir" && tests/scale_nodes ./ddp-launch tests/fake_worker 1250 &&
       tests/scale_nodes ./ddp-launch tests/fake_worker 1250 token)
     return
   fi
   local python
   require_python "bench compares with torchrun"
   build_tests
-  "$python" -B tests/bench/launcher.py build/release/ddp-launch --json build/release/bench-launcher.json
-  "$python" -B tests/bench/store_bench.py build/release/ddp-launch build/release/tests/store_load build/release/tests/fake_worker
+  "$python" -B tests/bench/launcher.py "$release_dir/ddp-launch" --json "$release_dir/bench-launcher.json"
+  "$python" -B tests/bench/store_bench.py "$release_dir/ddp-launch" "$release_dir/tests/store_load" "$release_dir/tests/fake_worker"
 }
 
 bench_gpu() {
   local python
   require_python "bench compares with Python's DDP"
   build_tests
-  DDP_BIN=build/release "$python" -B tests/bench/gpu.py --json build/release/bench-gpu.json "$@"
+  DDP_BIN="$release_dir" "$python" -B tests/bench/gpu.py --json "$release_dir/bench-gpu.json" "$@"
 }
 
 bench_loader() {
@@ -688,28 +776,28 @@ bench_loader() {
   need_detector
   [[ -z "$(python_detector)" ]] || detector=(--detector "$(python_detector)")
   build_tests
-  "$python" -B tests/bench/loader.py build/release/tests/loader_rate "${dali[@]}" "${detector[@]}" --json build/release/bench-loader.json "$@"
+  "$python" -B tests/bench/loader.py "$release_dir/tests/loader_rate" "${dali[@]}" "${detector[@]}" --json "$release_dir/bench-loader.json" "$@"
 }
 
 bench_checkpoint() {
   local python
   require_python "bench compares with torch.save"
   build_tests
-  "$python" -B tests/bench/checkpoint.py build/release/tests/save_rate --json build/release/bench-checkpoint.json "$@"
+  "$python" -B tests/bench/checkpoint.py "$release_dir/tests/save_rate" --json "$release_dir/bench-checkpoint.json" "$@"
 }
 
 bench_restart() {
   local python
   require_python "bench compares with torchrun"
   build_tests
-  "$python" -B tests/bench/restart.py build/release/ddp-launch --json build/release/bench-restart.json "$@"
+  "$python" -B tests/bench/restart.py "$release_dir/ddp-launch" --json "$release_dir/bench-restart.json" "$@"
 }
 
 bench_readme() {
   local python
   require_python "bench compares with torchrun"
   build
-  "$python" -B tests/bench/readme.py build/release/ddp-launch "$@"
+  "$python" -B tests/bench/readme.py "$release_dir/ddp-launch" "$@"
 }
 
 # What is committed is cloned.
@@ -724,7 +812,7 @@ soak() {
   case "${1:-nodes}" in
     nodes)
       build_tests
-      DDP_SOAK_ROUNDS="${DDP_SOAK_ROUNDS:-200}" exec build/release/tests/soak_cluster --gtest_brief=1
+      DDP_SOAK_ROUNDS="${DDP_SOAK_ROUNDS:-200}" exec "$release_dir/tests/soak_cluster" --gtest_brief=1
       ;;
     healthy)
       require_python "the healthy job is a program of torch's"
@@ -737,7 +825,7 @@ soak() {
       ;;
     cases)
       build_tests
-      DDP_EVERY_CASE=1 run_ctest build/release -L cases --no-tests=error
+      DDP_EVERY_CASE=1 run_ctest "$release_dir" -L cases --no-tests=error
       ;;
     *) fail "soak knows: nodes, healthy, hostile, cases" ;;
   esac
@@ -745,7 +833,7 @@ soak() {
 
 # soak_python PYTHON SECONDS TEST
 soak_python() {
-  DDP_BIN=build/release DDP_SOAK_SECONDS="${DDP_SOAK_SECONDS:-$2}" PYTHONPATH=tests/support exec "$1" -B "$3"
+  DDP_BIN="$release_dir" DDP_SOAK_SECONDS="${DDP_SOAK_SECONDS:-$2}" PYTHONPATH=tests/support exec "$1" -B "$3"
 }
 
 command="${1:-help}"
@@ -763,10 +851,14 @@ case "$command" in
     build_tests
     result=0
     run_tests release || result=1
-    [[ -z "$*" ]] || python3 -B tests/times.py build/release
+    [[ -z "$*" ]] || python3 -B tests/times.py "$release_dir"
     exit "$result"
     ;;
   test-slurm) test_slurm ;;
+  test-torch)
+    [[ $# == 1 && -n "$1" ]] || fail "test-torch needs a release of torch: ${tested_torch[*]}"
+    test_torch
+    ;;
   test-others) test_others ;;
   test-gpu) run_gpu --out build/gpu "$@" ;;
   gpu-rehearsal) run_gpu --rehearse --out build/gpu/rehearsal "$@" ;;
@@ -780,9 +872,9 @@ case "$command" in
     ;;
   build)
     build
-    own="build/release/ddp-launch --nproc-per-node 2 train.py"
+    own="$release_dir/ddp-launch --nproc-per-node 2 train.py"
     if [[ "$build_worker" != OFF ]]; then
-      say "built. Next: build/release/ddp-launch configs/digits.yaml, or your own: $own"
+      say "built. Next: $release_dir/ddp-launch configs/digits.yaml, or your own: $own"
     else
       say "built without ddp-worker. Next: a program of yours: $own"
     fi
@@ -804,9 +896,11 @@ case "$command" in
     [[ $# == 1 && -n "$1" ]] || fail "install needs one directory, as in: ./make.sh install ~/.local"
     prefix="$(from_caller "$1")"
     build
-    cmake --install build/release --prefix "$prefix"
+    cmake --install "$release_dir" --prefix "$prefix"
     say "installed. Next: $prefix/bin/ddp-launch $prefix/share/ddp/configs/digits.yaml"
     ;;
+  wheel) wheels ;;
+  test-wheel) test_wheel ;;
   clean) rm -rf build ;;
   help | -h | --help) usage ;;
   *)

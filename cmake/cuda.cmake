@@ -3,7 +3,7 @@
 # is built all the same, and computes on CPUs, unless the user's choice DDP_CUDA is ON.
 set(DDP_CUDA AUTO CACHE STRING "The module for GPUs: AUTO (where the CUDA wheels are found), ON, OFF")
 set_property(CACHE DDP_CUDA PROPERTY STRINGS AUTO ON OFF)
-set(DDP_CUDA_HEADERS "" CACHE PATH "Where the wheel nvidia-cuda-crt is unpacked, if not with the other CUDA wheels")
+set(DDP_CUDA_HEADERS "" CACHE PATH "Where nvidia-cuda-crt, or all wheels with headers, are unpacked, if not beside torch")
 if(NOT DDP_CUDA MATCHES "^(AUTO|ON|OFF)$")
   message(FATAL_ERROR "DDP_CUDA is '${DDP_CUDA}'. Give AUTO, ON or OFF.")
 endif()
@@ -23,7 +23,7 @@ function(ddp_without_cuda why)
 endfunction()
 
 function(ddp_find_cuda_wheels result)
-  set(places "${DDP_TORCH}")
+  set(places "${DDP_TORCH}" "${DDP_CUDA_HEADERS}")
   if(DDP_PYTHON)
     execute_process(
       COMMAND "${DDP_PYTHON}" -c "import importlib.util, pathlib; print(pathlib.Path(importlib.util.find_spec('torch').origin).parents[1])"

@@ -5,6 +5,11 @@
 need_cuda() {
   cuda=OFF
   [[ "$build_worker" != OFF ]] || return 0
+  if [[ "${DDP_CUDA:-}" == MODULE ]]; then  # for a package: it is built, and not run here
+    cuda=ON
+    [[ -e "$cuda_headers_dir/complete-module" ]] || alone_in_cache get_module_headers
+    return
+  fi
   cuda="$(look_at_cuda choose)" || exit 1
   [[ "$cuda" == ON ]] || return 0
   if [[ -n "${DDP_TORCH:-}" ]]; then
@@ -57,14 +62,27 @@ get_cuda() {
 }
 
 # The one wheel that a torch installed by pip lacks; nothing is written beside that torch.
-get_cuda_headers() {
-  [[ ! -e "$cuda_headers_dir/complete" ]] || return 0
-  say "CUDA: getting the headers of $cuda_headers (1 MB in $cuda_headers_dir), once per machine"
+get_cuda_headers() { get_headers complete "$cuda_headers"; }
+
+# All headers that the module for GPUs is compiled with.
+get_module_headers() {
+  local wheels
+  mapfile -t wheels < <(look_at_cuda wheels | grep '^nvidia-nccl')
+  get_headers complete-module "$cuda_headers" "${torch_wheels[1]}" "${wheels[@]}"
+}
+
+# get_headers MARK WHEELS...: their headers, without their libraries.
+get_headers() {
+  local mark="$1"
+  shift
+  [[ ! -e "$cuda_headers_dir/$mark" ]] || return 0
+  say "CUDA: getting the headers of $* (in $cuda_headers_dir), once per machine"
   rm -rf "$cuda_headers_dir"
-  if ! python3 -m pip install --quiet --no-deps --no-cache-dir --only-binary=:all: --target "$cuda_headers_dir" "$cuda_headers" >"$cache/pip.log" 2>&1; then
+  if ! python3 -m pip install --quiet --no-deps --no-cache-dir --no-compile --only-binary=:all: --target "$cuda_headers_dir" "$@" >"$cache/pip.log" 2>&1; then
     rm -rf "$cuda_headers_dir"
-    fail "CUDA: pip cannot get $cuda_headers (lines of pip: $cache/pip.log). Is there a network? Without one: unpack that wheel into" \
-      "$cuda_headers_dir and touch $cuda_headers_dir/complete, or go without: DDP_CUDA=OFF"
+    fail "CUDA: pip cannot get $* (lines of pip: $cache/pip.log). Is there a network? Without one: unpack these wheels into" \
+      "$cuda_headers_dir and touch $cuda_headers_dir/$mark, or go without: DDP_CUDA=OFF"
   fi
-  touch "$cuda_headers_dir/complete"
+  rm -rf "$cuda_headers_dir"/nvidia/*/lib
+  touch "$cuda_headers_dir/complete" "$cuda_headers_dir/$mark"
 }

@@ -1,21 +1,14 @@
 # `cmake --install BUILD --prefix PREFIX`: bin/ddp-launch, bin/ddp-worker, bin/ddp-fetch, share/ddp/configs; lib/libddp-worker-cuda.so, which
-# bin/ddp-worker finds there; and ddp-worker as a library for programs with models of their own: include/ddp, lib/, and the CMake
+# bin/ddp-worker finds there; lib/ddp, the libraries of LibTorch that they load; and ddp-worker as a library for programs with models of their own: include/ddp, lib/, and the CMake
 # package `ddp` with its target ddp::worker.
 include(CMakePackageConfigHelpers)
-foreach(program ddp-launch ddp-worker ddp-fetch)
-  if(TARGET ${program})
-    install(TARGETS ${program} RUNTIME DESTINATION bin)
-  endif()
-endforeach()
-if(TARGET ddp-worker)
-  # LibTorch stays where it is, for the installed program too. One path for both: CMake would pad the other with an empty entry, which
-  # means the current directory.
-  set_target_properties(ddp-worker PROPERTIES INSTALL_RPATH "${DDP_TORCH}/torch/lib" BUILD_WITH_INSTALL_RPATH ON)
+if(TARGET ddp-launch)
+  install(TARGETS ddp-launch RUNTIME DESTINATION bin COMPONENT launcher)
 endif()
-if(TARGET ddp-worker-cuda)
-  install(TARGETS ddp-worker-cuda LIBRARY DESTINATION lib)
-  set_target_properties(ddp-worker-cuda PROPERTIES
-    INSTALL_RPATH "${DDP_TORCH}/torch/lib;${ddp_cuda_libraries}" BUILD_WITH_INSTALL_RPATH ON)
+if(TARGET ddp-worker)
+  install(TARGETS ddp-fetch RUNTIME DESTINATION bin COMPONENT worker)
+  install(TARGETS ddp-fetch RUNTIME DESTINATION bin COMPONENT wheel EXCLUDE_FROM_ALL)
+  include(install_torch)
 endif()
 install(DIRECTORY configs DESTINATION share/ddp)
 # What the programs print for shells and for man.
@@ -52,12 +45,12 @@ endif()
 set(package_dir lib/cmake/ddp)
 set_target_properties(ddp_worker PROPERTIES EXPORT_NAME worker)
 install(TARGETS ddp_worker ddp_worker_files ddp_worker_image ddp_worker_plan ddp_common ddp_settings ddp_warnings ddp_spdlog ddp_yaml_cpp ddp_pictures
-  EXPORT ddp ARCHIVE DESTINATION lib)
-install(EXPORT ddp NAMESPACE ddp:: DESTINATION ${package_dir} FILE ddp-targets.cmake)
-install(DIRECTORY common worker DESTINATION include/ddp
-  FILES_MATCHING PATTERN "*.h" PATTERN "worker/dist/gloo" EXCLUDE PATTERN "worker/cuda" EXCLUDE PATTERN "worker/fetch" EXCLUDE PATTERN "worker/include" EXCLUDE)
-install(FILES worker/include/ddp/ddp.h DESTINATION include/ddp)
+  EXPORT ddp ARCHIVE DESTINATION lib COMPONENT library)
+install(EXPORT ddp NAMESPACE ddp:: DESTINATION ${package_dir} FILE ddp-targets.cmake COMPONENT library)
+install(DIRECTORY common worker DESTINATION include/ddp COMPONENT library
+  FILES_MATCHING PATTERN "*.h" PATTERN "worker/dist/gloo" EXCLUDE PATTERN "worker/cuda" EXCLUDE PATTERN "worker/fetch" EXCLUDE PATTERN "worker/start" EXCLUDE PATTERN "worker/include" EXCLUDE)
+install(FILES worker/include/ddp/ddp.h DESTINATION include/ddp COMPONENT library)
 configure_package_config_file(cmake/ddp-config.cmake.in ddp-config.cmake INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(ddp-config-version.cmake COMPATIBILITY ExactVersion)
-install(FILES "${PROJECT_BINARY_DIR}/ddp-config.cmake" "${PROJECT_BINARY_DIR}/ddp-config-version.cmake" cmake/libtorch.cmake
-  DESTINATION ${package_dir})
+install(FILES "${PROJECT_BINARY_DIR}/ddp-config.cmake" "${PROJECT_BINARY_DIR}/ddp-config-version.cmake" cmake/libtorch.cmake cmake/torch_versions.txt
+  DESTINATION ${package_dir} COMPONENT library)

@@ -1,7 +1,8 @@
 # LibTorch as IMPORTED targets of our own, from the unpacked wheels. Never find_package(Torch): it wants nvcc and an exact toolkit.
 # Turns the user's choice DDP_BUILD_WORKER (AUTO, ON, OFF) into a plain ON or OFF; the cache keeps the choice. ON: there is ddp_torch.
-# Trap: the Reducer's constructor and the store's protocol change between releases, so only tested versions are accepted.
-set(DDP_TORCH_TESTED_VERSIONS 2.11.0)
+# Trap: c10d's classes change between releases; torch_versions.txt has those with which the tests pass.
+file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/torch_versions.txt" ddp_torch_rows REGEX "^[0-9]")
+list(TRANSFORM ddp_torch_rows REPLACE " .*" "" OUTPUT_VARIABLE DDP_TORCH_TESTED_VERSIONS)
 
 if(NOT DDP_BUILD_WORKER MATCHES "^(AUTO|ON|OFF)$")
   message(FATAL_ERROR "DDP_BUILD_WORKER is '${DDP_BUILD_WORKER}'. Give AUTO, ON or OFF.")
@@ -29,9 +30,11 @@ if(EXISTS "${DDP_TORCH}/torch/version.py")
 endif()
 string(REGEX MATCH "[0-9]+\\.[0-9]+\\.[0-9]+[^'+]*" DDP_TORCH_VERSION "${ddp_torch_line}")
 if(NOT DDP_TORCH_VERSION IN_LIST DDP_TORCH_TESTED_VERSIONS)
-  message(FATAL_ERROR "DDP_TORCH='${DDP_TORCH}' holds torch '${DDP_TORCH_VERSION}', tested are: ${DDP_TORCH_TESTED_VERSIONS}. "
-    "Unset DDP_TORCH and run ./make.sh deps, which gets a tested one, or build the launcher alone with DDP_BUILD_WORKER=OFF.")
+  list(JOIN DDP_TORCH_TESTED_VERSIONS ", " ddp_torch_tested)
+  message(WARNING "DDP_TORCH='${DDP_TORCH}' holds torch '${DDP_TORCH_VERSION}', tested are: ${ddp_torch_tested}. It may not compile, and may "
+    "not be right. ./make.sh deps gets a tested one; DDP_BUILD_WORKER=OFF builds the launcher alone.")
 endif()
+string(REGEX MATCH "^[0-9]+\\.[0-9]+" DDP_TORCH_MINOR "${DDP_TORCH_VERSION}")
 set(DDP_BUILD_WORKER ON)
 message(STATUS "LibTorch ${DDP_TORCH_VERSION} at ${DDP_TORCH}")
 

@@ -2,7 +2,7 @@
 # The node brings the driver alone, by the NVIDIA container toolkit: CUDA and NCCL come with LibTorch's own packages.
 FROM debian:bookworm-slim AS build
 RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates python3 python3-pip && rm -rf /var/lib/apt/lists/*
-RUN python3 -m pip install --no-cache-dir --no-compile --target /opt/torch torch==2.11.0
+RUN python3 -m pip install --no-cache-dir --no-compile --target /opt/torch torch==2.15.0
 WORKDIR /src
 COPY make.sh CMakeLists.txt CMakePresets.json ./
 COPY cmake cmake

@@ -18,6 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::DoubleNear;
 using testing::HasSubstr;
+using testing::Not;
 using testing::Pointwise;
 
 constexpr std::chrono::minutes kTraining{4};  // far above what it takes
@@ -69,6 +70,10 @@ TEST_F(NodesWorker, UnequalNodesTrainToTheSameWeightsAsOneNode) {
   EXPECT_THAT(agents[1]->err(), HasSubstr("node 1 (node1): ranks 1-2"));
   const auto alone = train({DDP_LAUNCH, "--nproc-per-node=3"}, "alone");
   EXPECT_EQ(alone->wait(kTraining), 0) << alone->err();
+  // Only where somebody on a network can reach them.
+  const std::string warning = "lets anyone who reaches a rank's port write into its memory";
+  EXPECT_EQ(agents[0]->err().find(warning) != std::string::npos, DDP_OLD_GLOO != 0);
+  EXPECT_THAT(agents[1]->err() + alone->err(), Not(HasSubstr(warning)));
   EXPECT_FALSE(weights("nodes").empty());
   EXPECT_TRUE(weights("nodes") == weights("alone"));
 }

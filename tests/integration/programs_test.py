@@ -12,10 +12,20 @@ import unittest
 LAUNCH, WORKER, CUDA_MODULE = (sys.argv[1:] + [None, None, None])[:3]
 
 
+def newest_symbols(program):
+    """The newest symbol version of each library of the system that a program asks for: {"GLIBC": (2, 34)}."""
+    text = subprocess.run(["objdump", "-T", program], capture_output=True, text=True, check=True).stdout
+    found = {}
+    for name, number in re.findall(r"\b(GLIBC|GLIBCXX|CXXABI)_([\d.]+)", text):
+        found[name] = max(found.get(name, ()), tuple(map(int, number.split("."))))
+    return found
+
+
 def dynamic_section(program):
     """The libraries a program asks for, in order, and the directories in which it looks."""
     text = subprocess.run(["readelf", "-d", program], capture_output=True, text=True, check=True).stdout
-    run_path = re.search(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", text)
+    assert "(RUNPATH)" not in text, f"{program}: LD_LIBRARY_PATH would win"
+    run_path = re.search(r"\(RPATH\).*\[(.*)\]", text)
     return re.findall(r"\(NEEDED\).*\[(.*)\]", text), run_path[1].split(":") if run_path else []
 
 
@@ -55,6 +65,12 @@ class WorkerTest(unittest.TestCase):
         _, run_path = dynamic_section(WORKER)
         self.assertTrue(run_path)
         self.assertTrue(all(directory.startswith("/") for directory in run_path), run_path)
+
+    def test_it_and_what_lies_beside_it_run_on_the_oldest_systems_of_the_package(self):
+        # Ubuntu 22.04 has glibc 2.35 and GCC 12's libstdc++, RHEL 9 glibc 2.34 and GCC 11's.
+        for program in (WORKER, pathlib.Path(WORKER).with_name("ddp-fetch"), CUDA_MODULE):
+            for name, newest in newest_symbols(program).items() if program else ():
+                self.assertLessEqual(newest, {"GLIBC": (2, 34), "GLIBCXX": (3, 4, 29), "CXXABI": (1, 3, 13)}[name], program)
 
     def test_it_says_its_version_and_torch_s(self):
         run = subprocess.run([WORKER, "--version"], capture_output=True, text=True, check=False)

@@ -15,6 +15,9 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 ALL_INSTALLED = 'shift 2; for name; do echo "installed $name"; done'
 MOLD_MISSING = 'shift 2; for name; do if [ "$name" != mold ]; then echo "installed $name"; fi; done'
+TABLE = (ROOT / "cmake/torch_versions.txt").read_text()
+TORCH = re.search(r"(?m)^\d\S*", TABLE)[0]  # what make.sh gets
+CRT = re.search(rf"(?m)^{re.escape(TORCH)} .*nvidia-cuda-crt==(\S+)$", TABLE)[1]
 USER = {"id": "echo 1000", "sudo": "exit 1"}
 
 
@@ -55,7 +58,7 @@ class System:
             )
             self.code, self.text = run.returncode, run.stdout + run.stderr
             cache = pathlib.Path(folder, "cache", "ddp")
-            self.shown = {name: (cache / "python-2.11.0" / name).read_text() for name in show}
+            self.shown = {name: (cache / f"python-{TORCH}" / name).read_text() for name in show}
             self.cached = sorted(path.name for path in cache.iterdir()) if cache.exists() else []
 
 
@@ -80,7 +83,7 @@ class MakeTest(unittest.TestCase):
         for version in ("2.10.0", ""):
             system = System({"dpkg-query": "exit 1"}, "gpu-kit", "--torch", version, "kit")
             self.assertEqual(system.code, 1)
-            self.assertRegex(system.text, rf"\Amake.sh: ddp-worker is not built for torch {version}: tested are 2\.11\.0\. .*\n\Z")
+            self.assertRegex(system.text, rf"\Amake.sh: ddp-worker is not tested with torch '{version}': tested are {TORCH} .*2\.11\.0\. .*\n\Z")
         system = System({"dpkg-query": ALL_INSTALLED} | USER, "gpu-kit", "--torch", "2.11.0")
         self.assertEqual((system.code, system.text), (1, "make.sh: gpu-kit needs one directory, as in: ./make.sh gpu-kit /tmp/gpu-kit\n"))
         system = System({"dpkg-query": MOLD_MISSING} | USER, "gpu-kit", "--torch", "2.11.0", "kit")
@@ -147,7 +150,7 @@ class MakeTest(unittest.TestCase):
             'case "$*" in *"-m pip"*) while [ "$1" != --target ]; do shift; done; info="$2/torch-2.11.0.dist-info"; '
             'mkdir -p "$info" && echo "torch/lib/libtorch_cpu.so,sha256=0,5" >"$info/RECORD";; '
             f'*verify_torch*) exec {shutil.which("python3")} "$@";; *) echo 3.11;; esac'
-        )
+        ).replace("2.11.0", TORCH)
         system = System({"dpkg-query": ALL_INSTALLED, "python3": python}, "deps")
         self.assertEqual(system.code, 1)
         self.assertRegex(system.text, r"verify_torch: \S+/torch/lib/libtorch_cpu.so: missing")
@@ -177,14 +180,14 @@ class MakeTest(unittest.TestCase):
     def test_what_an_older_cache_lacks_is_added_to_it(self):
         text = (ROOT / "make.sh").read_text()
         wheels = re.search(r"(?m)^readonly python_wheels=\((.*)\)$", text)[1].replace('"', "")
-        wheels = wheels.replace("$torch_version", "2.11.0")
-        wheels = wheels.replace("$cuda_headers", re.search(r"(?m)^readonly cuda_headers=(.*)$", text)[1])
+        vision = re.search(rf"(?m)^{re.escape(TORCH)} (\S+)", TABLE)[1]
+        wheels = wheels.replace("$torch_version", TORCH).replace("$torchvision_version", vision).replace("$cuda_headers", f"nvidia-cuda-crt=={CRT}")
         commands = {"dpkg-query": ALL_INSTALLED, "cmake": "exit 0", "ctest": "exit 0"}
         others = dict.fromkeys(("DDP_PYTHON_TORCH1", "DDP_PYTHON_DETECTOR", "DDP_PYTHON_TRACKING"), "/bin/false")  # are not asked for
-        for pip, complete in (("exit 0", wheels), ('echo "ERROR: no network"; exit 1', "torch==2.11.0 numpy")):
+        for pip, complete in (("exit 0", wheels), ('echo "ERROR: no network"; exit 1', f"torch=={TORCH} numpy")):
             python = f'#!/bin/sh\ncase "$*" in *"pip install"*) echo "pip got $*" >"$(dirname "$0")/../asked"; {pip};; esac\n'
-            cached = {"torch-2.11.0/complete": "", "python-1.13.1/complete": "", "python-2.11.0/complete": "torch==2.11.0 numpy"}
-            cached |= {"python-2.11.0/bin/python": python}
+            cached = {f"torch-{TORCH}/complete": "", "python-1.13.1/complete": "", f"python-{TORCH}/complete": f"torch=={TORCH} numpy"}
+            cached |= {f"python-{TORCH}/bin/python": python}
             system = System(commands, "test", cached=cached, show=("asked", "complete"), **others)
             self.assertIn("make.sh: adding what is missing in ", system.text)
             self.assertTrue(system.shown["asked"].endswith(f" {wheels}\n"), system.shown)
@@ -195,7 +198,7 @@ class MakeTest(unittest.TestCase):
         commands = {"dpkg-query": ALL_INSTALLED, "cmake": 'echo "cmake $*" >&2'}
         system = System(commands, "build", DDP_BUILD_WORKER="OFF")
         self.assertEqual(system.code, 0, system.text)
-        self.assertIn("cmake --build --preset release --target programs\n", system.text)
+        self.assertIn("cmake --build build/release --target programs\n", system.text)
         # Without ddp-worker no job file can be trained.
         self.assertRegex(system.text, r"make.sh: built without ddp-worker. Next: .*: build/release/ddp-launch --nproc-per-node 2 train.py\n\Z")
 
@@ -239,12 +242,12 @@ class MakeTest(unittest.TestCase):
         commands = {"dpkg-query": ALL_INSTALLED, "python3": pip}
         before = sorted(pathlib.Path(torch).rglob("*"))
         system = System(commands, "deps", DDP_TORCH=torch, DDP_CUDA="ON")
-        self.assertRegex(system.text, r"make.sh: CUDA: getting the headers of nvidia-cuda-crt==13[\d.]+ \(1 MB in ")
+        self.assertRegex(system.text, r"make.sh: CUDA: getting the headers of nvidia-cuda-crt==13[\d.]+ \(in ")
         # The library is an empty file here.
         self.assertRegex(system.text, r"make.sh: CUDA: \S+/libtorch_cuda.so cannot be loaded .*, or go without: DDP_CUDA=OFF\n\Z")
         self.assertEqual(system.code, 1)
         self.assertEqual(sorted(pathlib.Path(torch).rglob("*")), before)
-        self.assertEqual([name for name in system.cached if name.startswith("nvidia")], ["nvidia-cuda-crt-13.0.88"])
+        self.assertEqual([name for name in system.cached if "cuda" in name], [f"cuda-headers-{TORCH}"])
         self.assertEqual(System(commands, "deps", DDP_TORCH=torch, DDP_CUDA="OFF").text, "")
         self.assertEqual(System(commands, "deps", DDP_TORCH=torch, DDP_SYSTEM_ROOT=torch).text, "", "no driver: nothing is got")
 
@@ -261,17 +264,21 @@ class MakeTest(unittest.TestCase):
             "touch \"$2/torch/lib/libtorch_cpu.so\" \"$2/torch/lib/libtorch_cuda.so\"; printf '%s\\n' \"__version__ = '2.11.0+cu130'\" "
             "\"cuda = '13.0'\" >\"$2/torch/version.py\"; echo 'Requires-Dist: nvidia-nccl-cu13==1; platform_system == \"Linux\"' "
             f'>"$2/torch-2.11.0.dist-info/METADATA";; *verify_torch*) exit 0;; *) exec {shutil.which("python3")} "$@";; esac'
-        )
+        ).replace("2.11.0", TORCH)
         system = System({"dpkg-query": ALL_INSTALLED, "python3": python}, "deps", DDP_CUDA="ON")
         self.assertEqual(system.code, 1)
         self.assertIn("ERROR: no network", system.text)
         self.assertRegex(system.text, r"CUDA: pip cannot get nvidia-nccl-cu13==1 .* or go without: DDP_CUDA=OFF\n\Z")
-        self.assertEqual(system.cached, ["lock", "pip.log", "torch-2.11.0"])
+        self.assertEqual(system.cached, ["lock", "pip.log", f"torch-{TORCH}"])
 
-    def test_the_wheels_are_of_a_version_that_cmake_accepts(self):
-        wanted = re.search(r"(?m)^torch_version=(\S+)$", (ROOT / "make.sh").read_text())[1]
-        tested = re.search(r"DDP_TORCH_TESTED_VERSIONS ([^)]+)\)", (ROOT / "cmake/libtorch.cmake").read_text())[1].split()
-        self.assertIn(wanted, tested)
+    def test_another_torch_is_chosen_by_name_and_built_in_a_directory_of_its_own(self):
+        commands = {"dpkg-query": ALL_INSTALLED, "cmake": 'echo "cmake $*" >&2'}
+        system = System(commands, "build", cached={"torch-2.11.0/complete": ""}, DDP_TORCH_VERSION="2.11.0", DDP_CUDA="OFF")
+        self.assertIn("cmake --build build/torch-2.11.0 --target programs\n", system.text)
+        self.assertIn("make.sh: built. Next: build/torch-2.11.0/ddp-launch ", system.text)
+        system = System(commands, "build", DDP_TORCH_VERSION="2.1")
+        self.assertRegex(system.text, r"\Amake.sh: ddp-worker is not tested with torch '2.1': tested are .* DDP_TORCH=DIR\n\Z")
+        self.assertRegex(System(commands, "test-torch").text, rf"\Amake.sh: test-torch needs a release of torch: {TORCH} .*\n\Z")
 
 
 if __name__ == "__main__":

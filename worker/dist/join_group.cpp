@@ -8,12 +8,14 @@
 
 #include "common/error.h"
 #include "common/node/identity.h"
+#include "common/program/log.h"
 #include "worker/dist/agreement.h"
 #include "worker/dist/alone.h"
 #include "worker/dist/cuda_module.h"
 #include "worker/dist/gloo_group.h"
 #include "worker/dist/peer_call.h"
 #include "worker/dist/store.h"
+#include "worker/dist/torch_compat.h"
 
 namespace ddp::worker {
 namespace {
@@ -71,6 +73,11 @@ std::unique_ptr<Group> join(const WorkerIdentity& self,
           gpu_of_nccl(device, environment));
   }
   // Beyond this point every rank is here and all have the same release and job.
+  if (kGlooTrustsLengths && self.rank == 0 && self.group_world_size > 1 && self.round == 0) {
+    log::warning(std::string("the Gloo of torch ") + TORCH_VERSION +
+              " lets anyone who reaches a rank's port write into its memory, which torch 2.14 "
+              "mends: keep the nodes on a network of your own");
+  }
   GlooRequest request;
   request.store = store;
   request.rank = self.rank;

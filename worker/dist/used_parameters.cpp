@@ -30,8 +30,7 @@ class Mark final : public torch::autograd::FunctionPostHook {
 UsedParameters::UsedParameters(const std::vector<NamedTensor>& parameters)
     : is_used_(parameters.size()) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    std::shared_ptr<torch::autograd::Node> node =
-        torch::autograd::impl::grad_accumulator(parameters[i].tensor);
+    GraphNode node = torch::autograd::impl::grad_accumulator(parameters[i].tensor);
     if (!node) throw std::logic_error("parameter " + parameters[i].name + " takes no gradient");
     const std::uintptr_t hook = node->add_post_hook(std::make_unique<Mark>(is_used_[i]));
     leaves_.push_back({std::move(node), hook});

@@ -2,18 +2,12 @@
 // show it: they are zeroed in place, so one that got nothing is zero too.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
+#include "worker/dist/torch_compat.h"
 #include "worker/model/named_tensor.h"
-
-namespace torch::autograd {
-struct Node;
-}  // namespace torch::autograd
 
 namespace ddp::worker {
 
@@ -34,7 +28,7 @@ class UsedParameters {
 
  private:
   struct Leaf {
-    std::shared_ptr<torch::autograd::Node> node;  // autograd itself holds it weakly
+    GraphNode node;  // autograd itself holds it weakly
     std::uintptr_t hook;
   };
 

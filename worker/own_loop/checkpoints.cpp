@@ -20,6 +20,7 @@
 #include "worker/save/checkpoint/tensor_copy.h"
 #include "worker/train/checkpointer.h"
 #include "worker/train/snapshot.h"
+#include "worker/train/torch_version.h"
 
 namespace ddp {
 namespace {
@@ -96,7 +97,7 @@ struct Checkpoints::Disk {
     view.head.step = step;
     view.head.world_size = world_size;
     view.head.job[kKind] = kind;
-    view.head.torch_version = TORCH_VERSION;
+    view.head.torch_version = worker::torch_version();
     view.model = worker::view(content.model);
     view.optimizer = worker::view(content.optimizer);
     checkpoints.save(view);

@@ -23,6 +23,7 @@
 #include "worker/train/python_import.h"
 #include "worker/train/refusal.h"
 #include "worker/train/step/finite_check.h"
+#include "worker/train/torch_version.h"
 
 namespace ddp::worker {
 namespace {
@@ -391,7 +392,7 @@ CheckpointHead Checkpointer::head_of(const Position& position) const {
   head.job = parts_.job.identity;
   head.result = position.result;
   head.best = position.watch.best;
-  head.torch_version = TORCH_VERSION;
+  head.torch_version = torch_version();
   if (parts_.data != nullptr) head.data = *parts_.data;
   head.later = later_values(parts_.shared, position);
   return head;

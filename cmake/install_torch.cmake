@@ -1,0 +1,71 @@
+# Part of install.cmake: ddp-worker and its module for GPUs, which find LibTorch by relative paths once they are installed. Two layouts:
+#   a prefix (the default)   bin/ddp-worker, lib/libddp-worker-cuda.so; LibTorch's libraries are copied to lib/ddp
+#   component `wheel`        the same two, in PREFIX = site-packages/ddp_worker/torch-2.15: LibTorch is that of these site-packages
+# RPATH, not RUNPATH, as torch's own libraries have it: LD_LIBRARY_PATH must not put another release in their place, and it counts for
+# what libtorch_cuda.so loads, too.
+set(ddp_nvidia_wheels nccl cudnn nvshmem cusparselt cu13)
+
+# Sets `result` to the RPATH of a file that has torch/ and nvidia/ in `site`.
+function(ddp_torch_rpath site with_nvidia result)
+  set(paths "${site}/torch/lib")
+  if(with_nvidia)
+    foreach(wheel IN LISTS ddp_nvidia_wheels)
+      list(APPEND paths "${site}/nvidia/${wheel}/lib")
+    endforeach()
+  endif()
+  list(JOIN paths ":" joined)
+  set(${result} "${joined}" PARENT_SCOPE)
+endfunction()
+
+# Installs a target with the RPATH of each layout in place of the one that it is built with.
+function(ddp_install_with_torch target folder with_nvidia build_rpath)
+  # $$ORIGIN in a link line is what the file gets as $ORIGIN; what is written into a file that is linked already is written as it is.
+  ddp_torch_rpath("$ORIGIN/../lib/ddp" "${with_nvidia}" prefix_rpath)
+  if(folder STREQUAL "lib")
+    ddp_torch_rpath("$ORIGIN/ddp" "${with_nvidia}" prefix_rpath)
+  endif()
+  ddp_torch_rpath("$ORIGIN/../../../.." "${with_nvidia}" wheel_rpath)
+  # An RPATH can be replaced by one that is not longer. A path twice is as good as once.
+  string(LENGTH "${prefix_rpath}" longest)
+  string(LENGTH "${wheel_rpath}" other)
+  if(other GREATER longest)
+    set(longest ${other})
+  endif()
+  set(built "${build_rpath}")
+  string(LENGTH "${built}" length)
+  while(length LESS longest)
+    string(APPEND built ":${build_rpath}")
+    string(LENGTH "${built}" length)
+  endwhile()
+  string(REPLACE ":" ";" built_list "${built}")
+  set_target_properties(${target} PROPERTIES INSTALL_RPATH "${built_list}" BUILD_WITH_INSTALL_RPATH ON)
+  target_link_options(${target} PRIVATE "LINKER:--disable-new-dtags")
+  foreach(layout prefix wheel)
+    set(component worker)
+    set(exclude "")
+    if(layout STREQUAL "wheel")
+      set(component wheel)
+      set(exclude EXCLUDE_FROM_ALL)
+    endif()
+    install(PROGRAMS "$<TARGET_FILE:${target}>" DESTINATION "${folder}" COMPONENT ${component} ${exclude})
+    install(CODE "file(RPATH_CHANGE FILE \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${folder}/$<TARGET_FILE_NAME:${target}>\"
+      OLD_RPATH [[${built}]] NEW_RPATH [[${${layout}_rpath}]])" COMPONENT ${component} ${exclude})
+  endforeach()
+endfunction()
+
+ddp_install_with_torch(ddp-worker bin OFF "${DDP_TORCH}/torch/lib")
+if(TARGET ddp-worker-cuda)
+  list(JOIN ddp_cuda_libraries ":" libraries)
+  ddp_install_with_torch(ddp-worker-cuda lib ON "${DDP_TORCH}/torch/lib:${libraries}")
+endif()
+
+# The libraries that they load, as far as they are not the system's: lib/ddp is as self-contained as an environment of pip. Links to the
+# same files where the file system can.
+set(ddp_torch_patterns torch/lib/libtorch_cpu.so torch/lib/libc10.so torch/lib/libgomp.so* nvidia/*/lib/libcudart.so* nvidia/*/lib/libcupti.so*)
+set(ddp_nvidia_site "${DDP_TORCH}")
+if(TARGET ddp-worker-cuda)
+  set(ddp_torch_patterns torch/lib/*.so* nvidia/*/lib/*.so*)
+  cmake_path(GET ddp_cuda_wheels PARENT_PATH ddp_nvidia_site)
+endif()
+configure_file(cmake/install_torch_libraries.cmake.in install_torch_libraries.cmake @ONLY)
+install(SCRIPT "${PROJECT_BINARY_DIR}/install_torch_libraries.cmake" COMPONENT worker)

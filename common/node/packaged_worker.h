@@ -1,0 +1,23 @@
+// The worker in the package of pip that fits the torch of a Python environment. Each is built for
+// one minor release of torch, as LibTorch's classes change from one to the next.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace ddp {
+
+struct PackagedWorker {
+  std::filesystem::path program;
+
+  /// Where torch lies apart from the package: the directories of its libraries, for
+  /// LD_LIBRARY_PATH. Else the worker finds them by its own RPATH, and this is empty.
+  std::string library_path;
+};
+
+/// `self` is a program that pip has installed in PREFIX/bin. The package ddp_worker is in the
+/// site-packages of PREFIX. torch is beside it, or where the environment's Python finds it.
+/// Errors: UsageError: no package there, no torch, or a release that no worker is built for.
+PackagedWorker find_packaged_worker(const std::filesystem::path& self);
+
+}  // namespace ddp

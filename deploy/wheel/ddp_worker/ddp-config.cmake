@@ -1,0 +1,16 @@
+# find_package(ddp) with -DCMAKE_PREFIX_PATH of `python -c 'import ddp_worker; print(ddp_worker.cmake_prefix_path)'`: the library for the
+# torch of this environment.
+cmake_path(SET ddp_package NORMALIZE "${CMAKE_CURRENT_LIST_DIR}/../../..")
+if(NOT DDP_TORCH)
+  cmake_path(SET DDP_TORCH NORMALIZE "${ddp_package}/..")
+endif()
+if(NOT EXISTS "${DDP_TORCH}/torch/version.py")
+  message(FATAL_ERROR "There is no torch in DDP_TORCH='${DDP_TORCH}'. Install it there, or set DDP_TORCH to the site-packages that have it.")
+endif()
+file(STRINGS "${DDP_TORCH}/torch/version.py" ddp_line REGEX "^__version__ = ")
+string(REGEX MATCH "[0-9]+\\.[0-9]+" ddp_minor "${ddp_line}")
+if(NOT EXISTS "${ddp_package}/torch-${ddp_minor}")
+  file(GLOB ddp_served RELATIVE "${ddp_package}" "${ddp_package}/torch-*")
+  message(FATAL_ERROR "DDP_TORCH='${DDP_TORCH}' holds torch ${ddp_minor}, served are: ${ddp_served}.")
+endif()
+include("${ddp_package}/torch-${ddp_minor}/lib/cmake/ddp/ddp-config.cmake")

@@ -1,0 +1,128 @@
+"""The packages of pip, as another user installs them into an environment that has torch: ./make.sh test-wheel.
+
+For each Python of DDP_PYTHONS (with torch; by ':') an environment of another user is filled with links to its packages. Then: install,
+a Python script and a job file on two ranks, a program that is built against the package's headers, all of it again after the environment has
+been moved, another release over it, and an uninstall that leaves what was there before. Needs root, to be another user.
+
+Run by hand: DDP_WHEELS=build/wheel DDP_PYTHONS=PYTHON[:PYTHON] PYTHONPATH=tests/support python3 tests/deploy/wheel_test.py
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+SITE = "import site; print(site.getsitepackages()[0])"
+USER = 65534
+SCRIPT = """
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+ones = torch.ones(1)
+dist.all_reduce(ones)
+print(f"rank {dist.get_rank()} of {dist.get_world_size()} has {ones.item()}, torch {torch.__version__}", flush=True)
+"""
+
+
+def output_of(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+class Packages(unittest.TestCase):
+    def setUp(self):
+        if os.geteuid() != 0:
+            self.skipTest("this needs root, to be another user")
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="ddp-wheel-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.folder.chmod(0o755)
+        self.wheels = self.folder / "wheels"
+        shutil.copytree(os.environ["DDP_WHEELS"], self.wheels)
+        self.home = self.folder / "home"
+        self.home.mkdir()
+        os.chown(self.home, USER, USER)
+
+    def as_user(self, *command, expect=0, cwd=None):
+        """Its lines. The user's PATH begins with the environment's programs, and nothing else is set."""
+        env = {"PATH": f"{self.env}/bin:/usr/bin:/bin", "HOME": str(self.home), "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1"}
+        run = subprocess.run(
+            ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", *map(str, command)],
+            env=env, cwd=cwd or self.home, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=900,
+        )  # fmt: skip
+        self.assertEqual(run.returncode, expect, f"{command}\n{run.stdout[-4000:]}")
+        return run.stdout
+
+    def make_environment(self, python):
+        """Of the system's Python, with the packages of `python`."""
+        self.env = self.home / "first" / "env"
+        self.as_user("/usr/bin/python3", "-m", "venv", self.env)
+        source = pathlib.Path(output_of(python, "-c", SITE))
+        site = pathlib.Path(self.as_user(self.env / "bin/python", "-c", SITE).strip())
+        for one in source.iterdir():
+            if not (site / one.name).exists():
+                subprocess.run(["cp", "--archive", "--link", one, site], check=True)
+        subprocess.run(["find", site, "-type", "d", "-exec", "chown", f"{USER}:{USER}", "{}", "+"], check=True)
+
+    def files(self):
+        return {str(path.relative_to(self.env)) for path in self.env.rglob("*") if "__pycache__" not in path.parts}
+
+    def install(self, *more):
+        self.as_user(self.env / "bin/pip", "install", "--quiet", "--no-index", "--find-links", self.wheels, *more, "ddp_launch", "ddp_worker")
+
+    def train(self, torch):
+        (self.home / "train.py").write_text(SCRIPT)
+        text = self.as_user("ddp-launch", "--nproc-per-node", 2, "train.py")
+        for rank in (0, 1):
+            self.assertIn(f"rank {rank} of 2 has 2.0, torch {torch}", text)
+        shutil.rmtree(self.home / "runs", ignore_errors=True)
+        text = self.as_user("ddp-launch", self.env / "share/ddp/configs/digits.yaml", "data.train_size=640", "data.test_size=64", "train.epochs=1")
+        self.assertRegex(text, r"epoch 1/1 \| train loss \d")
+        self.assertEqual(self.as_user("ddp-worker", "--version").split(", ")[1], f"LibTorch {torch.partition('+')[0]}\n")
+        self.assertIn("ddp-launch", self.as_user("man", "--where", "-M", self.env / "share/man", "ddp-launch") if shutil.which("man") else "ddp-launch")
+
+    def build_a_program(self):
+        prefix = self.as_user("python", "-c", "import ddp_worker; print(ddp_worker.cmake_prefix_path)").strip()
+        source, build = self.home / "library", self.home / "build"
+        shutil.rmtree(build, ignore_errors=True)
+        shutil.copytree(ROOT / "tests/library", source, dirs_exist_ok=True)
+        self.as_user("cmake", "-G", "Ninja", "-S", source, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_CXX_FLAGS=-O0")
+        self.as_user("cmake", "--build", build, "--target", "stripes")
+        text = self.as_user("ddp-launch", "--nproc-per-node", 2, source / "stripes.yaml", f"launch.program={build}/stripes")
+        self.assertIn("epoch 2 is over", text)
+
+    def test_they_work_are_moved_upgraded_and_leave_nothing(self):
+        for python in os.environ["DDP_PYTHONS"].split(":"):
+            torch = output_of(python, "-c", "import torch; print(torch.__version__)")
+            with self.subTest(torch=torch):
+                self.make_environment(python)
+                before = self.files()
+                self.install()
+                self.train(torch)
+                self.build_a_program()
+                moved = self.home / "second"
+                (self.home / "first").rename(moved)
+                self.env = moved / "env"
+                self.train(torch)
+                moved.rename(self.home / "first")
+                self.env = self.home / "first/env"
+                self.install("--force-reinstall", "--no-deps")
+                self.train(torch)
+                self.as_user(self.env / "bin/pip", "uninstall", "--quiet", "--yes", "ddp_launch", "ddp_worker")
+                left = self.files() - before
+                self.assertFalse({path for path in left if not (self.env / path).is_dir() or "ddp" in path}, "left behind")
+                shutil.rmtree(self.home / "first")
+
+    def test_a_torch_that_is_not_served_is_one_line(self):
+        self.make_environment(os.environ["DDP_PYTHONS"].split(":")[0])
+        self.install()
+        version = pathlib.Path(self.as_user(self.env / "bin/python", "-c", SITE).strip(), "torch/version.py")
+        version.unlink()  # a link to a file of others
+        version.write_text("__version__ = '2.10.0+cu128'\n")
+        for words in (["ddp-worker", "--version"], ["ddp-worker", self.env / "share/ddp/configs/digits.yaml"]):
+            self.assertRegex(self.as_user(*words, expect=2), r"\Addp-worker: torch 2.10.0\+cu128 is in .*, served are 2\.\d+.*\n\Z")
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())

@@ -1,0 +1,103 @@
+"""ddp-worker as pip installs it: in made-up environments it becomes the worker that fits the torch there, or says what is wrong.
+
+Run by hand: DDP_START=build/release/ddp-worker-start python3 tests/unit/start_test.py
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+WORKER = '#!/bin/sh\nprintf "%s|%s|%s" "$0" "$*" "$LD_LIBRARY_PATH"\n'
+PYTHON = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+
+
+class StartTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.prefix = pathlib.Path(folder.name, "it's an environment")
+
+    def put_package(self, site, *releases):
+        program = self.prefix / "bin/ddp-worker"
+        program.parent.mkdir(parents=True)
+        shutil.copy2(os.environ["DDP_START"], program)
+        for release in releases:
+            worker = self.prefix / site / f"ddp_worker/torch-{release}/bin/ddp-worker"
+            worker.parent.mkdir(parents=True)
+            worker.write_text(WORKER)
+            worker.chmod(0o755)
+        return self.prefix / site
+
+    def put_torch(self, site, line):
+        (site / "torch").mkdir(parents=True)
+        (site / "torch/version.py").write_text(f"from typing import Optional\n{line}\ndebug = False\n")
+
+    def start(self, *arguments, **variables):
+        given = {"PATH": os.environ["PATH"]} | variables
+        run = subprocess.run([self.prefix / "bin/ddp-worker", *arguments], env=given, capture_output=True, text=True, check=False)
+        return run.returncode, run.stdout, run.stderr
+
+    def test_the_worker_of_the_minor_release_gets_the_arguments(self):
+        for site in (f"lib/{PYTHON}/site-packages", "lib64/python3.9/site-packages", "local/lib/python3.11/dist-packages", "."):
+            for version, chosen in (("2.15.0+cu132", "2.15"), ("2.11.7", "2.11")):
+                with self.subTest(site=site, version=version):
+                    place = self.put_package(site, "2.11", "2.15")
+                    self.put_torch(place, f"__version__ = '{version}'")
+                    worker = place / f"ddp_worker/torch-{chosen}/bin/ddp-worker"
+                    self.assertEqual(self.start("job.yaml", "a b"), (0, f"{os.path.normpath(worker)}|job.yaml a b|", ""))
+                    shutil.rmtree(self.prefix)
+
+    def test_by_a_link_it_is_the_same(self):
+        place = self.put_package(f"lib/{PYTHON}/site-packages", "2.15")
+        self.put_torch(place, "__version__ = '2.15.0'")
+        link = self.prefix / "link"
+        link.symlink_to(self.prefix / "bin/ddp-worker")
+        self.assertIn("torch-2.15/bin/ddp-worker||", subprocess.run([link], capture_output=True, text=True, check=True).stdout)
+
+    def test_a_torch_that_is_not_served_is_one_line(self):
+        for line, name in (
+            ("__version__ = '2.10.0+cu130'", "2.10.0+cu130"), ("__version__ = '3.0'", "3.0"), ("__version__ = '2'", "2"),
+            ("version = 1", "of an unknown version"), ("__version__ = '2.15", "of an unknown version"),
+        ):  # fmt: skip
+            with self.subTest(line):
+                place = self.put_package(f"lib/{PYTHON}/site-packages", "2.11", "2.15")
+                self.put_torch(place, line)
+                said = f"ddp-worker: torch {name} is in {place}, served are 2.11, 2.15. Install one of these, or a ddp_worker that serves it.\n"
+                self.assertEqual(self.start(), (2, "", said))
+                shutil.rmtree(self.prefix)
+
+    def test_without_a_torch_or_a_package_it_says_what_to_install(self):
+        self.put_package(f"lib/{PYTHON}/site-packages", "2.11", "2.15")
+        (self.prefix / "bin/python3").symlink_to("/usr/bin/python3")
+        said = f"ddp-worker: there is no torch in the Python environment {self.prefix}. Install one that is served (2.11, 2.15): pip install torch\n"
+        self.assertEqual(self.start(), (2, "", said))
+        shutil.rmtree(self.prefix / "lib")
+        code, _, text = self.start()
+        self.assertEqual(code, 2)
+        self.assertIn(f"there is no package ddp_worker in the site-packages of {self.prefix}. Install it again: pip install", text)
+
+    def test_a_torch_elsewhere_is_found_by_the_environments_python(self):
+        self.put_package(f"lib/{PYTHON}/site-packages", "2.15")
+        (self.prefix / "bin/python3").symlink_to(sys.executable)
+        other = self.prefix / "other"
+        self.put_torch(other, "__version__ = '2.15.0'")
+        (other / "torch/__init__.py").write_text("raise SystemExit('it is not imported')")
+        (other / "nvidia/cu13/lib").mkdir(parents=True)
+        code, text, errors = self.start(PYTHONPATH=str(other), LD_LIBRARY_PATH="/mine")
+        self.assertEqual((code, errors), (0, ""))
+        self.assertTrue(text.endswith(f"torch-2.15/bin/ddp-worker||{other}/torch/lib:{other}/nvidia/cu13/lib:/mine"), text)
+
+    def test_a_worker_that_cannot_be_started_is_one_line(self):
+        place = self.put_package(f"lib/{PYTHON}/site-packages", "2.15")
+        self.put_torch(place, "__version__ = '2.15.0'")
+        worker = place / "ddp_worker/torch-2.15/bin/ddp-worker"
+        worker.chmod(0o644)
+        self.assertEqual(self.start(), (126, "", f"ddp-worker: cannot start {worker}: Permission denied\n"))
+
+
+if __name__ == "__main__":
+    unittest.main()
