@@ -112,7 +112,6 @@ GlooGroup::GlooGroup(const GlooRequest& request)
                                            request.rank,
                                            request.world_size,
                                            options);
-  gloo_->setSequenceNumberForGroup();
   gloo_->setTimeout(request.collective_timeout);
   group_ = c10::make_intrusive<c10d::ProcessGroup>(store_, request.rank, request.world_size);
   // Trap: must come before the first backend. Without it NCCL's barrier guesses its device.
@@ -140,7 +139,6 @@ void GlooGroup::connect_gpus(const GlooRequest& request) {
                                             request.rank,
                                             request.world_size,
                                             request.collective_timeout});
-    nccl_->setSequenceNumberForGroup();
     group_->setBackend(at::kCUDA, c10d::ProcessGroup::BackendType::NCCL, nccl_);
     set_names();
     nccl_->eagerConnectSingleDevice(device_);
