@@ -1,111 +1,20 @@
 #include "common/node/driver_library.h"
 
-#include <dlfcn.h>
-#include <fmt/format.h>
-
-#include <array>
-
 namespace ddp {
 namespace {
 
-// The part of CUDA's driver interface that is used here, as its manual declares it. Numbers are
-// those of CUresult and CUdevice_attribute in cuda.h.
+// Numbers of CUresult in cuda.h.
 constexpr int kDone = 0;
-constexpr int kCapabilityMajor = 75;
-constexpr int kCapabilityMinor = 76;
 constexpr int kStub = 34;
 constexpr int kNoDevice = 100;
 constexpr int kNotReady = 802;
 constexpr int kMismatch = 803;
 constexpr int kUnknownError = 999;
 
-struct Uuid {
-  std::array<unsigned char, 16> bytes;
-};
-
-class CudaLibrary {
- public:
-  // Never closed: the driver has threads by then.
-  CudaLibrary() : handle_(::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)) {}
-
-  [[nodiscard]] bool is_there() const { return handle_ != nullptr; }
-
-  /// A CUresult; not success when there is no such function.
-  template <typename... Arguments>
-  int call(const char* name, Arguments... arguments) const {
-    void* const symbol = ::dlsym(handle_, name);
-    if (symbol == nullptr) return kUnknownError;
-    return reinterpret_cast<int (*)(Arguments...)>(symbol)(arguments...);
-  }
-
- private:
-  void* handle_;
-};
-
-/// "GPU-aabbccdd-...", as NVML and CUDA_VISIBLE_DEVICES have it.
-std::string to_text(const Uuid& uuid) {
-  std::string text = "GPU";
-  for (std::size_t i = 0; i < uuid.bytes.size(); ++i) {
-    if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    text += fmt::format("{:02x}", uuid.bytes[i]);
-  }
-  return text;
-}
-
-Gpu describe(const CudaLibrary& library, int index) {
-  Gpu gpu;
-  gpu.minor = index;
-  int device = 0;
-  if (library.call("cuDeviceGet", &device, index) != kDone) return gpu;
-  std::array<char, 96> text{};
-  const int size = static_cast<int>(text.size() - 1);
-  if (library.call("cuDeviceGetName", text.data(), size, device) == kDone) gpu.model = text.data();
-  if (library.call("cuDeviceGetPCIBusId", text.data(), size, device) == kDone)
-    gpu.pci = pci_address(text.data());
-  Uuid uuid{};
-  if (library.call("cuDeviceGetUuid_v2", &uuid, device) == kDone) gpu.uuid = to_text(uuid);
-  int major = 0;
-  int minor = 0;
-  if (library.call("cuDeviceGetAttribute", &major, kCapabilityMajor, device) == kDone &&
-      library.call("cuDeviceGetAttribute", &minor, kCapabilityMinor, device) == kDone)
-    gpu.capability = 10 * major + minor;
-  return gpu;
-}
-
-/// Whether one of the two cannot access the other: NCCL does not copy between them directly then.
-bool are_without_peer_access(const CudaLibrary& library, int one, int other) {
-  int forth = 0;
-  int back = 0;
-  if (library.call("cuDeviceCanAccessPeer", &forth, one, other) != kDone) return false;
-  if (library.call("cuDeviceCanAccessPeer", &back, other, one) != kDone) return false;
-  return forth == 0 || back == 0;
-}
-
 }  // namespace
 
 bool CudaDriver::is_broken() const {
   return is_there && result != kDone && result != kNoDevice;
-}
-
-CudaDriver ask_cuda_driver() {
-  CudaDriver driver;
-  const CudaLibrary library;
-  driver.is_there = library.is_there();
-  if (!driver.is_there) return driver;
-  driver.result = library.call("cuInit", 0U);
-  if (library.call("cuDriverGetVersion", &driver.cuda) != kDone) driver.cuda = 0;
-  int count = 0;
-  if (driver.result != kDone || library.call("cuDeviceGetCount", &count) != kDone) return driver;
-  for (int index = 0; index < count; ++index)
-    driver.gpus.push_back(describe(library, index));
-  // Its devices are the numbers below the count (cuDeviceGet).
-  for (int one = 0; one < count; ++one) {
-    for (int other = one + 1; other < count; ++other) {
-      if (are_without_peer_access(library, one, other))
-        driver.without_peer_access.emplace_back(one, other);
-    }
-  }
-  return driver;
 }
 
 std::string why_unusable(const CudaDriver& driver) {

@@ -1,5 +1,5 @@
 // What the driver's library for CUDA says of this node's GPUs: whether they can be used, and which
-// they are where the driver has no files to be read (WSL2). driver_query asks it with a limit.
+// they are where the driver has no files to be read (WSL2). Pure: driver_query asks it.
 #pragma once
 
 #include <string>
@@ -21,10 +21,6 @@ struct CudaDriver {
   /// There, and out of order; a machine without GPUs may have its library, too.
   [[nodiscard]] bool is_broken() const;
 };
-
-/// Loads it for the rest of the process, and starts CUDA there without taking memory of a GPU.
-/// Blocks: for a second or two, and for ever where a GPU is broken.
-CudaDriver ask_cuda_driver();
 
 /// Why no GPU can be used, and what to do; empty: it can.
 std::string why_unusable(const CudaDriver& driver);

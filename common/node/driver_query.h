@@ -1,4 +1,4 @@
-// What the NVIDIA driver's own libraries tell of this node, asked in a helper: they may take
+// What the NVIDIA driver's own libraries tell of this node, asked by the probe: they may take
 // seconds, and never answer where a GPU is broken. The asking process loads nothing of the driver.
 #pragma once
 
@@ -9,6 +9,7 @@
 
 #include "common/node/driver_library.h"
 #include "common/node/gpus.h"
+#include "common/node/helper_process.h"
 #include "common/node/nvml.h"
 
 namespace ddp {
@@ -36,5 +37,9 @@ enum class CudaStart { never, where_nvml_shows_no_gpu, always };
 DriverAnswer ask_driver(CudaStart start);
 
 inline constexpr std::chrono::seconds kDriverLimit{10};
+
+/// What to ask the probe, and what it has told: for an asker that waits in its own way.
+std::vector<std::string> driver_question(CudaStart start);
+DriverAnswer read_driver(const HelperAnswer& told);
 
 }  // namespace ddp

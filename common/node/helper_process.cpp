@@ -52,6 +52,12 @@ HelperAnswer read_until(int fd, Clock::time_point deadline) {
   return answer;
 }
 
+/// What is thrown ends the helper here.
+[[noreturn]] void run_and_end(const HelperBody& body, int inherited_fd) noexcept {
+  body(inherited_fd);
+  ::_exit(0);
+}
+
 }  // namespace
 
 SignalsBlocked::SignalsBlocked() {
@@ -64,7 +70,7 @@ SignalsBlocked::~SignalsBlocked() {
   ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
-pid_t fork_helper(HelperBody body, int inherited_fd) {
+pid_t fork_helper(const HelperBody& body, int inherited_fd) {
   pid_t pid = 0;
   {
     const SignalsBlocked blocked;
@@ -76,8 +82,7 @@ pid_t fork_helper(HelperBody body, int inherited_fd) {
       // parent's handler.
       ::signal(SIGABRT, SIG_DFL);
       close_all_but(inherited_fd);
-      body(inherited_fd);
-      ::_exit(0);
+      run_and_end(body, inherited_fd);
     }
   }
   return pid;
@@ -93,7 +98,7 @@ void end_with_parent(std::chrono::seconds limit) {
   ::alarm(static_cast<unsigned int>(limit.count()));
 }
 
-HelperAnswer ask_helper(HelperBody body, std::chrono::seconds limit) {
+HelperAnswer ask_helper(const HelperBody& body, std::chrono::seconds limit) {
   int ends[2];
   check(::pipe2(ends, O_CLOEXEC), "pipe2", "question to a helper");
   const Descriptor read_end(ends[0]);
@@ -108,7 +113,7 @@ HelperAnswer ask_helper(HelperBody body, std::chrono::seconds limit) {
   return answer;
 }
 
-void write_all(int fd, const std::string& text) {
+void write_all(int fd, std::string_view text) {
   for (std::size_t sent = 0; sent < text.size();) {
     const ssize_t more = ::write(fd, text.data() + sent, text.size() - sent);
     if (more < 0) return;

@@ -7,7 +7,9 @@
 
 #include <chrono>
 #include <csignal>
+#include <functional>
 #include <string>
+#include <string_view>
 
 namespace ddp {
 
@@ -25,11 +27,11 @@ class SignalsBlocked {
 };
 
 /// What a helper does. An exception would unwind into the parent's code: it ends the helper.
-using HelperBody = void (*)(int fd) noexcept;
+using HelperBody = std::function<void(int fd)>;
 
 /// Forks a helper: new session, all signals blocked, no descriptor but `inherited_fd`, never
 /// returns from `body`. The caller reaps the pid. Errors: SystemError.
-pid_t fork_helper(HelperBody body, int inherited_fd);
+pid_t fork_helper(const HelperBody& body, int inherited_fd);
 
 /// For a helper's body: if its parent is killed, the kernel ends this process; an alarm after
 /// `limit` does if the parent was killed before.
@@ -44,10 +46,10 @@ struct HelperAnswer {
 /// Runs `body` in a helper that ends with us, and reads what it writes into its descriptor. Blocks:
 /// until the helper has ended, at most `limit`; then it is killed, and waited for 100 ms more. One
 /// that is stuck in the driver dies later, and stays our zombie until we end. Errors: SystemError.
-HelperAnswer ask_helper(HelperBody body, std::chrono::seconds limit);
+HelperAnswer ask_helper(const HelperBody& body, std::chrono::seconds limit);
 
 /// For a helper's body: writes all of `text`.
-void write_all(int fd, const std::string& text);
+void write_all(int fd, std::string_view text);
 
 /// Sends `signal` to one process. For kill(2) 0 and negative numbers mean many processes, -1 all of
 /// the machine; such a number, or init's, is refused. False: refused, or the process is gone.

@@ -1,6 +1,5 @@
-// What the driver's library (NVML) shows of this node's GPUs: free memory, and the processes that
-// use them. It is loaded if installed (libnvidia-ml.so.1 comes with the driver). CUDA is not used,
-// so the query takes no GPU memory.
+// What the driver's library NVML shows of this node's GPUs: free memory, and the processes that use
+// them. Pure: driver_query asks it.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +24,5 @@ struct NvmlGpus {
   int cuda = 0;        // of the driver's library, 13000 for 13.0; 0: not known
   std::string driver;  // "580.65.06"; empty: not known
 };
-
-/// Empty: the library is missing or does not answer. Blocks: for milliseconds; for seconds if no
-/// other program keeps the driver loaded; forever if a GPU is broken.
-NvmlGpus ask_nvml();
 
 }  // namespace ddp

@@ -12,6 +12,7 @@
 #include "launcher/net/auth.h"
 #include "launcher/net/frame_io.h"
 #include "launcher/net/handshake_server.h"
+#include "launcher/net/names.h"
 #include "launcher/os/inbox.h"
 #include "launcher/os/tcp_facts.h"
 #include "launcher/plan/endpoint_text.h"
@@ -94,29 +95,18 @@ asio::awaitable<void> connect(std::shared_ptr<Race> race,
 asio::awaitable<std::vector<asio::ip::address>> resolve(asio::io_context& io,
                                                         std::string name,
                                                         std::string& problem) {
-  std::vector<asio::ip::address> addresses;
-  boost::system::error_code error;
-  const asio::ip::address number = asio::ip::make_address(name, error);
-  if (!error) {
-    addresses.push_back(number);
-    co_return addresses;
-  }
-  tcp::resolver resolver(io);
-  const auto [failure, entries] = co_await resolver.async_resolve(name, "", kResult);
-  for (const auto& entry : entries)
-    addresses.push_back(entry.endpoint().address());
-  // One entry per address and kind of socket comes from getaddrinfo(3), so the same ones repeat.
-  std::sort(addresses.begin(), addresses.end());
-  addresses.erase(std::unique(addresses.begin(), addresses.end()), addresses.end());
-  if (failure) {
-    problem = "the name has no address: " + failure.message();
-  } else if (name != "localhost" && std::all_of(addresses.begin(),
-                                                addresses.end(),
-                                                [](const auto& a) { return a.is_loopback(); })) {
-    problem = "the name stands for " + addresses[0].to_string() +
+  boost::system::error_code not_a_number;
+  (void)asio::ip::make_address(name, not_a_number);
+  Addresses found = co_await find_addresses(io, name);
+  const bool is_only_here = std::all_of(
+      found.list.begin(), found.list.end(), [](const auto& a) { return a.is_loopback(); });
+  if (!found.problem.empty()) {
+    problem = "the name has no address: " + found.problem;
+  } else if (not_a_number && name != "localhost" && is_only_here) {
+    problem = "the name stands for " + found.list[0].to_string() +
               " here, which is this node itself: see /etc/hosts, or give node 0's address";
   }
-  co_return addresses;
+  co_return std::move(found.list);
 }
 
 void note_answer(const std::string& frame, Handshake& attempt) {

@@ -1,25 +1,13 @@
 #include "launcher/net/master_address.h"
 
 #include <set>
+#include <utility>
 
+#include "launcher/net/names.h"
 #include "launcher/os/asio.h"
 #include "launcher/os/interfaces.h"
 
 namespace ddp::launcher {
-namespace {
-
-std::set<asio::ip::address> resolve(const std::string& name, std::string& problem) {
-  asio::io_context io;
-  tcp::resolver resolver(io);
-  boost::system::error_code error;
-  std::set<asio::ip::address> addresses;
-  for (const auto& entry : resolver.resolve(name, "", error))
-    addresses.insert(entry.endpoint().address());
-  if (error) problem = error.message();
-  return addresses;
-}
-
-}  // namespace
 
 bool is_for_this_machine(const std::string& master_addr) {
   boost::system::error_code error;
@@ -40,7 +28,9 @@ MasterAddress look_up_master(const std::string& name, bool asks_whose) {
   } else if (name == "localhost") {
     addresses = {asio::ip::address_v4::loopback(), asio::ip::address_v6::loopback()};
   } else {
-    addresses = resolve(name, master.problem);
+    Addresses found = find_addresses(name);
+    addresses.insert(found.list.begin(), found.list.end());
+    master.problem = std::move(found.problem);
   }
   for (const asio::ip::address& address : addresses) {
     const std::string text = address.to_string();

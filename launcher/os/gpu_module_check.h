@@ -1,13 +1,13 @@
 // Whether ddp-worker's module for GPUs can be opened, with all that torch's CUDA part and NCCL
-// need. It is opened in a helper: the launcher itself loads nothing of LibTorch.
+// need. The probe opens it: the launcher itself loads nothing of LibTorch.
 #pragma once
 
 #include "launcher/plan/doctor/gpu_findings.h"
 
 namespace ddp::launcher {
 
-/// Looks where ddp-worker looks. Blocks: a second or two, some more from a cold disk, at most
-/// kModuleLimit. Errors: SystemError.
+/// Looks beside the program, and in ../lib. Blocks: a second or two, some more from a cold disk, at
+/// most kModuleLimit. Errors: SystemError.
 CudaModuleHealth check_cuda_module();
 
 inline constexpr std::chrono::seconds kModuleLimit{40};

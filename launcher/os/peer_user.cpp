@@ -16,6 +16,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "common/node/users.h"
+
 namespace ddp::launcher {
 namespace {
 
@@ -182,17 +184,8 @@ PeerUsers::Look PeerUsers::probe(const tcp::endpoint& peer, const tcp::endpoint&
 
 std::string describe_user(uid_t user) {
   const std::string number = std::to_string(user);
-  // Not getpwuid(3): its modules may ask a server, and a static binary cannot load them.
-  std::ifstream file("/etc/passwd");
-  for (std::string line; std::getline(file, line);) {
-    std::istringstream fields(line);
-    std::string name, password, id;
-    std::getline(fields, name, ':');
-    std::getline(fields, password, ':');
-    std::getline(fields, id, ':');
-    if (id == number) return number + " (" + name + ")";
-  }
-  return number;
+  const std::optional<ListedUser> listed = find_user(user);
+  return listed ? number + " (" + listed->name + ")" : number;
 }
 
 }  // namespace ddp::launcher

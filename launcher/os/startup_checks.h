@@ -4,7 +4,8 @@
 
 namespace ddp::launcher {
 
-/// Errors: SystemError where /proc is not mounted, or the working directory has been removed.
+/// Errors: SystemError where /proc is not mounted, the kernel has no pidfds, or the working
+/// directory has been removed.
 void run_startup_checks();
 
 }  // namespace ddp::launcher

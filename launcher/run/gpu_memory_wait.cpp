@@ -4,22 +4,29 @@
 #include <utility>
 
 #include "common/error.h"
-#include "launcher/os/gpu_query.h"
+#include "common/node/driver_query.h"
+#include "launcher/os/probe_query.h"
 
 namespace ddp::launcher {
 namespace {
 
 /// A source. Owners of the query: this coroutine, and the caller, which may give it up.
-asio::awaitable<void> pass_on(std::shared_ptr<GpuQuery> query, Inbox<AgentEvent>& inbox) {
+asio::awaitable<void> pass_on(std::shared_ptr<ProbeQuery> query, Inbox<AgentEvent>& inbox) {
   GpuHoldersReported told;
-  told.holders = co_await query->answer();
+  const NvmlGpus nvml = read_driver(co_await query->answer()).nvml;
+  for (std::size_t i = 0; i < nvml.gpus.size(); ++i) {
+    for (const int pid : nvml.uses[i].owners)
+      told.holders.push_back({nvml.gpus[i].minor, pid});
+  }
   inbox.push(std::move(told));
 }
 
 /// Null: the GPUs cannot be queried.
-std::shared_ptr<GpuQuery> ask(asio::io_context& io, Inbox<AgentEvent>& inbox, WorkerGroup& group) {
+std::shared_ptr<ProbeQuery> ask(asio::io_context& io,
+                                Inbox<AgentEvent>& inbox,
+                                WorkerGroup& group) {
   try {
-    auto query = std::make_shared<GpuQuery>(io);
+    auto query = std::make_shared<ProbeQuery>(io, driver_question(CudaStart::never), kDriverLimit);
     group.exempt({query->pid()});
     asio::co_spawn(io, pass_on(query, inbox), rethrow);
     return query;
@@ -37,7 +44,7 @@ asio::awaitable<void> wait_for_gpu_memory(asio::io_context& io,
                                           const NodeCommands& commands,
                                           std::vector<FormerWorker> former) {
   GpuMemoryWait wait(std::move(former), Clock::now());
-  std::shared_ptr<GpuQuery> query = ask(io, inbox, group);
+  std::shared_ptr<ProbeQuery> query = ask(io, inbox, group);
   Deadline next = kNoDeadline;  // time of the next query
   while (!commands.end_command() && (query || next != kNoDeadline)) {
     const std::optional<AgentEvent> event = co_await inbox.next(next);

@@ -2,10 +2,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "common/error.h"
 #include "common/job/job_keys.h"
@@ -14,6 +16,7 @@
 #include "common/program/log.h"
 #include "common/version.h"
 #include "launcher/net/join.h"
+#include "launcher/net/names.h"
 #include "launcher/os/interfaces.h"
 #include "launcher/os/resources.h"
 #include "launcher/plan/endpoint_text.h"
@@ -91,13 +94,10 @@ Rendezvous as_joined(Hello hello, Joined joined) {
 
 /// Whether `name` resolves to an address of this node.
 bool has_own_address(const std::string& name) {
-  boost::system::error_code error;
-  asio::io_context io(1);
-  tcp::resolver resolver(io);
-  for (const auto& entry : resolver.resolve(name, "", error)) {
-    if (is_own_address(entry.endpoint().address().to_string())) return true;
-  }
-  return false;
+  const std::vector<asio::ip::address> addresses = find_addresses(name).list;
+  return std::any_of(addresses.begin(), addresses.end(), [](const auto& address) {
+    return is_own_address(address.to_string());
+  });
 }
 
 Rendezvous join_node_zero(asio::io_context& io, const JobSpec& spec) {

@@ -187,7 +187,7 @@ TEST_F(RunDirFaults, A1_WhereEveryFileHasOneOwnerARunIsContinuedAllTheSame) {
     GTEST_SKIP() << "needs a build without a sanitizer, before which nothing loads";
   const auto launch_there = [this] {
     return start(Command{
-        .arguments = {DDP_LAUNCH,
+        .arguments = {DDP_DYNAMIC_LAUNCH,
                       write_file("job.yaml", kJob),
                       "output=" + runs().string(),
                       std::string("launch.program=") + DDP_FAKE_WORKER},

@@ -20,9 +20,9 @@
 
 #include "common/error.h"
 #include "common/exit_code.h"
+#include "common/node/driver_query.h"
 #include "common/node/gpu_module_path.h"
 #include "common/node/identity.h"
-#include "common/node/nvml.h"
 #include "gpu_of_test.h"
 #include "worker/dist/gloo_group.h"
 #include "worker/train/failure/error_reporter.h"
@@ -162,7 +162,7 @@ TEST(Gpu, IsChosenAndCurrentBeforeAnyTensor) {
 }
 
 TEST(Gpu, ItsMemoryIsKnownWithoutCuda) {
-  const NvmlGpus found = ask_nvml();
+  const NvmlGpus found = ask_driver(CudaStart::never).nvml;
   ASSERT_FALSE(found.gpus.empty());
   EXPECT_THAT(found.gpus[0].uuid, HasSubstr("GPU-"));
   EXPECT_GE(found.gpus[0].capability, 75);

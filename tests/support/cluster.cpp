@@ -237,7 +237,8 @@ std::unique_ptr<Running> ClusterTest::launch_unranked(
     const std::vector<std::string>& flags,
     const std::map<std::string, std::string>& environment) {
   Command command{.arguments = cluster_->enter(node), .environment = environment};
-  for (const std::string& word : {std::string(DDP_LAUNCH),
+  const bool preloads = environment.contains("LD_PRELOAD");
+  for (const std::string& word : {std::string(preloads ? DDP_DYNAMIC_LAUNCH : DDP_LAUNCH),
                                   "--master-addr=" + Cluster::address(0),
                                   std::string("--nproc-per-node=2"),
                                   std::string("--grace=2s")})

@@ -3,4 +3,6 @@
 #pragma once
 
 extern const char* const DDP_LAUNCH;
+/// A program that a library can be laid below (LD_PRELOAD): ddp-launch itself loads none.
+extern const char* const DDP_DYNAMIC_LAUNCH;
 extern const char* const DDP_FAKE_WORKER;

@@ -1,0 +1,91 @@
+#include "launcher/net/names.h"
+
+#include <netdb.h>
+#include <nss.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "common/node/probe_process.h"
+#include "common/text/parse_whole.h"
+#include "launcher/os/probe_query.h"
+
+namespace ddp::launcher {
+namespace {
+
+constexpr std::chrono::seconds kLimit(60);
+
+/// In the words of Asio, of an error of getaddrinfo(3).
+std::string explain(int error) {
+  switch (error) {
+    case EAI_AGAIN:
+      return asio::error::make_error_code(asio::error::host_not_found_try_again).message();
+    case EAI_NONAME:
+    case EAI_NODATA:
+    case EAI_ADDRFAMILY:
+      return asio::error::make_error_code(asio::error::host_not_found).message();
+    default:
+      return asio::error::make_error_code(asio::error::no_recovery).message();
+  }
+}
+
+void sort(std::vector<asio::ip::address>& list) {
+  // getaddrinfo(3) has one entry for each kind of socket.
+  std::sort(list.begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
+}
+
+/// Nothing: the probe has not told.
+std::optional<Addresses> read_addresses(const HelperAnswer& told) {
+  const ProbeAnswer answer = read_probe(told.text);
+  if (!answer.is_whole) return {};
+  Addresses found;
+  for (const auto& parts : answer.lines) {
+    if (parts.size() != 2) continue;
+    if (parts[0] == "error") found.problem = explain(parse_whole<int>(parts[1]).value_or(0));
+    if (parts[0] != "address") continue;
+    boost::system::error_code ignored;
+    const asio::ip::address address = asio::ip::make_address(parts[1], ignored);
+    if (!ignored) found.list.push_back(address);
+  }
+  sort(found.list);
+  return found;
+}
+
+}  // namespace
+
+asio::awaitable<Addresses> find_addresses(asio::io_context& io, std::string name) {
+  boost::system::error_code error;
+  const asio::ip::address number = asio::ip::make_address(name, error);
+  Addresses found;
+  if (!error) {
+    found.list.push_back(number);
+    co_return found;
+  }
+  ProbeQuery query(io, {"addresses", name}, kLimit);
+  std::optional<Addresses> told = read_addresses(co_await query.answer());
+  if (told) co_return std::move(*told);
+  // A static program cannot load the modules for other sources.
+  __nss_configure_lookup("hosts", "files dns");
+  tcp::resolver resolver(io);
+  const auto [failure, entries] = co_await resolver.async_resolve(name, "", kResult);
+  for (const auto& entry : entries)
+    found.list.push_back(entry.endpoint().address());
+  sort(found.list);
+  if (failure) found.problem = failure.message();
+  co_return found;
+}
+
+Addresses find_addresses(const std::string& name) {
+  asio::io_context io(1);
+  Addresses found;
+  asio::co_spawn(io, find_addresses(io, name), [&](std::exception_ptr error, Addresses result) {
+    rethrow(error);
+    found = std::move(result);
+  });
+  io.run();
+  return found;
+}
+
+}  // namespace ddp::launcher
