@@ -39,6 +39,8 @@ Usage: ./make.sh COMMAND
   figures             files, lines, comments and tests of this tree, by room
   deps                install what building, testing and linting need: Debian packages, LibTorch
   docs                the pages of the checkout as a site, in build/docs/site (mkdocs-material)
+  build-launcher [--target aarch64]  ddp-launch alone, one static file, in build/launcher-x86_64 or build/launcher-aarch64
+  dist [--target aarch64]  that as a tarball and as a Debian package, in build/dist; of the same files the same bytes
   wheel               build/wheel/*.whl: the packages ddp_launch and ddp_worker for pip, the latter for all of DDP_WHEEL_TORCH, or of
                       cmake/torch_versions.txt
   test-wheel          installs them as another user beside the newest and the oldest torch, trains, moves, upgrades and uninstalls them
@@ -70,12 +72,13 @@ readonly detector_wheels=(--no-deps ultralytics==8.4.190 pycocotools==2.0.11 ult
 readonly cache="${XDG_CACHE_HOME:-${HOME:?HOME is not set: set it, or XDG_CACHE_HOME}/.cache}/ddp"
 readonly build_worker="${DDP_BUILD_WORKER:-ON}"
 
-readonly build_packages=(
-  g++ cmake ninja-build ccache mold
+readonly library_packages=(
   libboost1.81-dev libboost-program-options1.81-dev libboost-json1.81-dev
   libyaml-cpp-dev libspdlog-dev libfmt-dev libsodium-dev libxxhash-dev zlib1g-dev liblzma-dev libcurl4-gnutls-dev libprotozero-dev
-  libjpeg62-turbo-dev libpng-dev libwebp-dev
-  python3 python3-pip python3-venv)
+  libjpeg62-turbo-dev libpng-dev libwebp-dev)
+readonly build_packages=(g++ cmake ninja-build ccache mold "${library_packages[@]}" python3 python3-pip python3-venv)
+readonly arm64_tools=(g++-aarch64-linux-gnu qemu-user-static)
+readonly arm64_packages=("${library_packages[@]}" libboost-container1.81-dev libyaml-cpp0.7 libfmt9 libspdlog1.10 libjpeg62-turbo libpng16-16 zlib1g liblzma5 libcurl3-gnutls)
 readonly test_packages=(libgtest-dev libgmock-dev iproute2 nftables openssh-server openssh-client libfaketime systemd python3-yaml python3-jsonschema python3-prometheus-client chromium zsh fish mandoc)
 readonly lint_packages=(clang-format-14 shellcheck git)
 readonly slurm_packages=(munge slurmctld slurmd slurm-client)
@@ -384,15 +387,6 @@ get_docs() {
   fill_python "$target" 165 'import material, mkdocs' "${docs_wheels[@]}"
 }
 
-# What makes and judges packages of pip.
-get_wheel_tools() {
-  local target="$cache/wheel" log="$cache/pip.log"
-  ! has_wheels "$target" "${wheel_wheels[@]}" || return 0
-  say "getting ${wheel_wheels[*]} (25 MB in $target), once per machine"
-  new_python python3 "$target" || return 1
-  fill_python "$target" 25 'import build, scikit_build_core, twine, wheel' "${wheel_wheels[@]}"
-}
-
 # A loader to compare with, whose numpy is its own.
 get_dali() {
   local target="$cache/dali" log="$cache/pip.log"
@@ -688,45 +682,9 @@ docs() {
   say "built. Next: open build/docs/site/index.html"
 }
 
-# build/wheel: ddp_launch, and ddp_worker with a worker and a module for GPUs for each release of torch.
-wheels() {
-  local version builds=()
-  need_packages "${build_packages[@]}"
-  alone_in_cache get_wheel_tools || fail "${wheel_wheels[*]} cannot be had, see $cache/pip.log. Is there a network?"
-  for version in ${DDP_WHEEL_TORCH:-${tested_torch[@]}}; do
-    say "building for torch $version"
-    DDP_TORCH_VERSION="$version" DDP_CUDA=MODULE ./make.sh build
-    if [[ "$version" == "$default_torch" ]]; then builds+=("$PWD/build/release"); else builds+=("$PWD/build/torch-$version"); fi
-  done
-  rm -rf build/wheel
-  # The launcher is one static file; ddp-worker asks for what GCC 12 on Debian 12 links, which programs_test.py watches.
-  make_wheel ddp_launch manylinux_2_17_x86_64.manylinux2014_x86_64.musllinux_1_1_x86_64 "-Ccmake.define.DDP_BUILD=${builds[0]}"
-  make_wheel ddp_worker manylinux_2_34_x86_64 "-Ccmake.define.DDP_BUILDS=$(IFS=';' && echo "${builds[*]}")"
-  "$cache/wheel/bin/twine" check --strict build/wheel/*.whl
-  say "built: $(du --apparent-size --block-size=1K build/wheel/*.whl | awk '{ printf "%s%s (%s KB)", comma, $2, $1; comma = ", " }')"
-}
-
-# In environments of the torch that make.sh gets, and of the oldest.
-test_wheel() {
-  local python oldest="$cache/python-${tested_torch[-1]}/bin/python"
-  [[ -e build/wheel ]] || wheels
-  require_python "the packages are installed beside torch"
-  [[ -x "$oldest" ]] || say "no Python with torch ${tested_torch[-1]} in $cache: DDP_TORCH_VERSION=${tested_torch[-1]} ./make.sh test-torch gets it; not tested"
-  [[ ! -x "$oldest" ]] || python+=":$oldest"
-  DDP_WHEELS=build/wheel DDP_PYTHONS="$python" python3 -B tests/deploy/wheel_test.py
-}
-
-# make_wheel PACKAGE PLATFORMS ARGUMENT...
-make_wheel() {
-  local package="$1" tags="$2" python="$cache/wheel/bin/python" log=build/wheel/log
-  shift 2
-  mkdir -p build/wheel
-  if ! { "$python" -m build --wheel --no-isolation --outdir build/wheel "deploy/wheel/$package" "$@" &&
-    "$python" -m wheel tags --remove --platform-tag "$tags" build/wheel/"$package"-*-linux_x86_64.whl; } >"$log" 2>&1; then
-    tail -n 20 "$log" >&2
-    fail "the package $package cannot be made, see above"
-  fi
-}
+# wheels, test_wheel, build_launcher, dist: what others install.
+# shellcheck disable=SC1091 # it is checked by itself
+source cmake/packages.sh
 
 run() {
   build
@@ -878,6 +836,15 @@ case "$command" in
     else
       say "built without ddp-worker. Next: a program of yours: $own"
     fi
+    ;;
+  build-launcher)
+    [[ $# == 0 || ($# == 2 && "$1" == --target) ]] || fail "build-launcher knows: --target x86_64, --target aarch64"
+    build_launcher "$@" ddp-launch
+    say "built. Next: $directory/ddp-launch --nproc-per-node 2 train.py"
+    ;;
+  dist)
+    [[ $# == 0 || ($# == 2 && "$1" == --target) ]] || fail "dist knows: --target x86_64, --target aarch64"
+    dist "$@"
     ;;
   check) check "$@" ;;
   bench) bench "$@" ;;

@@ -1,6 +1,7 @@
 # `cmake --install BUILD --prefix PREFIX`: bin/ddp-launch, bin/ddp-worker, bin/ddp-fetch, share/ddp/configs; lib/libddp-worker-cuda.so, which
-# bin/ddp-worker finds there; lib/ddp, the libraries of LibTorch that they load; and ddp-worker as a library for programs with models of their own: include/ddp, lib/, and the CMake
-# package `ddp` with its target ddp::worker.
+# bin/ddp-worker finds there; lib/ddp, the libraries of LibTorch that they load; and ddp-worker as a library for programs with models of
+# their own: include/ddp, lib/, and the CMake package `ddp` with its target ddp::worker. What ddp-launch needs alone is the component
+# `launcher`.
 include(CMakePackageConfigHelpers)
 if(TARGET ddp-launch)
   install(TARGETS ddp-launch RUNTIME DESTINATION bin COMPONENT launcher)
@@ -10,15 +11,19 @@ if(TARGET ddp-worker)
   install(TARGETS ddp-fetch RUNTIME DESTINATION bin COMPONENT wheel EXCLUDE_FROM_ALL)
   include(install_torch)
 endif()
-install(DIRECTORY configs DESTINATION share/ddp)
+install(DIRECTORY configs DESTINATION share/ddp PATTERN job.schema.json EXCLUDE)
+install(FILES configs/job.schema.json DESTINATION share/ddp/configs COMPONENT launcher)
 # What the programs print for shells and for man.
 function(ddp_install_page program flag folder name)
   set(page "${PROJECT_BINARY_DIR}/pages/${name}")
   add_custom_command(OUTPUT "${page}" DEPENDS ${program} VERBATIM
     COMMAND "${CMAKE_COMMAND}" -E make_directory "${PROJECT_BINARY_DIR}/pages"
-    COMMAND sh -c "\"$1\" \"$2\" >\"$3\"" - "$<TARGET_FILE:${program}>" "${flag}" "${page}")
+    COMMAND sh -c "page=\"$1\"; shift; \"$@\" >\"$page\"" - "${page}" ${CMAKE_CROSSCOMPILING_EMULATOR} "$<TARGET_FILE:${program}>" "${flag}")
   set_property(GLOBAL APPEND PROPERTY DDP_PAGES "${page}")
-  install(FILES "${page}" DESTINATION "${folder}")
+  if(program STREQUAL ddp-launch)
+    set(component COMPONENT launcher)
+  endif()
+  install(FILES "${page}" DESTINATION "${folder}" ${component})
 endfunction()
 foreach(program ddp-launch ddp-worker)
   if(TARGET ${program})
@@ -36,8 +41,9 @@ if(TARGET ddp-launch)
   get_property(pages GLOBAL PROPERTY DDP_PAGES)
   add_custom_target(pages ALL DEPENDS ${pages})
 endif()
-install(FILES deploy/progress/ddp_progress.py DESTINATION share/ddp)
-install(FILES deploy/progress/ddp_progress.h DESTINATION include)
+install(FILES deploy/progress/ddp_progress.py DESTINATION share/ddp COMPONENT launcher)
+install(FILES deploy/progress/ddp_progress.h DESTINATION include COMPONENT launcher)
+install(FILES README.md CHANGELOG.md THIRD_PARTY.md DESTINATION share/doc/ddp-launch COMPONENT launcher)
 if(NOT TARGET ddp-worker)
   return()
 endif()

@@ -2,17 +2,18 @@
 FROM debian:bookworm-slim AS build
 RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
-COPY make.sh CMakeLists.txt CMakePresets.json ./
+COPY make.sh CMakeLists.txt CMakePresets.json README.md CHANGELOG.md THIRD_PARTY.md ./
 COPY cmake cmake
 COPY common common
 COPY launcher launcher
 COPY worker worker
 COPY deploy/progress deploy/progress
 COPY configs configs
-RUN DDP_BUILD_WORKER=OFF ./make.sh install /usr/local
+RUN ./make.sh build-launcher && cp build/launcher-x86_64/ddp-launch /usr/local/bin/
 
-FROM debian:bookworm-slim
+# Nothing else: the program loads nothing.
+FROM scratch
 COPY --from=build /usr/local/bin/ddp-launch /usr/local/bin/ddp-launch
 # As process 1 it reaps what its workers leave, and passes SIGTERM on.
-ENTRYPOINT ["ddp-launch"]
+ENTRYPOINT ["/usr/local/bin/ddp-launch"]
 CMD ["--help"]

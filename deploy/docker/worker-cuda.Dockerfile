@@ -4,7 +4,7 @@ FROM debian:bookworm-slim AS build
 RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates python3 python3-pip && rm -rf /var/lib/apt/lists/*
 RUN python3 -m pip install --no-cache-dir --no-compile --target /opt/torch torch==2.15.0
 WORKDIR /src
-COPY make.sh CMakeLists.txt CMakePresets.json ./
+COPY make.sh CMakeLists.txt CMakePresets.json README.md CHANGELOG.md THIRD_PARTY.md ./
 COPY cmake cmake
 COPY common common
 COPY launcher launcher

@@ -169,7 +169,7 @@ class Docker(unittest.TestCase):
             for word, rest in lines:
                 self.assertRegex(word, r"\A(FROM|RUN|COPY|WORKDIR|ENV|ENTRYPOINT|CMD)\Z", name)
                 if word == "FROM":
-                    self.assertRegex(rest, r"\A\S+:(?!latest)\S+", name)
+                    self.assertRegex(rest, r"\A(scratch\Z|\S+:(?!latest)\S+)", name)
                 if word in ("ENTRYPOINT", "CMD"):
                     self.assertRegex(rest, r"\A\[.*\]\Z", f"{name}: a shell would be process 1")
                 for found in re.findall(r"torch==(\S+)", rest):
@@ -196,6 +196,48 @@ class Systemd(unittest.TestCase):
     def test_codes_that_a_new_start_does_not_mend_end_it(self):
         codes = re.search(r"(?m)^RestartPreventExitStatus=(.*)$", self.unit)[1]
         self.assertEqual(set(map(int, codes.split())), FINAL_CODES)
+
+
+class Package(unittest.TestCase):
+    """The component `launcher`, as a wheel, a tarball or a Debian package takes it."""
+
+    FILES = {
+        "bin/ddp-launch", "include/ddp_progress.h", "share/bash-completion/completions/ddp-launch", "share/ddp/configs/job.schema.json",
+        "share/ddp/ddp_progress.py", "share/doc/ddp-launch/CHANGELOG.md", "share/doc/ddp-launch/README.md",
+        "share/doc/ddp-launch/THIRD_PARTY.md", "share/fish/vendor_completions.d/ddp-launch.fish", "share/man/man1/ddp-launch.1",
+        "share/zsh/site-functions/_ddp-launch",
+    }  # fmt: skip
+
+    def setUp(self):
+        self.build = pathlib.Path(LAUNCH).parent
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def files_below(self, root):
+        return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+
+    def test_the_component_has_what_the_launcher_needs(self):
+        done = run("cmake", "--install", self.build, "--component", "launcher", "--prefix", self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.files_below(self.folder), self.FILES)
+
+    def make_package(self, name):
+        out = self.folder / name
+        done = run("cpack", "--config", self.build / "CPackConfig.cmake", "-B", out, SOURCE_DATE_EPOCH="1700000000")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        (package,) = out.glob("*.deb")
+        return package
+
+    def test_the_debian_package_is_the_same_each_time_and_runs_unpacked(self):
+        one, other = self.make_package("one"), self.make_package("other")
+        self.assertRegex(one.name, r"\Addp-launch_\d+\.\d+\.\d+_(amd64|arm64)\.deb\Z")
+        self.assertEqual(one.read_bytes(), other.read_bytes())
+        root = self.folder / "root"
+        self.assertEqual(run("dpkg-deb", "--extract", one, root).returncode, 0)
+        self.assertEqual(self.files_below(root / "usr"), self.FILES)
+        self.assertEqual(run(root / "usr/bin/ddp-launch", "--version").returncode, 0)
+        self.assertNotIn("Depends", run("dpkg-deb", "--info", one).stdout)
 
 
 def cannot_run(suite):

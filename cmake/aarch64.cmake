@@ -1,0 +1,15 @@
+# For CMAKE_TOOLCHAIN_FILE: aarch64 on another machine, by Debian's cross compiler. The libraries are Debian's for arm64, unpacked
+# below DDP_SYSROOT: ./make.sh build-launcher --target aarch64.
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
+set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES DDP_SYSROOT)
+set(CMAKE_FIND_ROOT_PATH "${DDP_SYSROOT}")
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
+find_program(DDP_QEMU qemu-aarch64-static)
+if(DDP_QEMU)
+  set(CMAKE_CROSSCOMPILING_EMULATOR "${DDP_QEMU}")
+endif()
