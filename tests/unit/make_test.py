@@ -220,6 +220,25 @@ class MakeTest(unittest.TestCase):
         self.assertIn("\x1b[Kmake.sh: package 1 of 7", system.text)
         self.assertNotIn("package 1 of 7", System(commands | {"apt-get": "exit 0"}, "build", DDP_BUILD_WORKER="OFF").text)
 
+    def test_the_launcher_alone_is_built_for_two_kinds_of_processor(self):
+        commands = {"dpkg-query": ALL_INSTALLED, "cmake": 'echo "cmake $*" >&2'}
+        system = System(commands, "build-launcher")
+        self.assertIn("cmake --build build/launcher-x86_64 --target ddp-launch\n", system.text)
+        self.assertEqual(system.cached, [])
+        # Its libraries are got once, and nothing of the system is changed.
+        commands |= {"apt-get": 'case "$*" in *install*) exit 1;; esac', "dpkg-deb": "exit 0"}
+        system = System(commands, "build-launcher", "--target", "aarch64")
+        self.assertIn("cmake --build build/launcher-aarch64 --target ddp-launch\n", system.text)
+        self.assertEqual(system.cached, ["apt.log", "arm64", "lock"])
+        for words in (("--target", "mips"), ("--target",), ("all",)):
+            self.assertEqual(System(commands, "build-launcher", *words).code, 1)
+
+    def test_libraries_for_another_processor_that_cannot_be_had_are_named(self):
+        system = System({"dpkg-query": ALL_INSTALLED, "apt-get": "exit 1"}, "build-launcher", "--target", "aarch64")
+        self.assertEqual(system.code, 1)
+        self.assertRegex(system.text, r"make.sh: apt-get cannot get libboost\S+ .* for arm64 .* Is there a network\?\n\Z")
+        self.assertEqual(system.cached, ["apt.log", "lock"])
+
     def test_no_torch_is_wanted_for_the_launcher_alone(self):
         system = System({"dpkg-query": ALL_INSTALLED}, "deps", DDP_BUILD_WORKER="OFF")
         self.assertEqual((system.code, system.text), (0, ""))
