@@ -9,6 +9,7 @@
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <netdb.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,9 +55,11 @@ namespace {
 
 int out = -1;
 
-template <typename... Parts>
-void tell(const char* format, Parts... parts) {
-  (void)::dprintf(out, format, parts...);
+__attribute__((format(printf, 1, 2))) void tell(const char* format, ...) {
+  va_list parts;
+  va_start(parts, format);
+  (void)::vdprintf(out, format, parts);
+  va_end(parts);
 }
 
 // Tabs and line ends separate what is told.
