@@ -64,12 +64,12 @@ class GpuFaults : public ProcessTest {
   }
 
   /// The process that asks the driver, once its alarm can end it; 0: there is none.
-  [[nodiscard]] pid_t asking(const Running& job) const {
+  [[nodiscard]] pid_t asking() const {
     for (const std::string& process : alive()) {
       const pid_t pid = std::stoi(process);
-      const bool is_launcher =
-          read_all("/proc/" + process.substr(0, process.find(' ')) + "/comm") == "ddp-launch\n";
-      if (is_launcher && pid != job.pid() && !blocks_signal(pid, SIGALRM)) return pid;
+      const bool is_probe =
+          read_all("/proc/" + process.substr(0, process.find(' ')) + "/comm") == "ddp-probe\n";
+      if (is_probe && !blocks_signal(pid, SIGALRM)) return pid;
     }
     return 0;
   }
@@ -147,7 +147,7 @@ TEST_F(GpuFaults, S5_WhoeverKillsTheAgentMeanwhileLeavesNothing) {
   send_signal(victim_, SIGUSR1);
   ASSERT_TRUE(job->sees("round 1 starts now"));
   // Its alarm ends the process that asks, should the agent be gone before it is bound to that.
-  EXPECT_TRUE(eventually([&] { return asking(*job) > 0; }, kTestTimeout));
+  EXPECT_TRUE(eventually([&] { return asking() > 0; }, kTestTimeout));
   job->signal(SIGKILL);
   EXPECT_EQ(job->wait(), -SIGKILL);
   EXPECT_TRUE(nothing_lives_within(1s)) << testing::PrintToString(alive());
