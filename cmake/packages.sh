@@ -117,6 +117,8 @@ dist() {
     gzip --no-name --best >"$out/$name.tar.gz"
   rm -rf "${out:?}/$name"
   cpack --config "$directory/CPackConfig.cmake" -B "$directory/package" >"$directory/cpack.log" 2>&1 || fail "cpack failed: $directory/cpack.log"
-  mv "$directory"/package/*.deb "$out"
-  say "made $(joined "$out/$name.tar.gz" "$out"/ddp-launch_"$version"_*.deb)"
+  local package
+  package="$(basename "$directory"/package/*.deb)"
+  mv "$directory/package/$package" "$out"
+  say "made $(joined "$out/$name.tar.gz" "$out/$package")"
 }
