@@ -36,8 +36,9 @@ void use(const std::vector<StoreRequest>& requests) {
   StoreClientId client = 0;
   for (const StoreRequest& request : requests) {
     client = (client + 1) % kClients;
-    waiting[client] = waiting[client] && request.command != StoreCommand::cancel_wait &&
-                      request.command != StoreCommand::wait;
+    const bool waits =
+        request.command == StoreCommand::wait || request.command == StoreCommand::barrier;
+    waiting[client] = waiting[client] && request.command != StoreCommand::cancel_wait && !waits;
     KeySpace::Work work(client, request, {});
     std::vector<StoreClientId> all_released;
     bool is_done = false;
@@ -46,7 +47,7 @@ void use(const std::vector<StoreRequest>& requests) {
       is_done = step.is_done;
       all_released.insert(all_released.end(), step.released.begin(), step.released.end());
     }
-    if (request.command == StoreCommand::wait && work.refused.empty()) {
+    if (waits && work.refused.empty()) {
       waiting[client] = work.reply.empty();
     }
     for (const StoreClientId released : all_released) {

@@ -14,12 +14,14 @@ import threading
 import unittest
 
 os.environ["TORCH_CPP_LOG_LEVEL"] = "FATAL"  # its warnings are expected here
+import torch
 import torch.distributed as dist
 from torch.distributed.elastic.utils import store as elastic_store
 
 import store_script
 from processes import ProcessTest
 
+HAS_BARRIER = hasattr(dist.TCPStore, "barrier")
 SHORT = datetime.timedelta(milliseconds=200)
 LONG = datetime.timedelta(seconds=60)
 
@@ -170,6 +172,31 @@ def limits(connect):
     return [*seen, other.get("still"), other.check(["huge"])]
 
 
+def full_barriers(connect):
+    clients = [connect(LONG) for _ in range(3)]
+    arrived = [Meanwhile(client.barrier, "b", 3) for client in clients]
+    seen = [thread.result() for thread in arrived]
+    return [*seen, clients[0].get("b"), attempt(clients[0].barrier, "b", 3, SHORT), clients[0].get("b"), clients[0].num_keys()]
+
+
+def barriers_that_are_not_full(connect):
+    store, other = connect(), connect()
+    seen = [attempt(store.barrier, "b", 2), attempt(store.barrier, "b", 9, SHORT), store.get("b"), store.check(["b"])]
+    seen += [other.barrier("b", 3), other.barrier("one", 1), other.barrier("none", 0), other.get("one")]
+    waiting = Meanwhile(connect(LONG).barrier, "set", 9)
+    while not other.check(["set"]):
+        pass
+    other.set("set", "1")
+    return [*seen, waiting.result()]
+
+
+def a_barrier_at_what_is_no_number(connect):
+    store, other = connect(), connect()
+    store.set("word", "abc")
+    store.set("n", "12x")
+    return [store.barrier("n", 13), store.get("n"), attempt(store.barrier, "word", 1), other.get("word")]
+
+
 def counted_workers(connect):
     clients = [connect(LONG, 3) for _ in range(3)]  # each adds 1 to init/
     return [clients[0].num_keys(), clients[0].list_keys(), clients[1].get("init/") if clients[1].check(["init/"]) else None]
@@ -184,6 +211,7 @@ def barriers(connect):
     return [thread.result() for thread in [Meanwhile(rank, number) for number in range(4)]]
 
 
+BARRIER_SCENARIOS = [full_barriers, barriers_that_are_not_full, a_barrier_at_what_is_no_number]  # torch 2.15
 SCENARIOS = [
     plain_values, counters, a_counter_that_is_no_number, appended_values, compared_values, several_values, queues, waits, clones,
     prefixes, limits, counted_workers, barriers,
@@ -192,7 +220,7 @@ SCENARIOS = [
 
 # ---- what needs to know that a wait has begun: byte for byte, each takes the port ----
 
-SET, ADD, WAIT, DELETE, CANCEL, PING, PUSH, LENGTH = b"\1", b"\4", b"\6", b"\x08", b"\x0c", b"\x0d", b"\x0e", b"\x10"
+SET, ADD, WAIT, DELETE, CANCEL, PING, PUSH, LENGTH, BARRIER = b"\1", b"\4", b"\6", b"\x08", b"\x0c", b"\x0d", b"\x0e", b"\x10", b"\x12"
 
 
 def text(value):
@@ -227,6 +255,10 @@ class Raw:
         while not data.endswith(b"ping"):
             data += self.receive(1)
         return data[:-4]
+
+    def barrier(self, key, clients):
+        self.send(BARRIER, text(key), struct.pack("<Q", clients))
+        return self.ping()
 
     def wait(self, *keys):
         self.send(WAIT, struct.pack("<Q", len(keys)), *map(text, keys))
@@ -269,12 +301,24 @@ def whatever_makes_a_key_ends_a_wait(port):
     return seen
 
 
+def a_barrier_counts_and_its_key_ends_it(port):
+    waiting, first, second, other = Raw(port), Raw(port), Raw(port), Raw(port)
+    seen = [waiting.wait(b"b"), first.barrier(b"b", 3), waiting.ping(), second.barrier(b"b", 3), other.barrier(b"b", 3)]
+    seen += [client.ping() for client in (waiting, first, second)]
+    seen += [first.barrier(b"c", 2), first.send(CANCEL).receive(1), second.barrier(b"c", 2), first.ping()]
+    seen += [first.barrier(b"d", 2), other.send(DELETE, text(b"d")).receive(8), second.barrier(b"d", 2), other.barrier(b"d", 2)]
+    seen += [client.ping() for client in (first, second)]
+    seen += [first.barrier(b"e", 5), second.barrier(b"e", 2), first.ping()]
+    return [*seen, first.barrier(b"f", 2), other.send(ADD, text(b"f"), bytes(8)).receive(8), first.ping()]
+
+
 def what_breaks_a_connection(port):
-    bad = [b"\x12", b"\0" + struct.pack("<I", 0x3C85F7CE), SET + struct.pack("<Q", 8193), SET + struct.pack("<Q", 1 << 62)]
+    bad = [b"\x13", b"\0" + struct.pack("<I", 0x3C85F7CE), SET + struct.pack("<Q", 8193), SET + struct.pack("<Q", 1 << 62)]
     bad += [WAIT + struct.pack("<Q", 131073), SET + text(b"k") + struct.pack("<Q", (8 << 20) + 1)]
     return [Raw(port).send(request).receive(1) for request in bad]
 
 
+RAW_BARRIER_SCENARIOS = [a_barrier_counts_and_its_key_ends_it]  # torch 2.15
 RAW_SCENARIOS = [
     a_wait_counts_a_key_that_is_deleted_again, a_push_ends_one_wait_the_oldest, a_cancelled_wait_is_over, whatever_makes_a_key_ends_a_wait,
     what_breaks_a_connection,
@@ -298,7 +342,13 @@ class OurStore(ProcessTest):
 class SameAsPython(OurStore):
     maxDiff = None
 
+    def require(self, scenario):
+        if scenario in BARRIER_SCENARIOS + RAW_BARRIER_SCENARIOS and not HAS_BARRIER:
+            self.skipTest(f"torch {torch.__version__} has no TCPStore.barrier: DDP_PYTHON is to have torch 2.15 or newer")
+
     def compare(self, scenario):
+        self.require(scenario)
+
         def connect_to(port):
             return lambda timeout=SHORT, world=None: dist.TCPStore("127.0.0.1", port, world, False, timeout, world is not None)
 
@@ -309,6 +359,7 @@ class SameAsPython(OurStore):
         self.assertNotIn("still waiting", theirs)
 
     def compare_bytes(self, scenario):
+        self.require(scenario)
         server = dist.TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
         self.assertEqual(scenario(self.start_store()), scenario(server.port))
 
@@ -317,12 +368,14 @@ class SameAsPython(OurStore):
             "add", "append", "check", "clone", "compare_set", "delete_key", "get", "has_extended_api", "host", "libuvBackend", "list_keys",
             "multi_get", "multi_set", "num_keys", "port", "queue_len", "queue_pop", "queue_push", "set", "set_timeout", "timeout", "wait",
         }  # fmt: skip
+        if HAS_BARRIER:
+            known.add("barrier")
         self.assertEqual({name for name in dir(dist.TCPStore) if not name.startswith("_")}, known)
 
 
-for scenario in SCENARIOS:
+for scenario in SCENARIOS + BARRIER_SCENARIOS:
     setattr(SameAsPython, f"test_{scenario.__name__}", lambda self, scenario=scenario: self.compare(scenario))
-for scenario in RAW_SCENARIOS:
+for scenario in RAW_SCENARIOS + RAW_BARRIER_SCENARIOS:
     setattr(SameAsPython, f"test_{scenario.__name__}", lambda self, scenario=scenario: self.compare_bytes(scenario))
 
 

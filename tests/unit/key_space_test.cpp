@@ -245,6 +245,44 @@ TEST_P(Keys, WhoIsGoneWaitsNoMore) {
   EXPECT_THAT(released(set, {"k", "v"}), IsEmpty());
 }
 
+TEST_P(Keys, ABarrierIsOverWhenSoManyHaveCome) {
+  EXPECT_EQ(take(kB, barrier, {"b"}, 3).reply, "");
+  EXPECT_EQ(take(kC, barrier, {"b"}, 3).reply, "");
+  EXPECT_EQ(reply(get, {"b"}), text("2"));
+  EXPECT_EQ(keys_.waits().size(), 2U);
+  const Answer last = take(kA, barrier, {"b"}, 3);
+  EXPECT_EQ(last.reply, kYes);
+  EXPECT_THAT(last.released, ElementsAre(kB, kC));
+  EXPECT_THAT(keys_.waits(), IsEmpty());
+  EXPECT_EQ(reply(barrier, {"b"}, 3), kYes) << "who comes later passes";
+  EXPECT_EQ(reply(get, {"b"}), text("4"));
+}
+
+TEST_P(Keys, WhoLeavesABarrierHasBeenCounted) {
+  EXPECT_EQ(take(kB, barrier, {"b"}, 2).reply, "");
+  EXPECT_EQ(take(kB, cancel_wait, {}).reply, kNo);  // its time-out
+  const Answer other = take(kC, barrier, {"b"}, 2);
+  EXPECT_EQ(other.reply, kYes);
+  EXPECT_THAT(other.released, IsEmpty());
+}
+
+TEST_P(Keys, ABarrierThatIsNotFullEndsNoWaitAndWhateverSetsItsKeyDoes) {
+  EXPECT_EQ(take(kB, wait, {"b"}).reply, "");
+  EXPECT_THAT(take(kC, barrier, {"b"}, 2).released, IsEmpty());
+  EXPECT_EQ(reply(check, {"b"}), kYes);
+  EXPECT_THAT(released(add, {"b"}, 1), ElementsAre(kB, kC));
+  EXPECT_EQ(take(kB, barrier, {"full"}, 2).reply, "");
+  EXPECT_THAT(released(barrier, {"full"}, 1), ElementsAre(kB)) << "the last one's number counts";
+}
+
+TEST_P(Keys, ABarrierNeedsANumber) {
+  reply(set, {"word", "abc"});
+  EXPECT_THAT(take(kB, barrier, {"word"}, 1).refused, HasSubstr("not a number"));
+  EXPECT_EQ(reply(get, {"word"}), text("abc"));
+  reply(set, {"n", "12x"});
+  EXPECT_EQ(reply(barrier, {"n"}, 13), kYes);
+}
+
 TEST_P(Keys, WaitsTellWhatHasNotCome) {
   now_ += std::chrono::seconds(3);
   EXPECT_EQ(take(kB, wait, {"a", "b", "c"}).reply, "");
@@ -263,6 +301,7 @@ TEST_P(Keys, WhatIsGoneTakesNoRoom) {
   reply(append, {"b", "er"});
   reply(add, {"n"}, 99999);
   reply(queue_push, {"q", "1"});
+  EXPECT_EQ(take(kB, barrier, {"z"}, 9).reply, "");
   EXPECT_EQ(take(kB, wait, {"w", "w", "x"}).reply, "");
   EXPECT_EQ(take(kC, wait, {"w", "y"}).reply, "");
   EXPECT_EQ(take(kA, wait, {"w", "q2"}).reply, "");
@@ -273,7 +312,7 @@ TEST_P(Keys, WhatIsGoneTakesNoRoom) {
   reply(queue_pop, {"q"});
   reply(queue_pop, {"q2"});
   keys_.forget(kB);
-  for (const char* const key : {"a", "b", "n", "w"})
+  for (const char* const key : {"a", "b", "n", "w", "z"})
     reply(delete_key, {key});
   EXPECT_EQ(bytes(), 0U);
 }

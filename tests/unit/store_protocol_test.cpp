@@ -56,6 +56,7 @@ std::vector<WireSample> samples() {
       sample(queue_pop, text_bytes("q"), {"q"}),
       sample(queue_length, text_bytes("q"), {"q"}),
       sample(list_keys, ""),
+      sample(barrier, text_bytes("/b") + number_bytes(4), {"/b"}, 4),
   };
 }
 

@@ -26,13 +26,15 @@ std::size_t list_cost(const std::string& key) {
 /// The memory that the store may need to keep the request; 0 for requests that keep nothing.
 std::size_t cost(const KeySpace::Work& work) {
   using enum StoreCommand;
-  constexpr std::array kKeeping{set, multi_set, compare_set, add, append, queue_push, wait};
+  constexpr std::array kKeeping{
+      set, multi_set, compare_set, add, append, queue_push, wait, barrier};
   const StoreCommand command = work.request.command;
   if (std::ranges::count(kKeeping, command) == 0) return 0;
-  const std::size_t copies = command == wait ? 2 : 1;  // a wait is also kept by key
-  return copies * work.request_bytes + (command == add          ? kDigits
-                                        : command == queue_push ? kQueueBytes
-                                                                : 0);
+  // A wait is also kept by key; a barrier is a value and a wait.
+  const std::size_t copies = command == barrier ? 3 : command == wait ? 2 : 1;
+  return copies * work.request_bytes + (command == add || command == barrier ? kDigits
+                                        : command == queue_push              ? kQueueBytes
+                                                                             : 0);
 }
 
 /// The capacity for a reply of so many bytes: values may grow between two steps, and the reply
@@ -81,7 +83,8 @@ KeySpace::Step KeySpace::step(Work& work, const ShouldYield& should_yield) {
   if (!work.has_begun) {
     // Free what the client's last wait left behind before its next one begins; otherwise leftovers
     // pile up.
-    if (work.request.command == StoreCommand::wait) {
+    if (work.request.command == StoreCommand::wait ||
+        work.request.command == StoreCommand::barrier) {
       forget(work.client);
       step.is_done = collect_garbage(should_yield);
     }
@@ -141,6 +144,9 @@ KeySpace::Step KeySpace::step(Work& work, const ShouldYield& should_yield) {
     case StoreCommand::list_keys:
       step.is_done = list_keys(work, should_yield);
       break;
+    case StoreCommand::barrier:
+      barrier(work, step);
+      break;
   }
   return step;
 }
@@ -161,12 +167,16 @@ bool KeySpace::has(const std::string& key) const {
   return values_.contains(key) || queues_.contains(key);
 }
 
-void KeySpace::put(const std::string& key, std::string value, Step& step) {
+void KeySpace::keep(const std::string& key, std::string value) {
   const auto [entry, is_new] = values_.try_emplace(key);
   if (is_new) listed_bytes_ += list_cost(key);
   if (!is_new) bytes_ -= cost(key, entry->second);
   bytes_ += cost(key, value);
   entry->second = std::move(value);
+}
+
+void KeySpace::put(const std::string& key, std::string value, Step& step) {
+  keep(key, std::move(value));
   wake_all(key, step);
 }
 
@@ -227,20 +237,45 @@ bool KeySpace::get(Work& work, const ShouldYield& should_yield) const {
   });
 }
 
-void KeySpace::add(Work& work, Step& step) {
-  const std::string& key = work.request.texts[0];
-  const auto found = values_.find(key);
+/// The number at the request's key, 0 without one, with `number` added. Nothing: refused, as the
+/// value there is not a number.
+std::optional<std::int64_t> KeySpace::sum_with(std::int64_t number, Work& work) const {
+  const auto found = values_.find(work.request.texts[0]);
   const std::optional<std::int64_t> old =
       found == values_.end() ? std::optional<std::int64_t>(0) : read_integer(found->second);
   if (!old) {
-    work.refused = "ADD to a key whose value is not a number";
-    return;
+    work.refused = "ADD or BARRIER at a key whose value is not a number";
+    return {};
   }
   // Unsigned, so that an overflow wraps.
-  const auto sum =
-      static_cast<std::uint64_t>(*old) + static_cast<std::uint64_t>(work.request.number);
-  put_u64(work.reply, sum);
-  put(key, std::to_string(static_cast<std::int64_t>(sum)), step);
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(*old) +
+                                   static_cast<std::uint64_t>(number));
+}
+
+void KeySpace::add(Work& work, Step& step) {
+  const std::optional<std::int64_t> sum = sum_with(work.request.number, work);
+  if (!sum) return;
+  put_u64(work.reply, static_cast<std::uint64_t>(*sum));
+  put(work.request.texts[0], std::to_string(*sum), step);
+}
+
+/// Counts the client at the key, then waits for the key. As in the reference server, the count ends
+/// no wait before it is full; it then ends every wait for the key. Whatever else sets the key does
+/// so, too.
+void KeySpace::barrier(Work& work, Step& step) {
+  const std::optional<std::int64_t> count = sum_with(1, work);
+  if (!count) return;
+  std::string& key = work.request.texts[0];
+  keep(key, std::to_string(*count));
+  if (*count >= work.request.number) {
+    put_byte(work.reply, kReleased);
+    wake_all(key, step);
+    return;
+  }
+  Waiter& waiter = waiters_[work.client];
+  waiter.since = work.begin;
+  waiter.is_whole = true;
+  await(work.client, waiter, std::move(key));
 }
 
 bool KeySpace::check(Work& work, const ShouldYield& should_yield) const {

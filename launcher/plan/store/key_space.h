@@ -3,7 +3,8 @@
 // A request is carried out in steps. Other requests are served between two steps, so that a large
 // one delays nobody; later steps see their changes. Values and queues are two maps: one name may be
 // in both, and waits and checks see either.
-// Source: the reference server's rules, TCPStoreLibUvBackend.cpp of torch 2.11.
+// Source: the reference server's rules, TCPStoreLibUvBackend.cpp of torch 2.11; those of BARRIER,
+// as the server of torch 2.15 was seen to keep them.
 #pragma once
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -108,11 +110,14 @@ class KeySpace {
   [[nodiscard]] std::string too_large() const;
   [[nodiscard]] bool has(const std::string& key) const;
   bool begin(Work& work) const;
+  void keep(const std::string& key, std::string value);
   void put(const std::string& key, std::string value, Step& step);
+  std::optional<std::int64_t> sum_with(std::int64_t number, Work& work) const;
   bool put_all(Work& work, Step& step, const ShouldYield& should_yield);
   void compare_set(Work& work, Step& step);
   bool get(Work& work, const ShouldYield& should_yield) const;
   void add(Work& work, Step& step);
+  void barrier(Work& work, Step& step);
   bool check(Work& work, const ShouldYield& should_yield) const;
   bool wait(Work& work, const ShouldYield& should_yield);
   void await(StoreClientId client, Waiter& waiter, std::string key);

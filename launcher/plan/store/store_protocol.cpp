@@ -34,6 +34,7 @@ constexpr std::array<Shape, kStoreCommands> kShapes{{
     {false, 1, 0},  // queue_pop
     {false, 1, 0},  // queue_length
     {false, 0, 0},  // list_keys
+    {false, 1, 8},  // barrier: key, number of clients
 }};
 
 const Shape& shape_of(const StoreRequest& request) {

@@ -1,10 +1,11 @@
-// The wire protocol of torch's TCPStore (c10d, torch 2.4 to 2.11): bytes in, whole requests out.
+// The wire protocol of torch's TCPStore (c10d, torch 2.4 to 2.15): bytes in, whole requests out.
 // Pure. Integers are little endian; a text is a u64 length and its bytes. A client opens with
 // VALIDATE and a magic number, then sends requests in pieces of any size. Replies come in order;
 // some requests have none.
 // Promises: a decoder holds no more than the bytes it was fed, whatever lengths they announce. A
 // length above its limit is refused as soon as it is read.
-// Source: torch/csrc/distributed/c10d/TCPStoreLibUvBackend.cpp of torch 2.11.
+// Source: torch/csrc/distributed/c10d/TCPStoreLibUvBackend.cpp of torch 2.11; BARRIER, which torch
+// 2.15 sends, as its server answers it.
 #pragma once
 
 #include <cstddef>
@@ -35,8 +36,9 @@ enum class StoreCommand : std::uint8_t {
   queue_pop,
   queue_length,
   list_keys,
+  barrier,
 };
-inline constexpr std::size_t kStoreCommands = 18;
+inline constexpr std::size_t kStoreCommands = 19;
 
 /// Whether the command changes values or queues.
 constexpr bool changes_store(StoreCommand command) {
@@ -49,6 +51,7 @@ constexpr bool changes_store(StoreCommand command) {
     case StoreCommand::multi_set:
     case StoreCommand::queue_push:
     case StoreCommand::queue_pop:
+    case StoreCommand::barrier:
       return true;
     default:
       return false;
@@ -58,7 +61,8 @@ constexpr bool changes_store(StoreCommand command) {
 struct StoreRequest {
   StoreCommand command = StoreCommand::validate;
   std::vector<std::string> texts;  // as sent: keys; or key, value, key, value; or key, old, new
-  std::int64_t number = 0;         // what ADD adds, the nonce of PING, the magic of VALIDATE
+  std::int64_t number =
+      0;  // what ADD adds, who BARRIER waits for, PING's nonce, the magic of VALIDATE
   bool operator==(const StoreRequest&) const = default;
 };
 
