@@ -310,8 +310,7 @@ std::string completion_script(const CompletedProgram& program, const std::string
   if (shell == "bash") return bash(program);
   if (shell == "zsh") return zsh(program);
   if (shell == "fish") return fish(program);
-  throw UsageError("--completion " + shell +
-                   ": is not a shell that is known. Give bash, zsh or fish.");
+  throw UsageError("there is no completion for " + shell + ". Give bash, zsh or fish.");
 }
 
 }  // namespace ddp

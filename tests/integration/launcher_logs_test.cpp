@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 
+#include "common/node/identity.h"
 #include "tests/support/process_test.h"
 
 namespace ddp::test {
@@ -194,6 +195,20 @@ TEST_F(LauncherLogs, ATemplateIsThePrefix) {
   EXPECT_THAT(
       lines_of(job->out()),
       UnorderedElementsAre("trainer-0-0-stdout-${other}$ x", "trainer-1-1-stdout-${other}$ x"));
+}
+
+TEST_F(LauncherLogs, TorchsFlagOfATemplateBeatsItsVariables) {
+  const auto job =
+      start(Command{.arguments = {DDP_LAUNCH,
+                                  "--log_line_prefix_template",
+                                  "<${role_name} ${local_rank} ${rank} ${hostname}> ",
+                                  DDP_FAKE_WORKER,
+                                  "print",
+                                  "x"},
+                    .environment = {{"PET_LOG_LINE_PREFIX_TEMPLATE", "pet "},
+                                    {"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "old "}}});
+  ASSERT_EQ(job->wait(), 0) << job->err();
+  EXPECT_EQ(job->out(), "<default 0 0 " + host_name() + "> x\n");
 }
 
 TEST_F(LauncherLogs, APrefixTellsPidAndTime) {

@@ -99,10 +99,14 @@ class CompletionTest(ShellTest):
         return seen
 
     def test_another_shell_is_refused(self):
-        self.assertIn("Give bash, zsh or fish", self.printed("--completion", "tcsh", expect=2))
+        self.assertIn("no completion for tcsh. Give bash, zsh or fish.", self.printed("--completion", "tcsh", expect=2))
 
 
 class Completion(CompletionTest):
+    def test_torchs_name_of_the_flag(self):
+        self.assertEqual(self.printed("--print-completion", "zsh"), self.printed("--completion", "zsh"))
+        self.assertIn("no completion for tcsh. Give bash, zsh or fish.", self.printed("--print_completion", "tcsh", expect=2))
+
     def test_bash_offers_flags_choices_verbs_and_keys(self):
         self.assertEqual(self.bash("ddp-launch --"), self.flags())
         self.assertEqual(self.bash("ddp-launch --hang"), ["--hang-timeout"])

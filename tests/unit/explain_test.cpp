@@ -30,7 +30,7 @@ TEST(Explain, TellsTypeDefaultValueAndOrigin) {
             "  value    5s\n"
             "  from     --grace\n"
             "  flag     --grace, --shutdown-timeout\n"
-            "  variable TORCH_ELASTIC_SHUTDOWN_TIMEOUT\n"
+            "  variable PET_SHUTDOWN_TIMEOUT, TORCH_ELASTIC_SHUTDOWN_TIMEOUT\n"
             "  nodes    may differ between nodes and runs of a job\n");
 }
 

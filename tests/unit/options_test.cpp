@@ -57,8 +57,10 @@ TEST(Options, EveryKeyOfAFlagIsInTheJobTable) {
 
 TEST(Options, EmptyVariablesAreUnset) {
   for (const Flag& flag : flags()) {
-    if (flag.variable.empty()) continue;
-    EXPECT_EQ(option_problems({"p"}, {{std::string(flag.variable), ""}}), "") << flag.variable;
+    for (const std::string_view variable : {flag.variable, flag.fallback}) {
+      if (variable.empty()) continue;
+      EXPECT_EQ(option_problems({"p"}, {{std::string(variable), ""}}), "") << variable;
+    }
   }
 }
 
@@ -107,6 +109,32 @@ TEST(Options, TorchsGraceIsInSeconds) {
             "2.5s");
 }
 
+TEST(Options, TorchsVariableOfAFlagBeatsItsOlderOne) {
+  const auto told = [](const std::string& key, const Environment& environment) {
+    return find(parse_options({"p"}, environment).variables, key)->value;
+  };
+  const std::string older_grace = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
+  EXPECT_EQ(told("launch.grace", {{"PET_SHUTDOWN_TIMEOUT", "5"}, {older_grace, "7"}}), "5s");
+  EXPECT_EQ(told("launch.grace", {{"PET_SHUTDOWN_TIMEOUT", ""}, {older_grace, "7"}}), "7s");
+  const std::string older_prefix = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE";
+  EXPECT_EQ(told("launch.prefix", {{"PET_LOG_LINE_PREFIX_TEMPLATE", "a"}, {older_prefix, "b"}}),
+            "a");
+  EXPECT_EQ(told("launch.prefix", {{older_prefix, "b"}}), "b");
+}
+
+TEST(Options, TheTemplateOfAPrefixHasTorchsName) {
+  for (const char* const flag :
+       {"--prefix", "--log-line-prefix-template", "--log_line_prefix_template"})
+    EXPECT_EQ(find(parse_options({flag, "${rank}: ", "p"}, {}).flags, "launch.prefix")->value,
+              "${rank}: ")
+        << flag;
+}
+
+TEST(Options, CompletionsHaveTorchsName) {
+  for (const char* const flag : {"--completion", "--print-completion", "--print_completion"})
+    EXPECT_EQ(parse_options({flag, "zsh"}, {}).completion, "zsh") << flag;
+}
+
 TEST(Options, EveryFlagOfAJobHasAKey) {
   for (const Flag& flag : flags()) {
     static const std::set<std::string_view> about_this_call{"dry-run",
@@ -115,6 +143,7 @@ TEST(Options, EveryFlagOfAJobHasAKey) {
                                                             "version",
                                                             "explain",
                                                             "completion",
+                                                            "print-completion",
                                                             "man",
                                                             "schema",
                                                             "hosts",

@@ -73,6 +73,7 @@ std::string flags_of(std::string_view path, bool variables) {
     if (flag.key != path) continue;
     if (!variables) add_word(text, "--" + std::string(flag.name));
     if (variables && !flag.variable.empty()) add_word(text, flag.variable);
+    if (variables && !flag.fallback.empty()) add_word(text, flag.fallback);
   }
   return text;
 }

@@ -118,7 +118,9 @@ std::string describe(const Flag& flag) {
   const bool has_default = key && takes_value && key->default_value != "null";
   if (has_default && flag.support == FlagSupport::full)
     text += " (" + std::string(key->default_value) + ")";
-  if (!flag.variable.empty()) text += " [" + std::string(flag.variable) + "]";
+  std::string variables(flag.variable);
+  if (!flag.fallback.empty()) add_word(variables, flag.fallback);
+  if (!variables.empty()) text += " [" + variables + "]";
   return text;
 }
 

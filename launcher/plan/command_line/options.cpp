@@ -92,7 +92,9 @@ class Parser {
     options_.version = typed["version"].as<bool>();
     options_.man = typed["man"].as<bool>();
     options_.schema = typed["schema"].as<bool>();
-    if (typed.count("completion") != 0) options_.completion = typed["completion"].as<std::string>();
+    for (const char* const name : {"completion", "print-completion"}) {
+      if (typed.count(name) != 0) options_.completion = typed[name].as<std::string>();
+    }
     if (options_.help || options_.version || options_.man || options_.schema || options_.completion)
       return std::move(options_);
     options_.dry_run = typed["dry-run"].as<bool>();
@@ -134,10 +136,13 @@ class Parser {
   }
 
   void take_variable(const Flag& flag) {
-    if (flag.variable.empty()) return;
-    const std::string variable(flag.variable);
-    const std::optional<std::string> text = find_variable(environment_, variable);
-    if (!text) return;  // empty means unset: some platforms export empty texts
+    std::string variable(flag.variable);
+    std::optional<std::string> text = find_variable(environment_, variable);
+    if (!text) {  // empty means unset: some platforms export empty texts
+      variable = flag.fallback;
+      text = find_variable(environment_, variable);
+    }
+    if (!text) return;
     if (flag.value != FlagValue::none) {
       apply(flag, *text, variable, options_.variables);
       return;
