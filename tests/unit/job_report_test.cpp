@@ -78,7 +78,7 @@ TEST(JobReport, PutsTheRootCauseBeforeItsVictims) {
               AllOf(HasSubstr("train.py FAILED\n"),
                     HasSubstr("  host      : node-a\n"),
                     HasSubstr("  rank      : 1 (local_rank: 1)\n"),
-                    HasSubstr("  exitcode  : -11 (pid: 101)\n"),
+                    HasSubstr("  exitcode  : -11 (pid: 101) (SIGSEGV)\n"),
                     HasSubstr("signal SIGSEGV (11) received by pid 101, core dumped\n")));
   const std::size_t victims = text.find("Failures that followed:\n");
   ASSERT_NE(victims, std::string::npos);

@@ -40,9 +40,12 @@ std::string local_time(std::chrono::system_clock::time_point at) {
   return std::string(text.data(), size);
 }
 
-/// torchrun shows a signal as a negative number.
-int shown_code(const ExitStatus& status) {
-  return status.signal != 0 ? -status.signal : status.code;
+/// "-9 (pid: 17) (SIGKILL)", as torchrun's: a signal is a negative number.
+std::string exit_words(const WorkerReport& worker) {
+  const ExitStatus& status = worker.ending.status;
+  const int code = status.signal != 0 ? -status.signal : status.code;
+  const std::string name = status.signal != 0 ? " (" + signal_name(status.signal) + ")" : "";
+  return std::to_string(code) + " (pid: " + std::to_string(worker.pid) + ")" + name;
 }
 
 std::string milliseconds(std::chrono::nanoseconds time) {
@@ -134,10 +137,7 @@ std::string describe_root(const Verdict& verdict, const Failed& failed, bool has
       text,
       "rank",
       std::to_string(root.ending.rank) + " (local_rank: " + std::to_string(root.local_rank) + ")");
-  add_field(
-      text,
-      "exitcode",
-      std::to_string(shown_code(root.ending.status)) + " (pid: " + std::to_string(root.pid) + ")");
+  add_field(text, "exitcode", exit_words(root));
   add_field(text, "what", why_root(verdict, failed));
   add_field(text, "uptime", format_seconds(root.lived));
   if (const std::string progress = progress_of(root); !progress.empty()) {
