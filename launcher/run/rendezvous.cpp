@@ -71,11 +71,19 @@ Result run(asio::io_context& io, asio::awaitable<Result> work) {
   return std::move(*result);
 }
 
+/// A run id in the form of a UUID, as torchrun's random ids have it.
+std::string as_uuid(const std::string& id) {
+  std::string uuid = id;
+  for (const std::size_t dash : {8, 13, 18, 23})
+    uuid.insert(dash, "-");
+  return uuid;
+}
+
 Rendezvous as_node_zero(const JobSpec& spec, Hello hello) {
   Rendezvous rendezvous;
   rendezvous.welcome.run_id = make_id();
   rendezvous.welcome.user_run_id =
-      spec.random_user_run_id ? rendezvous.welcome.run_id : spec.user_run_id;
+      spec.random_user_run_id ? as_uuid(rendezvous.welcome.run_id) : spec.user_run_id;
   rendezvous.welcome.host = hello.host;
   rendezvous.own = std::move(hello);
   rendezvous.own.address = spec.master_addr;

@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "launcher/os/port.h"
 #include "tests/support/process_test.h"
 
 namespace ddp::test {
@@ -11,6 +12,8 @@ namespace {
 
 using testing::HasSubstr;
 using testing::MatchesRegex;
+
+constexpr const char* kUuid = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
 
 using Values = std::map<std::string, std::string>;
 
@@ -52,6 +55,7 @@ TEST_F(LauncherEnvironment, EqualsTorchrunsForEveryRank) {
     EXPECT_THAT(seen["MASTER_PORT"], MatchesRegex("[0-9]+"));
     EXPECT_GT(std::stoi(seen["MASTER_PORT"]), 0);
     EXPECT_THAT(seen["DDP_RUN_ID"], MatchesRegex("[0-9a-f]{32}"));
+    EXPECT_THAT(seen["TORCHELASTIC_RUN_ID"], MatchesRegex(kUuid));
     EXPECT_THAT(seen["DDP_PROGRESS_FD"], MatchesRegex("[0-9]+"));
     EXPECT_THAT(seen["TORCHELASTIC_ERROR_FILE"],
                 HasSubstr(scratch().string() + "/ddp/" + seen["DDP_RUN_ID"]));
@@ -61,6 +65,7 @@ TEST_F(LauncherEnvironment, EqualsTorchrunsForEveryRank) {
                                    "DDP_AGENT_ID",
                                    "DDP_JOB_START",
                                    "DDP_PROGRESS_FD",
+                                   "TORCHELASTIC_RUN_ID",
                                    "TORCHELASTIC_ERROR_FILE"}) {
       seen.erase(name);
     }
@@ -76,7 +81,6 @@ TEST_F(LauncherEnvironment, EqualsTorchrunsForEveryRank) {
                           {"MASTER_ADDR", "127.0.0.1"},
                           {"TORCHELASTIC_RESTART_COUNT", "0"},
                           {"TORCHELASTIC_MAX_RESTARTS", "0"},
-                          {"TORCHELASTIC_RUN_ID", "none"},
                           {"TORCHELASTIC_USE_AGENT_STORE", "True"},
                           {"TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT"},
                           {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
@@ -139,11 +143,20 @@ TEST_F(LauncherEnvironment, VirtualLocalRankGivesOneDeviceEach) {
   EXPECT_EQ(cut.at("CUDA_VISIBLE_DEVICES"), "5");
   see({"--nproc-per-node=2", "--virtual-local-rank"}, {{"CUDA_VISIBLE_DEVICES", "3"}}, 1, 2);
   EXPECT_THAT(error_, HasSubstr("CUDA_VISIBLE_DEVICES=3"));
+  const Values hip =
+      see({"--nproc-per-node=2", "--virtual-local-rank"}, {{"HIP_VISIBLE_DEVICES", "3, 5"}}, 1);
+  EXPECT_EQ(hip.at("HIP_VISIBLE_DEVICES"), "5");
+  EXPECT_EQ(hip.at("CUDA_VISIBLE_DEVICES"), "5");
 }
 
 TEST_F(LauncherEnvironment, AStandaloneJobHasARandomRunId) {
   const Values seen = see({"--standalone"}, {}, 0);
-  EXPECT_THAT(seen.at("TORCHELASTIC_RUN_ID"), MatchesRegex("[0-9a-f]{32}"));
+  EXPECT_THAT(seen.at("TORCHELASTIC_RUN_ID"), MatchesRegex(kUuid));
+}
+
+TEST_F(LauncherEnvironment, OneNodeWithAPortHasNoRunId) {
+  const Values seen = see({"--master-port=" + std::to_string(launcher::free_port())}, {}, 0);
+  EXPECT_EQ(seen.at("TORCHELASTIC_RUN_ID"), "none");
 }
 
 }  // namespace

@@ -22,8 +22,8 @@ class LauncherNode : public ProcessTest {};
 TEST_F(LauncherNode, TheCpuQuotaOfACgroupCounts) {
   const TestCgroup cgroup("cpu");
   if (!cgroup.is_there()) GTEST_SKIP() << "needs a cgroup with the cpu controller of its own";
-  cgroup.set("cpu.cfs_quota_us", "100000");  // v1; 100 ms of each 100 ms: one CPU
-  cgroup.set("cpu.max", "100000 100000");    // v2
+  cgroup.set("cpu.cfs_quota_us", "150000");  // v1; 150 ms of each 100 ms: one CPU runs all the time
+  cgroup.set("cpu.max", "150000 100000");    // v2
   const auto job = start(
       launch_inside(cgroup, scratch(), {"--nproc-per-node=cpu", DDP_FAKE_WORKER, "print", "here"}));
   EXPECT_EQ(job->wait(), 0);

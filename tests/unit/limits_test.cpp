@@ -19,6 +19,7 @@ TEST(Limits, EveryWorkerIsAProcessBesideGuardAndWriter) {
 TEST(Limits, AQuotaLeavesWholeCpusAndAtLeastOne) {
   EXPECT_EQ(cpus_within(8, std::nullopt), 8);
   EXPECT_EQ(cpus_within(8, 2.5), 2);
+  EXPECT_EQ(cpus_within(8, 1.5), 1);
   EXPECT_EQ(cpus_within(8, 0.5), 1);
   EXPECT_EQ(cpus_within(2, 64.0), 2);
 }

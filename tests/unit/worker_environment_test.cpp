@@ -1,7 +1,7 @@
 #include "launcher/plan/start/worker_environment.h"
 #include "common/job/resolve_job.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include "common/error.h"
 
@@ -26,6 +26,28 @@ Environment added(const JobSpec& spec, int rank = 0) {
 TEST(WorkerArguments, OldLaunchersSpelledTheLocalRankWithAnUnderscore) {
   const JobSpec spec = spec_of({"--append-local-rank=underscore", "prog", "x"}, {}, {});
   EXPECT_EQ(worker_arguments(spec, Placement{})[1], "--local_rank=0");
+}
+
+TEST(WorkerEnvironment, OnRocmTheListOfHipCounts) {
+  const auto devices = [](const Environment& lists) {
+    const JobSpec spec =
+        spec_of({"--nproc-per-node=2", "--virtual-local-rank", "p"}, lists, NodeFacts());
+    const Environment all = added(spec, 1);
+    return find_variable(all, "CUDA_VISIBLE_DEVICES").value_or("-") + " " +
+           find_variable(all, "HIP_VISIBLE_DEVICES").value_or("-");
+  };
+  EXPECT_EQ(devices({}), "1 -");
+  EXPECT_EQ(devices({{"CUDA_VISIBLE_DEVICES", "3, 5"}}), "5 -");
+  EXPECT_EQ(devices({{"CUDA_VISIBLE_DEVICES", "3,5"}, {"HIP_VISIBLE_DEVICES", "2, 7"}}), "7 7");
+  EXPECT_EQ(devices({{"CUDA_VISIBLE_DEVICES", "3,5"}, {"HIP_VISIBLE_DEVICES", ""}}), "5 -");
+  const std::vector<std::string> words{"--nproc-per-node=2", "--virtual-local-rank", "p"};
+  const Environment short_list{{"CUDA_VISIBLE_DEVICES", "3,5"}, {"HIP_VISIBLE_DEVICES", "2"}};
+  try {
+    spec_of(words, short_list, NodeFacts());
+    FAIL() << "one device for two workers";
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("HIP_VISIBLE_DEVICES=2 names 1"));
+  }
 }
 
 TEST(WorkerEnvironment, OurWorkerGetsItsShareOfTheCpus) {
@@ -137,6 +159,44 @@ TEST(JobSpec, WordsForTheNumberOfWorkers) {
   EXPECT_EQ(spec_of({"--nproc-per-node=cpu", "p"}, {}, NodeFacts{6, 2}).nproc, 6);
   EXPECT_EQ(spec_of({"--nproc-per-node=gpu", "p"}, {}, NodeFacts{6, 2}).nproc, 2);
   EXPECT_THROW(spec_of({"--nproc-per-node=gpu", "p"}, {}, NodeFacts{6, 0}), UsageError);
+}
+
+TEST(JobSpec, OneNodeThatNothingElseIsSaidOfHasARandomId) {
+  const auto is_random = [](const std::vector<std::string>& flags) {
+    std::vector<std::string> words = flags;
+    words.emplace_back("p");
+    return spec_of(words, {}, {}).random_user_run_id;
+  };
+  EXPECT_TRUE(is_random({}));
+  EXPECT_TRUE(is_random({"--standalone"}));
+  EXPECT_TRUE(is_random({"--master-addr=127.0.0.1"}));
+  EXPECT_FALSE(is_random({"--rdzv-id=job7"}));
+  EXPECT_FALSE(is_random({"--master-port=29400"}));
+  EXPECT_FALSE(is_random({"--rdzv-endpoint=127.0.0.1:29400"}));
+  EXPECT_FALSE(is_random({"--rdzv-backend=c10d"}));
+  EXPECT_FALSE(is_random({"--nnodes=1:2"}));
+}
+
+TEST(JobSpec, TheRankOfANodeCountsWithEveryBackend) {
+  EXPECT_EQ(spec_of({"--nnodes=2",
+                     "--node-rank=1",
+                     "--rdzv-backend=c10d",
+                     "--rdzv-endpoint=127.0.0.1:29400",
+                     "p"},
+                    {},
+                    {})
+                .node_rank,
+            1);
+}
+
+TEST(JobSpec, DetailsOfC10dAreTakenWithoutEffect) {
+  const std::vector<std::string> words{"--nnodes=2",
+                                       "--rdzv-backend=c10d",
+                                       "--rdzv-endpoint=127.0.0.1:29400",
+                                       "--rdzv-conf=cas_backoff_max_seconds=0.5",
+                                       "p"};
+  EXPECT_THAT(spec_of(words, {}, {}).warnings,
+              testing::Contains("--rdzv-conf: cas_backoff_max_seconds has no effect here"));
 }
 
 TEST(JobSpec, TheEndpointStandsForAddressAndPortWhenStatic) {

@@ -262,7 +262,7 @@ class Maker {
   void take_rest() {
     spec_.role = job().text("launch.role");
     spec_.user_run_id = job().text("launch.rdzv_id");
-    spec_.random_user_run_id = job().flag("launch.standalone");
+    spec_.random_user_run_id = has_random_run_id();
     take_lock_name();
     spec_.max_restarts = static_cast<int>(job().integer("launch.max_restarts"));
     spec_.grace = job().duration("launch.grace");
@@ -282,6 +282,16 @@ class Maker {
     take_logs();
     take_web();
     warn_of_ignored();
+  }
+
+  /// As torchrun, which meets one node by c10d at a free port unless it is told where. Given an id,
+  /// ours keeps it.
+  [[nodiscard]] bool has_random_run_id() const {
+    if (job().flag("launch.standalone")) return true;
+    return spec_.max_nodes == 1 && job().text("launch.rdzv_backend") == "static" &&
+           !job().maybe_text("launch.rdzv_endpoint") &&
+           !job().maybe_integer("launch.master_port") &&
+           job().setting("launch.rdzv_id").origin == "default";
   }
 
   /// Sets the lock's name. Only a run id given by the user shows that two starts are the same run.
@@ -415,11 +425,14 @@ class Maker {
       return;
     }
     // The devices are not known, but the list must name one per worker.
-    const std::size_t named = split_words(visible_devices()).size();
-    if (!spec_.virtual_local_rank || !is_set || spec_.nproc <= static_cast<int>(named)) return;
-    problems_.push_back("--virtual-local-rank: " + std::to_string(spec_.nproc) +
-                        " workers, but CUDA_VISIBLE_DEVICES=" + visible_devices() + " names " +
-                        std::to_string(named) + ". Name one device per worker.");
+    const std::string list = visible_devices_variable(spec_.environment);
+    const std::string text = find_variable(spec_.environment, list).value_or("");
+    const std::size_t named = split_words(text).size();
+    const bool is_known = spec_.environment.contains(list);
+    if (!spec_.virtual_local_rank || !is_known || spec_.nproc <= static_cast<int>(named)) return;
+    problems_.push_back("--virtual-local-rank: " + std::to_string(spec_.nproc) + " workers, but " +
+                        list + "=" + text + " names " + std::to_string(named) +
+                        ". Name one device per worker.");
   }
 
   void take_command() {
@@ -495,6 +508,11 @@ std::vector<JobOverride> layer_overrides(const Options& options) {
     layers.insert(layers.end(), layer->begin(), layer->end());
   }
   return layers;
+}
+
+std::string visible_devices_variable(const Environment& environment) {
+  const std::string hip = "HIP_VISIBLE_DEVICES";
+  return find_variable(environment, hip) ? hip : "CUDA_VISIBLE_DEVICES";
 }
 
 std::string device_of(const JobSpec& spec, int local_rank) {

@@ -56,7 +56,7 @@ struct JobSpec {
   std::optional<std::chrono::milliseconds> replace_timeout;  // for a replacement of a lost node
   std::string role;
   std::string user_run_id;
-  bool random_user_run_id = false;  // --standalone
+  bool random_user_run_id = false;  // --standalone, or one node that nothing else was said of
   std::string lock_name;            // name of the lock; empty: no lock
   int max_restarts = 0;
   bool keeps_survivors = false;      // workers that lost a peer wait for the next round
@@ -93,6 +93,10 @@ JobSpec make_job_spec(const Options& options,
 /// the file. Without a job file the keys of training get values that satisfy their rules and are
 /// never read.
 std::vector<JobOverride> layer_overrides(const Options& options);
+
+/// The variable that names a node's GPUs: HIP_VISIBLE_DEVICES where it is set, as on ROCm it beats
+/// CUDA_VISIBLE_DEVICES.
+std::string visible_devices_variable(const Environment& environment);
 
 /// The device of a rank, "cuda:1" or "cpu". It is the job's; if the job leaves the number or the
 /// kind open, it is the GPU of the local rank, if this node has one.

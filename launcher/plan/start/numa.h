@@ -31,7 +31,7 @@ struct Bindings {
 /// ones first, in turn. With too few GPUs, or when their nodes are not known, the workers are
 /// spread over the nodes, i over node i * nodes / workers, and take the GPUs' place in the rules
 /// above. Errors: UsageError when a worker would get no CPU. Source: torch/numa/binding.py of
-/// torch 2.11.
+/// torch 2.11 to 2.15.
 Bindings bind_workers(const std::string& mode,
                       const std::vector<CpuPlace>& places,
                       int workers,

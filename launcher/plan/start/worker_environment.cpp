@@ -17,7 +17,7 @@ constexpr const char* kSecret = "DDP_TOKEN";  // between agents only
 
 /// One GPU per worker: the parent's list cut to its entry, else the local rank itself.
 std::string visible_device(const JobSpec& spec, int local_rank) {
-  const auto visible = find_variable(spec.environment, "CUDA_VISIBLE_DEVICES");
+  const auto visible = find_variable(spec.environment, visible_devices_variable(spec.environment));
   if (!visible) return std::to_string(local_rank);
   std::istringstream entries(*visible);
   std::string entry;
@@ -111,7 +111,9 @@ Environment added_environment(const JobSpec& spec,
     if (!facts.interface.empty() && !spec.environment.contains(name)) added[name] = facts.interface;
   }
   if (spec.virtual_local_rank) {
-    added["CUDA_VISIBLE_DEVICES"] = visible_device(spec, placement.local_rank);
+    const std::string device = visible_device(spec, placement.local_rank);
+    added["CUDA_VISIBLE_DEVICES"] = device;
+    added[visible_devices_variable(spec.environment)] = device;
   }
   for (const auto& [name, value] : spec.job.text_map("launch.env"))
     added.emplace(name, value);

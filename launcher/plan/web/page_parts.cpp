@@ -75,8 +75,11 @@ std::string head_part(const JobView& job) {
   const std::string title = job.run_dir.empty() ? job.program : job.run_dir.substr(name);
   std::string html = "<div class=\"head\">" + element("h1", title) + badge(job) + "</div>\n";
   std::string where = job.run_dir.empty() ? "" : job.program + ", ";
-  where += "run " + job.run_id.substr(0, 8);
-  if (job.user_run_id != "none") where += ", id " + job.user_run_id;
+  const std::string run = job.run_id.substr(0, 8);
+  where += "run " + run;
+  // A random id is the run's own.
+  if (job.user_run_id != "none" && !job.user_run_id.starts_with(run))
+    where += ", id " + job.user_run_id;
   where += ", node 0 is " + job.host + ", agent " + std::to_string(job.pid);
   if (!job.run_dir.empty()) where += ", " + job.run_dir;
   html += element("p", where, "soft");
