@@ -14,6 +14,7 @@
 //   wait SIG           until it comes
 //   hold               wait for ever
 //   sleep T            seconds
+//   disk               sleep for ever as for a disk: in state D, which a child in a vfork(2) holds
 //   session            leave session and group
 //   progress STEP      open and set the page
 //   collective         the page says that it is inside of one
@@ -234,6 +235,11 @@ class Script {
         ::pause();
     } else if (verb == "sleep") {
       ::usleep(static_cast<useconds_t>(std::stod(take()) * 1e6));
+    } else if (verb == "disk") {
+      if (::vfork() == 0) {
+        ::pause();
+        ::_exit(0);
+      }
     } else if (verb == "churn") {
       churn(std::stoi(take()));
     } else if (verb == "bomb") {

@@ -1,5 +1,6 @@
 // A worker that lives and does nothing is named with the phase it is in; the one that others wait
 // for, not those that wait. Rows W4, W6 and W7 of the list of faults.
+#include <gmock/gmock.h>
 #include <signal.h>
 
 #include "tests/support/process_test.h"
@@ -54,6 +55,29 @@ TEST_F(Hang, W4_WhoLeavesIsTheRootCauseWhenAnotherFailsLater) {
   send_signal(pids_[1], SIGUSR1);
   EXPECT_EQ(job_->wait(), 3);
   expect_rank_0_is_blamed();
+}
+
+// A parent in vfork(2) sleeps like one that waits for a dead disk, but for a fatal signal.
+TEST_F(Hang, W6_AnUninterruptibleSleepBeyondItsLimitEndsTheJobWithoutARestart) {
+  const auto job =
+      start(Command{.arguments = {DDP_LAUNCH,
+                                  "--max-restarts=3",
+                                  "--nproc-per-node=2",
+                                  DDP_FAKE_WORKER,
+                                  "on",
+                                  "1",
+                                  "[",
+                                  "disk",
+                                  "]",
+                                  "hold"},
+                    .environment = {{"TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT", "2"}}});
+  EXPECT_EQ(job->wait(), 124);
+  EXPECT_EQ(count(job->err(), "  rank      : 1 "), 1U) << job->err();
+  EXPECT_THAT(job->err(),
+              testing::ContainsRegex("what      : is in an uninterruptible sleep \\(state D\\) in "
+                                     "[a-z_]+, for [23] s"));
+  EXPECT_THAT(job->err(), testing::HasSubstr("uninterruptible sleep would hold a new one, too."));
+  EXPECT_THAT(job->err(), testing::Not(testing::HasSubstr("round 1"))) << "no restart";
 }
 
 TEST_F(Hang, W6_AWorkerWithoutAStepIsNamedWithItsPhaseAndEndsTheJobBy124) {

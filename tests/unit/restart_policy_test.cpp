@@ -89,6 +89,15 @@ TEST(RestartPolicy, SomeCodesAreNeverRestarted) {
   }
 }
 
+TEST(RestartPolicy, NoRoundFollowsAnUninterruptibleSleepThatEndedOne) {
+  RoundResult round = failed(124);
+  round.is_final = true;
+  const RestartDecision decision = RestartPolicy(RestartLimits{3}).decide(round);
+  EXPECT_FALSE(decision.restart);
+  EXPECT_EQ(decision.exit_code, 124);
+  EXPECT_THAT(decision.reason, HasSubstr("uninterruptible sleep"));
+}
+
 TEST(RestartPolicy, ShortRoundsInARowArePausedFromTheSecondOn) {
   RestartPolicy policy(RestartLimits{100, 30s});
   std::vector<std::int64_t> pauses;

@@ -474,6 +474,22 @@ TEST(RoundTable, Row3AHangBeatsALossAndAWorkersFailure) {
   EXPECT_THAT(result.hang, HasSubstr("step 4"));
 }
 
+TEST(Round, AnUninterruptibleSleepBeyondItsLimitIsItsLastRound) {
+  Round::Rules rules;
+  rules.watch.uninterruptible_timeout = 5s;
+  Round round(rules, {{"a", "", 1}}, kBegin);
+  WorkerSample sample;
+  sample.activity = Activity{'D', "kernel_clone"};
+  round.note_samples({sample}, kBegin + 1s);
+  round.note_samples({sample}, kBegin + 6s);
+  ASSERT_TRUE(round.is_ending());
+  round.note_group_ended(0, group_ended({stopped(ended(0, 7s, killed_by(SIGTERM)))}), kBegin + 7s);
+  const RoundResult result = round.conclude(kBegin + 7s, true);
+  EXPECT_TRUE(result.is_final);
+  EXPECT_EQ(result.exit_code, exit_code::kTimeout);
+  EXPECT_THAT(result.hang, HasSubstr("in kernel_clone"));
+}
+
 TEST(RoundTable, Row3WithoutTheEndOfTheRankThatHungTheLossStands) {
   Rig rig;
   rig.hang(3);

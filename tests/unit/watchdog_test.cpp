@@ -171,6 +171,50 @@ TEST(Watchdog, ASlowDiskHasTenTimesTheLimit) {
   EXPECT_EQ(end->rank, 0);
 }
 
+WorkerSample held(int rank, const std::string& where) {
+  WorkerSample sample = external(rank, 1, 'D');
+  sample.activity.waits_in = where;
+  return sample;
+}
+
+TEST(Watchdog, AnUninterruptibleSleepBeyondItsLimitEndsTheJobAndNamesWhereItWaits) {
+  Watchdog dog(WatchLimits{std::nullopt, 5s});
+  const std::vector<WorkerSample> samples{external(0, 1), held(1, "nfs_wait_bit_killable")};
+  EXPECT_FALSE(watch(dog, samples, 0, 4));
+  const auto end = watch(dog, samples, 5, 5);
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->second.rank, 1);
+  EXPECT_EQ(end->second.text,
+            "is in an uninterruptible sleep (state D) in nfs_wait_bit_killable, for 5 s (the limit "
+            "is TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT)");
+  EXPECT_TRUE(end->second.is_final);
+  EXPECT_FALSE(end->second.is_guess);
+}
+
+TEST(Watchdog, WithoutALimitAnUninterruptibleSleepIsAWarningAlone) {
+  Watchdog dog(WatchLimits{});
+  std::vector<Finding> all;
+  for (int second = 0; second < 1000; ++second) {
+    const auto found = dog.note_samples(std::chrono::seconds(second), std::vector{held(0, "x")});
+    all.insert(all.end(), found.begin(), found.end());
+  }
+  EXPECT_THAT(all, ElementsAre(Finding{false, 0, "is in an uninterruptible sleep (state D) in x"}));
+}
+
+TEST(Watchdog, ManyShortUninterruptibleSleepsAreNoLongOne) {
+  Watchdog dog(WatchLimits{std::nullopt, 5s});
+  for (int second = 0; second < 60; ++second) {
+    WorkerSample reads = held(0, second % 4 == 0 ? "folio_wait_bit" : "rq_qos_wait");
+    WorkerSample prints = held(1, "folio_wait_bit");
+    prints.output_bytes = static_cast<std::uint64_t>(second) / 4;
+    WorkerSample wakes = held(2, "folio_wait_bit");
+    if (second % 4 == 0) wakes.activity.state = 'R';
+    const std::vector<WorkerSample> samples{reads, prints, wakes};
+    EXPECT_FALSE(end_of(dog.note_samples(std::chrono::seconds(second), samples))) << second;
+  }
+  EXPECT_FALSE(watch(dog, {held(0, "x")}, 1000, 1000)) << "after a time without samples";
+}
+
 TEST(Watchdog, WhoComesBackFromADiskHasTheWholeLimit) {
   Watchdog dog(WatchLimits{10s});
   EXPECT_FALSE(watch(dog, {external(0, 1, 'D'), waiting(1, "futex_do_wait")}, 0, 30));

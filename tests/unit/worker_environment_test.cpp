@@ -199,6 +199,19 @@ TEST(JobSpec, DetailsOfC10dAreTakenWithoutEffect) {
               testing::Contains("--rdzv-conf: cas_backoff_max_seconds has no effect here"));
 }
 
+TEST(JobSpec, TheLimitOfUninterruptibleSleepsIsTorchsVariable) {
+  const auto limit = [](const std::string& text) {
+    return spec_of({"p"}, {{"TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT", text}}, {})
+        .uninterruptible_timeout;
+  };
+  EXPECT_EQ(limit("60"), std::chrono::seconds(60));
+  EXPECT_EQ(limit("2.5"), std::chrono::milliseconds(2500));
+  for (const char* const off : {"0", "-1", ""})
+    EXPECT_EQ(limit(off), std::nullopt) << off;
+  for (const char* const bad : {"1min", "nan", "inf", "1e12"})
+    EXPECT_THROW(limit(bad), UsageError) << bad;
+}
+
 TEST(JobSpec, TheEndpointStandsForAddressAndPortWhenStatic) {
   const JobSpec fixed = spec_of({"--rdzv-endpoint=[::1]:29400", "p"}, {}, {});
   EXPECT_EQ(fixed.master_addr, "::1");

@@ -31,8 +31,9 @@ std::string seconds(nanoseconds time) {
 
 std::string state_text(const WorkerSample& sample) {
   if (is_frozen(sample)) return "is stopped (state T)";
-  if (sample.activity.state == 'D') return "is in an uninterruptible sleep (state D)";
-  std::string text = std::string("is in state ") + sample.activity.state;
+  std::string text = sample.activity.state == 'D'
+                         ? "is in an uninterruptible sleep (state D)"
+                         : std::string("is in state ") + sample.activity.state;
   if (!sample.activity.waits_in.empty()) text += " in " + sample.activity.waits_in;
   return text;
 }
@@ -112,6 +113,12 @@ void Watchdog::follow(nanoseconds now, const WorkerSample& sample, Track& track)
   } else if (!track.stuck_since) {
     track.stuck_since = now;
   }
+  const bool is_same_place = sample.activity.waits_in == last.activity.waits_in;
+  if (!sample.alive || sample.activity.state != 'D') {
+    track.uninterruptible_since.reset();
+  } else if (!track.uninterruptible_since || moved || !is_same_place) {
+    track.uninterruptible_since = now;
+  }
   track.last = sample;
   track.seen = true;
 }
@@ -163,6 +170,7 @@ void Watchdog::forget_a_gap(nanoseconds now) {
   for (Track& track : tracks_) {
     track.moved_at = track.told_at = track.step_at = now;
     track.activity = ActivityWindow();
+    track.uninterruptible_since.reset();
   }
 }
 
@@ -300,6 +308,26 @@ std::optional<Finding> Watchdog::find_early_exit(nanoseconds now) const {
                      " since for a key that nobody sets"};
 }
 
+/// Finds the rank that has been longest in one uninterruptible sleep, beyond the user's limit.
+std::optional<Finding> Watchdog::find_uninterruptible(nanoseconds now) const {
+  if (!limits_.uninterruptible_timeout) return std::nullopt;
+  const Track* longest = nullptr;
+  for (const Track& track : tracks_) {
+    const auto& since = track.uninterruptible_since;
+    if (!since || now - *since < *limits_.uninterruptible_timeout) continue;
+    if (longest == nullptr || *since < *longest->uninterruptible_since) longest = &track;
+  }
+  if (longest == nullptr) return std::nullopt;
+  Finding finding;
+  finding.ends_round = true;
+  finding.rank = longest->last.rank;
+  finding.text = state_text(longest->last) + where(longest->last) + ", for " +
+                 seconds(now - *longest->uninterruptible_since) + " (the limit is " +
+                 kUninterruptibleVariable + ")";
+  finding.is_final = true;
+  return finding;
+}
+
 std::vector<Finding> Watchdog::note_samples(nanoseconds now,
                                             std::span<const WorkerSample> samples) {
   tracks_.resize(samples.size());
@@ -313,7 +341,8 @@ std::vector<Finding> Watchdog::note_samples(nanoseconds now,
     findings.push_back(Finding{false, samples[i].rank, state_text(samples[i]) + where(samples[i])});
   }
   std::optional<Finding> end = find_early_exit(now);
-  // An early exit says more than a hang: which rank left, and which rank waits for a key.
+  // Each says more than a hang: which rank left, and which rank waits for a key; or what holds it.
+  if (!end) end = find_uninterruptible(now);
   if (!end) end = find_hang(now);
   if (end) findings.push_back(std::move(*end));
   return findings;

@@ -40,9 +40,15 @@ inline bool is_judged_by_page(const WorkerSample& sample) {
   return sample.has_page && is_under_way(sample.phase);
 }
 
+/// torchrun's variable for WatchLimits::uninterruptible_timeout, in seconds.
+inline constexpr const char* kUninterruptibleVariable =
+    "TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT";
+
 struct WatchLimits {
   /// Set by the user. Nothing: each worker with a page has an automatic limit.
   std::optional<std::chrono::nanoseconds> hang_timeout;
+  /// The same, for one uninterruptible sleep (state D). Nothing: a warning is all.
+  std::optional<std::chrono::nanoseconds> uninterruptible_timeout{};
 };
 
 /// A warning to print, or the reason to end the round.
@@ -53,6 +59,8 @@ struct Finding {
   /// Whether another rank may be the root cause of the hang, as others wait alike; stacks may say
   /// more.
   bool is_guess = false;
+  /// Whether no round may follow: what that rank waits for would hold a new worker, too.
+  bool is_final = false;
   bool operator==(const Finding&) const = default;
 };
 
@@ -86,6 +94,7 @@ class Watchdog {
     ActivityWindow activity;
     bool wrote_in_phase = false;  // wrote its page since the phase began
     std::optional<std::chrono::nanoseconds> stuck_since;
+    std::optional<std::chrono::nanoseconds> uninterruptible_since;  // in the same place
     bool is_named = false;
   };
   void follow(std::chrono::nanoseconds now, const WorkerSample& sample, Track& track) const;
@@ -102,6 +111,7 @@ class Watchdog {
   [[nodiscard]] std::optional<Finding> find_hang(std::chrono::nanoseconds now) const;
   [[nodiscard]] std::string describe_hang(std::chrono::nanoseconds now, const Track& track) const;
   [[nodiscard]] std::optional<Finding> find_early_exit(std::chrono::nanoseconds now) const;
+  [[nodiscard]] std::optional<Finding> find_uninterruptible(std::chrono::nanoseconds now) const;
 
   WatchLimits limits_;
   std::vector<Track> tracks_;

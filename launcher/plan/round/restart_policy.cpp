@@ -38,6 +38,10 @@ RestartDecision RestartPolicy::decide(const RoundResult& result) {
     decision.reason = "processes of this round could not be killed";
     return decision;
   }
+  if (result.is_final) {
+    decision.reason = "what holds a worker in an uninterruptible sleep would hold a new one, too";
+    return decision;
+  }
   stuck_rounds_ = result.tells_checkpoints && result.checkpoint_step <= checkpoint_step_
                       ? stuck_rounds_ + 1
                       : 0;

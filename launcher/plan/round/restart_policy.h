@@ -37,9 +37,10 @@ class RestartPolicy {
   /// Call once for each round, in order. Restarts while max_restarts is not used up: at once, but
   /// from the second short round in a row on with a pause of 1, 2, 4 ... 30 s. Never after success,
   /// a stop, a failure of the launcher itself, or the codes 2, 93, 126, 127 and 203. Never with
-  /// processes left over, with too few nodes, or if every worker had finished before a node was
-  /// lost. ddp-worker, and programs whose progress page reports checkpoints, end with 93 after
-  /// three rounds in a row without a newer one.
+  /// processes left over, after an uninterruptible sleep that ended the round, with too few nodes,
+  /// or if every worker had finished before a node was lost. ddp-worker, and programs whose
+  /// progress page reports checkpoints, end with 93 after three rounds in a row without a newer
+  /// one.
   [[nodiscard]] RestartDecision decide(const RoundResult& result);
 
   /// Whether another round would end in the same way.

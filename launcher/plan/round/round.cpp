@@ -46,6 +46,7 @@ Round::Rules Round::make_rules(const JobSpec& spec) {
   Rules rules;
   rules.grace = spec.grace;
   rules.watch.hang_timeout = spec.hang_timeout;
+  rules.watch.uninterruptible_timeout = spec.uninterruptible_timeout;
   rules.keeps_survivors = spec.keeps_survivors;
   rules.lost_nodes_are_free = spec.lost_nodes_are_free;
   rules.is_ddp_worker = is_ddp_worker(spec.entry);
@@ -357,6 +358,7 @@ RoundResult Round::conclude(Time now, bool can_go_on) {
     const Finding hang = blame_odd_one(*hang_, stacks_of(result.workers));
     facts.hung_rank = hang.rank;
     result.hang = hang.text;
+    result.is_final = hang.is_final;
   }
   // Reports that a lost node sent in time count: a failure among them may be the root cause.
   result.outcome = judge(endings, facts);

@@ -12,6 +12,7 @@
 #include "launcher/plan/command_line/split_arguments.h"
 #include "launcher/plan/endpoint_text.h"
 #include "launcher/plan/exit_status.h"
+#include "launcher/plan/hang/watchdog.h"
 #include "launcher/plan/job_size.h"
 
 namespace ddp::launcher {
@@ -40,6 +41,7 @@ std::string as_run_name(const std::string& program) {
 
 constexpr int kStaticPort = 29500;  // torch's own defaults, for several nodes
 constexpr int kC10dPort = 29400;
+constexpr double kMostSeconds = 1e9;              // some thirty years
 constexpr std::chrono::seconds kShortestHang(1);  // the kernel counts CPU time in ticks of 10 ms
 
 class Maker {
@@ -273,6 +275,7 @@ class Maker {
                "a worker cannot be told from a hanging one in less than 1s. "
                "Give more, or leave it out.");
     }
+    take_uninterruptible_timeout();
     spec_.virtual_local_rank = job().flag("launch.virtual_local_rank");
     const std::string& shown = job().text("launch.append_local_rank");
     if (shown == "dash") spec_.local_rank_flag = "--local-rank";
@@ -304,6 +307,20 @@ class Maker {
                                      .value_or(endpoint_text(spec_.master_addr, spec_.master_port));
     spec_.lock_name = "run " + spec_.user_run_id + " at " + endpoint + " as node " +
                       std::to_string(spec_.node_rank.value_or(0));
+  }
+
+  /// Obeys torch's variable, in seconds; 0 and less: no limit.
+  void take_uninterruptible_timeout() {
+    const auto text = find_variable(base_, kUninterruptibleVariable);
+    if (!text) return;
+    const std::optional<double> seconds = parse_whole<double>(*text, -kMostSeconds, kMostSeconds);
+    if (!seconds) {
+      problems_.push_back(std::string(kUninterruptibleVariable) + "=" + *text +
+                          ": not a number of seconds. Set it to one, or unset it.");
+    } else if (*seconds > 0) {
+      spec_.uninterruptible_timeout =
+          std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(*seconds));
+    }
   }
 
   /// Obeys torch's variable that lets rank 0 serve the store, unless the user has set launch.store.

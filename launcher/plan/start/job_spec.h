@@ -69,6 +69,7 @@ struct JobSpec {
   bool store_in_worker = false;  // rank 0 serves the store, on a port of its own
   std::chrono::milliseconds died_within{30000};
   std::optional<std::chrono::milliseconds> hang_timeout;
+  std::optional<std::chrono::milliseconds> uninterruptible_timeout;  // of one sleep in state D
   std::vector<std::vector<int>> cpu_sets;  // --numa-binding: by local rank; empty: not bound
   LogSpec logs;
   std::optional<WebAddress> web;  // the web page's; nothing: none
