@@ -10,12 +10,15 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import unittest
+import uuid
 
+import torch
 from processes import free_port
 
 HERE = pathlib.Path(__file__).parent.resolve()
@@ -28,9 +31,9 @@ DIFFERENCES = {
     "TORCHELASTIC_ERROR_FILE": "without --log-dir ours lies in a runtime directory, theirs in a new directory under /tmp that "
     "stays; with --log-dir the paths are equal but for the random part",
     "*_SOCKET_IFNAME": "ours alone, in a job of several nodes: the interface by which they reach each other",
-    "MASTER_ADDR": "--standalone and c10d: theirs is a host name, ours the address that it stands for",
-    "MASTER_PORT": "without --master-port ours is a free port, theirs 29500; with --standalone and c10d both are free ones",
-    "TORCHELASTIC_RUN_ID": "--standalone: random in both, a UUID in theirs",
+    "MASTER_ADDR": "--standalone, c10d, and one node without a port: theirs is a host name, ours the address that it stands for",
+    "MASTER_PORT": "with --standalone and c10d, and on one node without a port, both are free ones (before torch 2.15: 29500 without a port)",
+    "TORCHELASTIC_RUN_ID": "--standalone, and one node without a port: a random UUID in both; there theirs drops an --rdzv-id, ours keeps it",
     "PYTHONFAULTHANDLER": "ours is 1 unless the user has set it: at a hang, Python prints its stacks",
     "exit code": "theirs is 1 for every failure, ours that of the root cause, and 2 for every usage error",
     "--run-path": "theirs runs the script inside a process of Python's multiprocessing, ours as a program in a session of its own",
@@ -56,8 +59,11 @@ class Case:
     started: bool = False  # torchrun in a process of its own from the start
     nodes: tuple = ((),)  # arguments of each node
     loose: tuple = ()  # variables of DIFFERENCES that differ here
+    since: tuple = ()  # of torch: older ones do otherwise
 
 
+TORCH = tuple(map(int, re.findall(r"\d+", torch.__version__)[:2]))
+SIGNALS_NAMED = (2, 15)  # in the report, since that torch
 TWO = ["--nproc-per-node=2"]
 FREE = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID")
 RANK_1 = "1:9:"
@@ -137,6 +143,29 @@ CASES = [
          {"PROBE_SILENT": "1"}, logs=True),
     Case("filtered files without such a line", [*TWO, "-t3", "--duplicate-stdout-filters=zzz"], logs=True),
     Case("no log files", [*TWO, "--log-dir=/dev/null"]),
+
+    Case("one node without a port", TWO, port=False, loose=FREE, since=(2, 15)),
+    Case("one node without a port, from an address", [*TWO, "--master-addr=127.0.0.1"], port=False, loose=FREE, since=(2, 15)),
+    Case("a prefix by its flag", [*TWO, "-t3", "--log-line-prefix-template", "<${role_name} ${rank} ${local_rank} ${hostname} ${x} $$>"],
+         {"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": "old"}, logs=True, console=True, since=(2, 15)),
+    Case("a prefix by its PET variable", [*TWO, "-t3"],
+         {"PET_LOG_LINE_PREFIX_TEMPLATE": "<${hostname}:${rank}>", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": "old"},
+         logs=True, console=True, since=(2, 15)),
+    Case("an empty prefix", [*TWO, "-t3"], {"PET_LOG_LINE_PREFIX_TEMPLATE": "", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": "<${rank}>"},
+         logs=True, console=True, since=(2, 15)),
+    Case("virtual local ranks of HIP", [*TWO, "--virtual-local-rank"], {"HIP_VISIBLE_DEVICES": "3, 5", "CUDA_VISIBLE_DEVICES": "1,0"},
+         since=(2, 15)),
+    Case("virtual local ranks of an empty HIP list", [*TWO, "--virtual-local-rank"],
+         {"HIP_VISIBLE_DEVICES": "", "CUDA_VISIBLE_DEVICES": "1,0"}, since=(2, 15)),
+    Case("virtual local ranks of HIP, too few", [*TWO, "--virtual-local-rank"], {"HIP_VISIBLE_DEVICES": "3", "CUDA_VISIBLE_DEVICES": "1,0"},
+         code=2, since=(2, 15)),
+    Case("grace by torch's flag", [*TWO, "--shutdown_timeout=5"], {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "9"}, since=(2, 15)),
+    Case("grace by its PET variable", TWO, {"PET_SHUTDOWN_TIMEOUT": "5"}, since=(2, 15)),
+    Case("grace below 0", [*TWO, "--shutdown-timeout=-1"], code=2, since=(2, 15)),
+    Case("backoff of c10d", [*TWO, "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:{port}", "--rdzv-id=a",
+         "--rdzv-conf=cas_backoff_max_seconds=0.5"], port=False, loose=("MASTER_ADDR", "MASTER_PORT"), since=(2, 15)),
+    Case("a limit for uninterruptible sleeps", TWO, {"TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT": "60"}, since=(2, 15)),
+    Case("a completion for no shell", ["--print-completion=fishy"], code=2, theirs=2, since=(2, 15)),
 
     Case("no program", [], program=[], code=2, theirs=2),
     Case("unknown flag", ["--no-such-flag"], code=2, theirs=2),
@@ -291,6 +320,8 @@ def comparable(case, result, record):
         if name == "--run-path":
             for affected in ("arguments", "leads a session", "leads a group"):
                 del flat[affected]
+        elif name == "TORCHELASTIC_RUN_ID":
+            flat[f"${name}"] = str(uuid.UUID(flat[f"${name}"])) == flat[f"${name}"]
         else:
             flat[f"${name}"] = bool(flat[f"${name}"])
     return flat
@@ -303,7 +334,7 @@ class Torchrun(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory(prefix="ddp-test-")
         base = pathlib.Path(cls.folder.name)
-        wanted = [case for case in CASES if not cls.only or case.name in cls.only]
+        wanted = [case for case in CASES if (not cls.only or case.name in cls.only) and case.since <= TORCH]
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             runs = {case.name: pool.submit(run_both, case, base / str(i)) for i, case in enumerate(wanted)}
         ZYGOTES.end()
@@ -341,11 +372,18 @@ class Torchrun(unittest.TestCase):
             for label in (r"Root Cause \(first observed failure\)", r"  rank +: 1 \(local_rank: 1\)", r"  exitcode +: -?\d+ \(pid: "):
                 self.assertRegex(theirs.text, label)
                 self.assertRegex(ours.text, label)
+            if case.code > 128 and case.code != 255:
+                name = rf"  exitcode +: -{case.code - 128} \(pid: \d+\) +\({signal.Signals(case.code - 128).name}\)"
+                self.assertRegex(ours.text, name)
+                if TORCH >= SIGNALS_NAMED:
+                    self.assertRegex(theirs.text, name)
 
 
 def add_tests():
     for case in CASES:
         def test(self, case=case):
+            if case.since > TORCH:
+                self.skipTest(f"torch {torch.__version__}: DDP_PYTHON is to have torch {'.'.join(map(str, case.since))} or newer")
             self.compare(case)
         name = "test_" + re.sub(r"\W+", "_", case.name)
         assert not hasattr(Torchrun, name), name
