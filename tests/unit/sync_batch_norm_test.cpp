@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <cmath>
+#include <latch>
 #include <string>
 #include <vector>
 
@@ -180,6 +181,7 @@ TEST(SyncBatchNorm, EvaluationAndAWorldOfOneAreBatchNorm) {
   plain->forward(x);
   plain->eval();
   const at::Tensor expected = plain->forward(x);
+  std::latch both(2);  // a rank that leaves while the other one is joining ends it
   const std::vector<at::Tensor> evaluated = on_ranks(2, [&](Group& group) {
     const std::shared_ptr<Norm> norm = prepared(sync_batch_norm(group), at::kFloat);
     {
@@ -188,6 +190,7 @@ TEST(SyncBatchNorm, EvaluationAndAWorldOfOneAreBatchNorm) {
       norm->running_var.copy_(plain->running_var);
     }
     norm->eval();
+    both.arrive_and_wait();
     // No collective: rank 1 asks for nothing.
     if (group.rank() == 1) return expected;
     const at::Tensor y = norm->forward(x);
