@@ -24,7 +24,7 @@ function(ddp_install_with_torch target folder with_nvidia build_rpath)
   if(folder STREQUAL "lib")
     ddp_torch_rpath("$ORIGIN/ddp" "${with_nvidia}" prefix_rpath)
   endif()
-  ddp_torch_rpath("$ORIGIN/../../../.." "${with_nvidia}" wheel_rpath)
+  ddp_torch_rpath("$ORIGIN/../../.." "${with_nvidia}" wheel_rpath)
   # An RPATH can be replaced by one that is not longer. A path twice is as good as once.
   string(LENGTH "${prefix_rpath}" longest)
   string(LENGTH "${wheel_rpath}" other)

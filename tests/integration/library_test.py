@@ -34,6 +34,21 @@ class Library(ProcessTest):
         self.run_program(cmake, "--build", build)
         return prefix, build
 
+    def test_the_prefix_is_for_others_and_can_be_moved(self):
+        prefix, moved = self.install(), self.folder / "moved"
+        prefix.rename(moved)
+        self.folder.chmod(0o755)
+        home = self.folder / "home"
+        home.mkdir(mode=0o777)
+        home.chmod(0o777)
+        other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
+        quick = ["data.train_size=640", "data.test_size=64", "train.epochs=1", f"output={home}"]
+        # Another torch on that path is not taken.
+        command = [*other, "env", "LD_LIBRARY_PATH=/nowhere", f"HOME={home}", moved / "bin/ddp-launch", moved / "share/ddp/configs/digits.yaml", *quick]
+        self.assertIn("epoch 1/1", self.run_program(*command))
+        rpath = re.search(r"\(RPATH\).*\[(.*)\]", self.run_program("readelf", "-d", moved / "bin/ddp-worker"))[1]
+        self.assertEqual(rpath, "$ORIGIN/../lib/ddp/torch/lib")
+
     def records(self, kind, name="stripes"):
         return records(self.folder / "runs" / name, kind)
 

@@ -27,6 +27,7 @@ OPEN_TO = {
     "worker/train": ["worker"],
     "worker/own_loop": ["worker"],
     "worker/include": ["worker"],
+    "worker/start": [],
     "worker/program.h": ["worker"],
     "worker/program.cpp": ["worker"],
     "worker/main.cpp": ["worker"],

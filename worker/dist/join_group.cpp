@@ -75,8 +75,8 @@ std::unique_ptr<Group> join(const WorkerIdentity& self,
   // Beyond this point every rank is here and all have the same release and job.
   if (kGlooTrustsLengths && self.rank == 0 && self.group_world_size > 1 && self.round == 0) {
     log::warning(std::string("the Gloo of torch ") + TORCH_VERSION +
-              " lets anyone who reaches a rank's port write into its memory, which torch 2.14 "
-              "mends: keep the nodes on a network of your own");
+                 " lets anyone who reaches a rank's port write into its memory, which torch 2.14 "
+                 "mends: keep the nodes on a network of your own");
   }
   GlooRequest request;
   request.store = store;
