@@ -33,6 +33,7 @@ STAND_INS = {
     "cmake": 'case "$*" in --install*) mkdir -p "$4/bin";; esac',
     "ctest": 'while [ $# -gt 0 ]; do if [ "$1" = --output-junit ]; then echo "<testsuite/>" >"$2"; fi; shift; done; echo 100% tests passed',
     "sudo": 'exec "$@"',
+    "pip": 'test "$1" = install',
     # install -m MODE [-D] FILE TARGET
     "install": 'for word; do last="$previous"; previous="$word"; done; test -f "$last"',
     "systemctl": 'test "$1 $2" = "start ddp-launch@digits"',
