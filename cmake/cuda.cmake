@@ -23,13 +23,14 @@ function(ddp_without_cuda why)
 endfunction()
 
 function(ddp_find_cuda_wheels result)
-  set(places "${DDP_TORCH}" "${DDP_CUDA_HEADERS}")
+  set(places "${DDP_TORCH}")
   if(DDP_PYTHON)
     execute_process(
       COMMAND "${DDP_PYTHON}" -c "import importlib.util, pathlib; print(pathlib.Path(importlib.util.find_spec('torch').origin).parents[1])"
       OUTPUT_VARIABLE site OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
     list(APPEND places "${site}")
   endif()
+  list(APPEND places "${DDP_CUDA_HEADERS}")  # headers alone: what is built with them is run elsewhere
   foreach(place IN LISTS places)
     if(EXISTS "${place}/nvidia/nccl/include/nccl.h" AND EXISTS "${place}/nvidia/cu13/include/cuda_runtime_api.h")
       set(${result} "${place}/nvidia" PARENT_SCOPE)
