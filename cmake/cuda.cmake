@@ -48,9 +48,10 @@ endif()
 # Some of its headers are in a wheel that torch does not ask for.
 include(CheckIncludeFileCXX)
 unset(DDP_CUDA_RUNTIME_COMPILES CACHE)
-set(ddp_cuda_includes "-idirafter ${ddp_cuda_wheels}/cu13/include")
+# Before the system's directories: the layout of c10d's classes depends on the nccl.h of torch's own release, and a system may have another.
+set(ddp_cuda_includes "-isystem ${ddp_cuda_wheels}/cu13/include")
 if(DDP_CUDA_HEADERS)
-  string(APPEND ddp_cuda_includes " -idirafter ${DDP_CUDA_HEADERS}/nvidia/cu13/include")
+  string(APPEND ddp_cuda_includes " -isystem ${DDP_CUDA_HEADERS}/nvidia/cu13/include")
 endif()
 set(CMAKE_REQUIRED_FLAGS "${ddp_cuda_includes}")
 set(CMAKE_REQUIRED_QUIET ON)
@@ -66,7 +67,7 @@ message(STATUS "ddp-worker-cuda: built with ${ddp_cuda_wheels}")
 add_library(ddp_torch_cuda INTERFACE)
 target_compile_definitions(ddp_torch_cuda INTERFACE USE_C10D_NCCL)
 target_compile_options(ddp_torch_cuda INTERFACE
-  "SHELL:-idirafter ${ddp_cuda_wheels}/nccl/include"
+  "SHELL:-isystem ${ddp_cuda_wheels}/nccl/include"
   "SHELL:${ddp_cuda_includes}")
 # --no-as-needed: kernels register themselves, no symbol asks for them. The wheels' libraries may be absent where we build. RPATH,
 # not RUNPATH: it counts for what libtorch_cuda.so loads, too, when LibTorch's own directory lacks those wheels.

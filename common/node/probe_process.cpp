@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstddef>
 #include <utility>
 
@@ -34,9 +35,14 @@ constexpr std::string_view kEnd = "end";
 int become_probe(int fd, const std::vector<std::string>& question) {
   const std::string_view program(ddp_probe_begin,
                                  static_cast<std::size_t>(ddp_probe_end - ddp_probe_begin));
+  ::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is one on memory, too: EFBIG
   const int file = ::memfd_create("ddp-probe", MFD_CLOEXEC);
   if (file < 0) return errno;
-  write_all(file, program);
+  for (std::size_t written = 0; written < program.size();) {
+    const ssize_t more = ::write(file, program.data() + written, program.size() - written);
+    if (more < 0) return errno;
+    written += static_cast<std::size_t>(more);
+  }
   const std::string path = "/proc/self/fd/" + std::to_string(file);
   std::vector<std::string> words{"ddp-probe", std::to_string(fd)};
   words.insert(words.end(), question.begin(), question.end());

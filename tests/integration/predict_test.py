@@ -268,7 +268,7 @@ class BadInput(Detect):
         run = subprocess.run(
             [self.bin / "ddp-worker", "predict", "runs/job", "photos", "-o", "out", "--confidence", "0"], cwd=self.folder, env=self.environment,
             capture_output=True, text=True, check=False, restore_signals=False,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)),
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (16384, 16384)),
         )  # fmt: skip
         self.assertEqual(run.returncode, 2, run.stderr)
         self.assertRegex(run.stderr, r"^ddp-worker: cannot write out/a.png: write, .*: File too large. Give another directory behind -o.\n$")
