@@ -44,9 +44,22 @@ TEST(PageParts, AnEvaluationHasItsTileAndItsCurve) {
   EXPECT_THAT(parts[1], HasSubstr("Accuracy of the newest evaluation"));
 }
 
+TEST(PageParts, TheUsersIdIsTold) {
+  const auto head_for = [](const std::string& id) {
+    return parts_after(1, [&](JobView& job) {
+      job.run_id = "0123456789abcdef0123456789abcdef";
+      job.user_run_id = id;
+    })[0];
+  };
+  EXPECT_THAT(head_for("job7"), HasSubstr("run 01234567, id job7, "));
+  for (const char* const none : {"none", "01234567-89ab-cdef-0123-456789abcdef"})
+    EXPECT_THAT(head_for(none), HasSubstr("run 01234567, node 0 is")) << none;
+}
+
 TEST(PageParts, NothingThatOthersWroteIsHtml) {
   const PageParts parts = parts_after(20, [](JobView& job) {
-    job.program = job.host = job.run_dir = job.user_run_id = job.run_id = "<img src=x onerror=1>";
+    job.program = job.host = job.run_dir = job.run_id = "<img src=x onerror=1>";
+    job.user_run_id = "<img src=y onerror=1>";
     job.nodes[0].host = "<script>";
     job.ranks[0].last_lines = {"</code><script>alert(1)</script>\x1b[31m"};
     job.earlier_rounds = {"<script>"};
