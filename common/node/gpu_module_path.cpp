@@ -7,9 +7,6 @@
 #include <system_error>
 #include <vector>
 
-#include "common/error.h"
-#include "common/node/packaged_worker.h"
-
 namespace ddp {
 namespace {
 
@@ -42,11 +39,7 @@ std::filesystem::path find_cuda_module() {
     directories.push_back(directory);
   for (const std::filesystem::path& directory : directories)
     if (std::filesystem::exists(directory / kName, ignored)) return directory / kName;
-  try {
-    return find_packaged_worker(program).program.parent_path().parent_path() / "lib" / kName;
-  } catch (const UsageError&) {
-    return installed / kName;
-  }
+  return installed / kName;
 }
 
 }  // namespace ddp

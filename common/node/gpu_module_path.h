@@ -6,8 +6,8 @@
 namespace ddp {
 
 /// Looks beside the program (a build directory), in ../lib (an installation), and where the program
-/// finds its libraries (a program built with find_package(ddp) has the installation's lib there),
-/// and in the package of pip that is installed with the program. In ../lib when there is none.
+/// finds its libraries (a program built with find_package(ddp) has the installation's lib there).
+/// In ../lib when there is none.
 std::filesystem::path find_cuda_module();
 
 }  // namespace ddp

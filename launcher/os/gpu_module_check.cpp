@@ -5,7 +5,9 @@
 #include <string_view>
 #include <system_error>
 
+#include "common/error.h"
 #include "common/node/helper_process.h"
+#include "common/node/packaged_worker.h"
 #include "common/node/probe_process.h"
 #include "common/text/parse_whole.h"
 #include "launcher/os/program.h"
@@ -16,14 +18,22 @@ namespace {
 constexpr std::string_view kCuda = "cuda";
 constexpr std::string_view kError = "error";
 
-/// Beside the program (a build directory), else in ../lib (an installation).
+/// Beside the program (a build directory), in ../lib (an installation), or in the package of pip.
+/// In ../lib when there is none. Not find_cuda_module(): it asks the dynamic loader, which a static
+/// program has not.
 std::filesystem::path find_module() {
   constexpr const char* kName = "libddp-worker-cuda.so";
   std::error_code ignored;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", ignored);
   const std::filesystem::path beside = program.parent_path() / kName;
   if (std::filesystem::exists(beside, ignored)) return beside;
-  return program.parent_path().parent_path() / "lib" / kName;
+  const std::filesystem::path installed = program.parent_path().parent_path() / "lib" / kName;
+  if (std::filesystem::exists(installed, ignored)) return installed;
+  try {
+    return find_packaged_worker(program).program.parent_path().parent_path() / "lib" / kName;
+  } catch (const UsageError&) {
+    return installed;
+  }
 }
 
 }  // namespace

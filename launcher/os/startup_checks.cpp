@@ -8,6 +8,7 @@
 #include <string>
 
 #include "common/error.h"
+#include "common/files/descriptor.h"
 #include "common/node/helper_process.h"
 
 namespace ddp::launcher {
@@ -18,15 +19,13 @@ void run_startup_checks() {
         "/proc is not mounted here, and without it workers cannot be watched. Mount it: mount -t "
         "proc proc /proc");
   }
-  if (const int pidfd = open_pidfd(::getpid()); pidfd >= 0) {
-    ::close(pidfd);
-  } else if (errno == ENOSYS || errno == EPERM) {
+  const Descriptor pidfd(open_pidfd(::getpid()));
+  if (!pidfd && (errno == ENOSYS || errno == EPERM)) {
     throw SystemError(
         std::string("this kernel lacks pidfd_open(2), or this container refuses it (") +
         std::strerror(errno) +
         "), and without it workers cannot be watched. It takes Linux 5.3 or newer, or a newer "
-        "container "
-        "runtime.");
+        "container runtime.");
   }
   std::error_code error;
   if (!std::filesystem::current_path(error).empty() && !error) return;

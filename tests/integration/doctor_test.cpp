@@ -121,6 +121,18 @@ TEST_F(DoctorOnGpus, ADriverThatIsTooOldForTheModuleIsAProblem) {
               AllOf(StartsWith("note: node 0 ("), HasSubstr("ddp-worker has no module for GPUs")));
 }
 
+TEST_F(DoctorOnGpus, TheModuleInThePackageOfPipIsFound) {
+  const std::filesystem::path site = scratch() / "lib/python3.11/site-packages";
+  const std::filesystem::path worker = site / "ddp_worker/torch-2.15";
+  for (const char* folder : {"bin", "lib"})
+    std::filesystem::create_directories(worker / folder);
+  std::filesystem::create_directory(site / "torch");
+  std::ofstream(site / "torch/version.py") << "__version__ = '2.15.0'\n";
+  std::filesystem::copy_file(DDP_FAKE_WORKER, worker / "bin/ddp-worker");
+  std::filesystem::rename(module_, worker / "lib" / module_.filename());
+  EXPECT_EQ(findings(look()), "");
+}
+
 TEST_F(DoctorOnGpus, AModuleThatDoesNotOpenIsAProblemWithTheLoadersReason) {
   std::ofstream(module_) << "no library";
   EXPECT_THAT(findings(look()),
