@@ -133,8 +133,11 @@ case "${1:-} ${2:-}" in
   "gpu-kit --torch") torch_version="${3:-}" ;;
   "test-torch "?*) torch_version="$2" ;;
 esac
-release_dir=build/release
-[[ "$torch_version" == "$default_torch" && "${1:-}" != test-torch ]] || release_dir="build/torch-$torch_version"
+# Where `build` builds for a release.
+build_dir_of() { if [[ "$1" == "$default_torch" ]]; then echo build/release; else echo "build/torch-$1"; fi; }
+release_dir="$(build_dir_of "$torch_version")"
+# It leaves out tests, which build/release has.
+[[ "${1:-}" != test-torch ]] || release_dir="build/torch-$torch_version"
 readonly torch_version release_dir
 [[ -n "${torch_rows[${torch_version:-none}]:-}" ]] ||
   fail "ddp-worker is not tested with torch '$torch_version': tested are ${tested_torch[*]}. With another torch on a machine with a GPU: install one of" \
@@ -360,11 +363,7 @@ need_tracking() {
 python_tracking() { python_in "$cache/tracking" "${DDP_PYTHON_TRACKING:-}"; }
 
 get_tracking() {
-  local target="$cache/tracking" log="$cache/pip.log"
-  ! has_wheels "$target" "${tracking_wheels[@]}" || return 0
-  say "getting ${tracking_wheels[*]} for a test of deploy/tracking (15 MB to load, 120 MB in $target), once per machine"
-  new_python python3 "$target" || return 1
-  fill_python "$target" 120 'import mlflow' "${tracking_wheels[@]}"
+  get_environment tracking "for a test of deploy/tracking (15 MB to load, 120 MB" 120 'import mlflow' "${tracking_wheels[@]}"
 }
 
 # Libraries of others beside the tests' torch, in an environment of their own.
@@ -379,24 +378,22 @@ get_others() {
 }
 
 # What makes a site of the pages, and nothing else.
-get_docs() {
-  local target="$cache/docs" log="$cache/pip.log"
-  ! has_wheels "$target" "${docs_wheels[@]}" || return 0
-  say "getting ${docs_wheels[*]} (15 MB to load, 165 MB in $target), once per machine"
-  new_python python3 "$target" || return 1
-  fill_python "$target" 165 'import material, mkdocs' "${docs_wheels[@]}"
-}
+get_docs() { get_environment docs "(15 MB to load, 165 MB" 165 'import material, mkdocs' "${docs_wheels[@]}"; }
 
 # A loader to compare with, whose numpy is its own.
-get_dali() {
-  local target="$cache/dali" log="$cache/pip.log"
-  ! has_wheels "$target" "${dali_wheels[@]}" || return 0
-  say "getting ${dali_wheels[*]} to compare with (700 MB in $target), once per machine"
-  new_python python3 "$target" || return 1
-  fill_python "$target" 700 'import nvidia.dali, numpy' "${dali_wheels[@]}"
-}
+get_dali() { get_environment dali "to compare with (700 MB" 700 'import nvidia.dali, numpy' "${dali_wheels[@]}"; }
 
 readonly site_of='import site; print(site.getsitepackages()[0])'
+
+# get_environment NAME WORDS MEGABYTES IMPORTS WHEELS...: an environment of the cache that has these wheels alone.
+get_environment() {
+  local target="$cache/$1" words="$2" total="$3" imports="$4" log="$cache/pip.log"
+  shift 4
+  ! has_wheels "$target" "$@" || return 0
+  say "getting $* $words in $target), once per machine"
+  new_python python3 "$target" || return 1
+  fill_python "$target" "$total" "$imports" "$@"
+}
 
 # new_python PYTHON DIRECTORY: an empty environment there, in place of what was left of another.
 new_python() {

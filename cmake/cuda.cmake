@@ -74,6 +74,7 @@ target_compile_options(ddp_torch_cuda INTERFACE
 target_link_options(ddp_torch_cuda INTERFACE "LINKER:--no-as-needed" "LINKER:--allow-shlib-undefined" "LINKER:--disable-new-dtags")
 target_link_libraries(ddp_torch_cuda INTERFACE ddp_torch "${DDP_TORCH}/torch/lib/libtorch_cuda.so" "${DDP_TORCH}/torch/lib/libc10_cuda.so")
 set(ddp_cuda_libraries "")
-foreach(wheel nccl cudnn nvshmem cusparselt cu13)
+set(ddp_nvidia_wheels nccl cudnn nvshmem cusparselt cu13)
+foreach(wheel IN LISTS ddp_nvidia_wheels)
   list(APPEND ddp_cuda_libraries "${ddp_cuda_wheels}/${wheel}/lib")
 endforeach()

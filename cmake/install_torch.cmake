@@ -3,7 +3,6 @@
 #   component `wheel`        the same two, in PREFIX = site-packages/ddp_worker/torch-2.15: LibTorch is that of these site-packages
 # RPATH, not RUNPATH, as torch's own libraries have it: LD_LIBRARY_PATH must not put another release in their place, and it counts for
 # what libtorch_cuda.so loads, too.
-set(ddp_nvidia_wheels nccl cudnn nvshmem cusparselt cu13)
 
 # Sets `result` to the RPATH of a file that has torch/ and nvidia/ in `site`.
 function(ddp_torch_rpath site with_nvidia result)
@@ -17,13 +16,10 @@ function(ddp_torch_rpath site with_nvidia result)
   set(${result} "${joined}" PARENT_SCOPE)
 endfunction()
 
-# Installs a target with the RPATH of each layout in place of the one that it is built with.
-function(ddp_install_with_torch target folder with_nvidia build_rpath)
-  # $$ORIGIN in a link line is what the file gets as $ORIGIN; what is written into a file that is linked already is written as it is.
-  ddp_torch_rpath("$ORIGIN/../lib/ddp" "${with_nvidia}" prefix_rpath)
-  if(folder STREQUAL "lib")
-    ddp_torch_rpath("$ORIGIN/ddp" "${with_nvidia}" prefix_rpath)
-  endif()
+# Installs a target in `folder` with the RPATH of each layout in place of the one that it is built with. `prefix_site`: what has torch/ and
+# nvidia/ in a prefix, seen from there.
+function(ddp_install_with_torch target folder prefix_site with_nvidia build_rpath)
+  ddp_torch_rpath("${prefix_site}" "${with_nvidia}" prefix_rpath)
   ddp_torch_rpath("$ORIGIN/../../.." "${with_nvidia}" wheel_rpath)
   # An RPATH can be replaced by one that is not longer. A path twice is as good as once.
   string(LENGTH "${prefix_rpath}" longest)
@@ -42,21 +38,19 @@ function(ddp_install_with_torch target folder with_nvidia build_rpath)
   target_link_options(${target} PRIVATE "LINKER:--disable-new-dtags")
   foreach(layout prefix wheel)
     set(component worker)
-    set(exclude "")
     if(layout STREQUAL "wheel")
-      set(component wheel)
-      set(exclude EXCLUDE_FROM_ALL)
+      set(component wheel EXCLUDE_FROM_ALL)
     endif()
-    install(PROGRAMS "$<TARGET_FILE:${target}>" DESTINATION "${folder}" COMPONENT ${component} ${exclude})
+    install(PROGRAMS "$<TARGET_FILE:${target}>" DESTINATION "${folder}" COMPONENT ${component})
     install(CODE "file(RPATH_CHANGE FILE \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${folder}/$<TARGET_FILE_NAME:${target}>\"
-      OLD_RPATH [[${built}]] NEW_RPATH [[${${layout}_rpath}]])" COMPONENT ${component} ${exclude})
+      OLD_RPATH [[${built}]] NEW_RPATH [[${${layout}_rpath}]])" COMPONENT ${component})
   endforeach()
 endfunction()
 
-ddp_install_with_torch(ddp-worker bin OFF "${DDP_TORCH}/torch/lib")
+ddp_install_with_torch(ddp-worker bin "$ORIGIN/../lib/ddp" OFF "${DDP_TORCH}/torch/lib")
 if(TARGET ddp-worker-cuda)
   list(JOIN ddp_cuda_libraries ":" libraries)
-  ddp_install_with_torch(ddp-worker-cuda lib ON "${DDP_TORCH}/torch/lib:${libraries}")
+  ddp_install_with_torch(ddp-worker-cuda lib "$ORIGIN/ddp" ON "${DDP_TORCH}/torch/lib:${libraries}")
 endif()
 
 # The libraries that they load, as far as they are not the system's: lib/ddp is as self-contained as an environment of pip. Links to the

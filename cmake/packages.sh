@@ -4,13 +4,7 @@
 # --- packages of pip ---------------------------------------------------------------------------------------------------------
 
 # What makes and judges packages of pip.
-get_wheel_tools() {
-  local target="$cache/wheel" log="$cache/pip.log"
-  ! has_wheels "$target" "${wheel_wheels[@]}" || return 0
-  say "getting ${wheel_wheels[*]} (25 MB in $target), once per machine"
-  new_python python3 "$target" || return 1
-  fill_python "$target" 25 'import build, scikit_build_core, twine, wheel' "${wheel_wheels[@]}"
-}
+get_wheel_tools() { get_environment wheel "(25 MB" 25 'import build, scikit_build_core, twine, wheel' "${wheel_wheels[@]}"; }
 
 # build/wheel: ddp_launch, and ddp_worker with a worker and a module for GPUs for each release of torch.
 wheels() {
@@ -20,7 +14,7 @@ wheels() {
   for version in ${DDP_WHEEL_TORCH:-${tested_torch[@]}}; do
     say "building for torch $version"
     DDP_TORCH_VERSION="$version" DDP_CUDA=MODULE ./make.sh build
-    if [[ "$version" == "$default_torch" ]]; then builds+=("$PWD/build/release"); else builds+=("$PWD/build/torch-$version"); fi
+    builds+=("$PWD/$(build_dir_of "$version")")
   done
   rm -rf build/wheel
   # The launcher is one static file; ddp-worker asks for what GCC 12 on Debian 12 links, which programs_test.py watches.
