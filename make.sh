@@ -455,6 +455,30 @@ configure() {
   printf '%s' "$wanted" >"$directory/configured"
 }
 
+# compile DIRECTORY [ARGUMENT...]: on a terminal one line tells how far it is, and ends with what failed; elsewhere ninja prints its own.
+compile() {
+  local directory="$1" log="$1/build.log" begun="$SECONDS"
+  shift
+  if [[ ! -t 2 ]]; then
+    cmake --build "$directory" "$@"
+    return
+  fi
+  : >"$log"
+  moving compiled_so_far "$log" cmake --build "$directory" "$@" && return
+  sed -n '/^FAILED: /,/^\[/p' "$log" >&2
+  fail "$directory cannot be built, see above. All lines: $log"
+}
+
+# What is left, as if each file took as long as those before.
+compiled_so_far() {
+  local steps took="$((SECONDS - begun))"
+  steps="$(grep --only-matching '^\[[0-9]*/[0-9]*\]' "$log" | tail -n 1)"
+  [[ "$steps" =~ ([0-9]+)/([0-9]+) ]] || return 0
+  local done="${BASH_REMATCH[1]}" all="${BASH_REMATCH[2]}"
+  printf 'compiling: %s of %s' "$done" "$all"
+  ((took < 10 || done == 0)) || printf ', about %s s left' "$((took * (all - done) / done))"
+}
+
 build() {
   need_packages "${build_packages[@]}"
   need_torch
@@ -463,7 +487,7 @@ build() {
   local tests=OFF
   if grep --quiet DDP_TESTS:BOOL=ON "$release_dir/CMakeCache.txt" 2>/dev/null; then tests=ON; fi
   configure_release "$tests"
-  cmake --build "$release_dir" --target programs
+  compile "$release_dir" --target programs
   say_cuda "$release_dir/libddp-worker-cuda.so"
 }
 
@@ -472,7 +496,7 @@ build_tests() {
   need_torch
   need_cuda
   configure_release ON
-  cmake --build "$release_dir"
+  compile "$release_dir"
 }
 
 configure_release() {
@@ -603,7 +627,7 @@ check_part() {
       ;;
     fuzz)
       configure fuzz
-      cmake --build --preset fuzz
+      compile build/fuzz
       tests/fuzz/run.sh build/fuzz 60
       ran="$(find build/fuzz/tests/fuzz -maxdepth 1 -name 'fuzz_*' -type f -executable | wc -l) targets in a minute: nothing found"
       ;;
@@ -628,7 +652,7 @@ test_torch() {
   need_python
   need_cuda
   configure_release ON OFF
-  cmake --build "$release_dir"
+  compile "$release_dir"
   run_tests release -L 'unit|torch' || fail "test-torch $torch_version: see above"
   say "test-torch $torch_version: $(tests_line release)"
 }
@@ -662,7 +686,7 @@ run_gpu() {
 test_under() {
   say "tests under $1"
   configure "$@" "-DDDP_TORCH=$(torch_dir)" "-DDDP_PYTHON=$(python_for_tests)"
-  cmake --build "$(directory_of "$1")"
+  compile "$(directory_of "$1")"
   run_tests "$1"
 }
 

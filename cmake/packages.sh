@@ -92,7 +92,7 @@ build_launcher() {
     cat "$directory/configure.log" >&2
     fail "cmake cannot configure $directory, see above"
   fi
-  cmake --build "$directory" --target "$@"
+  compile "$directory" --target "$@"
 }
 
 # dist [--target aarch64]: of the same files the same bytes, wherever and whenever it is made.
