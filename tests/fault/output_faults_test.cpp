@@ -248,7 +248,7 @@ TEST_F(OutputFaults, O4_AStuckDiskHoldsTheFloodNotTheAgent) {
 // Two agents here, and a FIFO that is read slowly: like a disk that moves, but takes long. Node 1's
 // workers are gone at once, their last lines are not; node 0 is not to take the node for lost.
 TEST_F(OutputFaults, O4_ANodeWhoseDiskIsSlowIsWaitedForOnceItsWorkersAreGone) {
-  constexpr std::size_t kFlooders = 12;  // a pipe of each is full when they are ended
+  constexpr std::size_t kFlooders = 16;  // a pipe of each is full when they are ended
   const std::string verbs =
       "round 0 [ on 0 [ wait USR1 exit 3 ] hold ] on 0 [ wait USR1 exit 5 ] "
       "lines 2000000 " +
@@ -292,11 +292,12 @@ TEST_F(OutputFaults, O4_ANodeWhoseDiskIsSlowIsWaitedForOnceItsWorkersAreGone) {
   std::vector<char> block(64 << 10);
   const auto begin = std::chrono::steady_clock::now();
   auto last = begin;
-  std::chrono::seconds pause = 2s;
+  // Well below FileWriter::kStallWait, after which a file is given up, also when this test is late.
+  std::chrono::milliseconds pause = 1200ms;
   while (state_of(one->pid()) != "Z" && std::chrono::steady_clock::now() - begin < 90s) {
     zero->read_for(5ms);
     one->read_for(5ms);
-    if (one->err().find("Root Cause") != std::string::npos) pause = 0s;  // it has been ended
+    if (one->err().find("Root Cause") != std::string::npos) pause = 0ms;  // it has been ended
     const auto now = std::chrono::steady_clock::now();
     if (now - last < pause) continue;
     if (::read(fifo, block.data(), block.size()) > 0) last = now;
