@@ -74,7 +74,7 @@ int run(const std::vector<std::string>& arguments) {
       replica.backward(loss / static_cast<double>(accumulate), reduce);
     }
     optimizer.step(0.05);
-    replica.zero_gradients();
+    replica.remove_gradients();
   }
   if (flip && group->rank() == 1)
     static_cast<unsigned char*>(request.parameters[0].tensor.data_ptr())[0] ^= 1;

@@ -41,7 +41,7 @@ TEST(Ddp, AloneTheGradientsAreThoseOfTheLoss) {
   replica.prepare_to_reduce();
   replica.backward((weight * 3).sum(), /*reduce=*/true);
   EXPECT_TRUE(replica.gradients()[0].equal(at::ones({3}) * 5)) << "micro-steps add up";
-  replica.zero_gradients();
+  replica.remove_gradients();
   EXPECT_FALSE(replica.gradients()[0].defined());
   replica.backward((weight * 7).sum(), /*reduce=*/true);
   EXPECT_TRUE(replica.gradients()[0].equal(at::ones({3}) * 7));

@@ -49,7 +49,7 @@ RanksResult train(Group& group, const OptimizerJob& job) {
     const at::Tensor loss = (norm / 64).sum() + (conv * x).to(at::kFloat).sum();
     replica.backward(precision.scale(loss), true);
     optimizer.step(0.1);
-    replica.zero_gradients();
+    replica.remove_gradients();
     if (step == 0) result.second = copies(replica);
   }
   result.last = copies(replica);
@@ -101,7 +101,7 @@ TEST(OptimizerOnRanks, ANanOnOneRankSkipsTheStepOnAll) {
       const double bad = std::numeric_limits<double>::quiet_NaN();
       replica.backward((weight * (step == 1 && group.rank() == 1 ? bad : 2)).sum(), true);
       optimizer.step(0.1);
-      replica.zero_gradients();
+      replica.remove_gradients();
       after.push_back(weight.data().clone());
     }
     EXPECT_EQ(optimizer.finite_check()->skipped_steps(), 1);
@@ -187,7 +187,7 @@ Weights train_pair(Group& group, const OptimizerJob& job, bool is_static) {
     const at::Tensor x = rows_of(step).narrow(0, group.rank(), 1);
     replica.backward(pair.loss(x, uses_side(step, group.rank(), is_static)), /*reduce=*/true);
     optimizer.step(0.05);
-    replica.zero_gradients();
+    replica.remove_gradients();
     all.push_back(pair.trunk.data().clone());
     all.push_back(pair.side.data().clone());
   }

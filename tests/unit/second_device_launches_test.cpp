@@ -10,8 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "ranks.h"
 #include "second_device_rig.h"
 #include "tests/support/second_device.h"
+#include "tests/support/second_device_backend.h"
 #include "worker/dist/alone.h"
 #include "worker/model/norm.h"
 #include "worker/train/registry.h"
@@ -51,14 +53,15 @@ struct Net {
   const char* model;
   std::int64_t batch;
   std::size_t most_besides;  // launches of a step besides forward, loss and backward
+  std::size_t most_of_two;   // launches of a step of each of two ranks
   std::shared_ptr<const Source> source;
   std::string task = "classification";
 };
 
 std::vector<Net> nets() {
-  return {{"convnet", 16, 7, draw_source(320, {1, 28, 28, 10})},
-          {"resnet18", 4, 7, draw_source(80, {3, 32, 32, 10})},
-          {"yolov8n", 2, 19, std::make_shared<BoxSource>(40, 64), "detection"}};
+  return {{"convnet", 16, 7, 44, draw_source(320, {1, 28, 28, 10})},
+          {"resnet18", 4, 7, 230, draw_source(80, {3, 32, 32, 10})},
+          {"yolov8n", 2, 19, 1439, std::make_shared<BoxSource>(40, 64), "detection"}};
 }
 
 /// A net in training on one rank.
@@ -140,6 +143,40 @@ TEST(SecondDeviceLaunches, AStepLaunchesLittleMoreThanForwardLossAndBackward) {
         launches.pass.size(),
         more_than(launches.step, launches.pass).c_str());
     EXPECT_LE(more, net.most_besides) << net.model;
+  }
+}
+
+/// On each of two ranks.
+std::size_t launches_of_two(const Net& net) {
+  std::unique_ptr<LaunchRecord> record;
+  std::vector<std::string> names;
+  (void)on_ranks(2, [&](Group& group) {
+    const at::Device device = second_device(group.rank());
+    const c10::DeviceGuard guard(device);
+    connect_second_devices(group);
+    NetRig one(net, group, device);
+    for (std::int64_t step = 0; step < kWarmUp; ++step)
+      (void)one.rig().run_and_hear(step);
+    meet(group);
+    if (group.rank() == 0) record = std::make_unique<LaunchRecord>();
+    meet(group);
+    (void)one.rig().run_and_hear(kWarmUp);
+    meet(group);
+    if (group.rank() == 0) {
+      names = record->names();
+      record.reset();
+    }
+    meet(group);
+    return 0;
+  });
+  return names.size() / 2;
+}
+
+TEST(SecondDeviceLaunches, AnotherRankAddsOneForEachGradient) {
+  for (const Net& net : nets()) {
+    const std::size_t launches = launches_of_two(net);
+    std::printf("%s: %zu launches in a step of each of two ranks\n", net.model, launches);
+    EXPECT_LE(launches, net.most_of_two) << net.model;
   }
 }
 

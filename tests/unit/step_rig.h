@@ -36,7 +36,7 @@ inline std::shared_ptr<const Source> draw_source(std::int64_t count,
                images.channels,
                images.height,
                images.width,
-               images.classes,
+               static_cast<int>(images.classes),
                {},
                {},
                std::vector<float>(channels, 0.5F),
@@ -166,11 +166,11 @@ class TaskRig {
     precision_.prepare(task_.model());
     task_.model().to(one.device);
     DdpRequest request;
-    request.parameters = parameters_of(task_.model());
+    request.parameters = trainable_of(task_.model());
     replica_.emplace(request, group);
     optimizer_.emplace(job_.optimizer, *replica_, precision_);
-    step_.emplace(
-        Step::Parts{job_, group, *replica_, forward_, precision_, *optimizer_, *loader_, page_});
+    step_.emplace(Step::Parts{
+        job_, group, *replica_, forward_, precision_, *optimizer_, *loader_, page_, {}});
     meters_.emplace(step_->fix_bucket_layout({0, 1, 2}));
     step_->start(plan_.partition, 0, 0);
     votes_.emplace(group_, *meters_);

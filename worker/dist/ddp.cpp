@@ -1,9 +1,7 @@
 #include "worker/dist/ddp.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/_foreach_zero.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
@@ -127,16 +125,7 @@ void keep_for_ever(std::shared_ptr<void> object) {
 }  // namespace
 
 Ddp::Ddp(DdpRequest request, Group& group) : request_(std::move(request)), group_(group) {
-  if (group_.process_group() != nullptr) {
-    // Gradients that exist before the Reducer become views of its buckets, which saves copies.
-    for (NamedTensor& parameter : request_.parameters) {
-      if (request_.has_views)
-        parameter.tensor.mutable_grad() = at::zeros_like(parameter.tensor.detach());
-    }
-    build_reducer();
-  }
-  // In all other cases an unused parameter is an error, or unused in every step alike.
-  if (keeps_gradients() && searches_unused()) used_.emplace(request_.parameters);
+  if (group_.process_group() != nullptr) build_reducer();
 }
 
 Ddp::~Ddp() {
@@ -246,7 +235,7 @@ void Ddp::backward(const at::Tensor& loss, bool reduce) {
   if (!reducer_) {
     torch::autograd::backward({loss}, {});
     own_gradients();
-    if (reduce) detach_unused_gradients();
+    if (reduce) log_unused();
     return;
   }
   with_peers(group_, "backward", [&] {
@@ -260,7 +249,11 @@ void Ddp::backward(const at::Tensor& loss, bool reduce) {
                                                        : std::vector<at::Tensor>{});
     const MarkedWait waiting(loss, reduce ? group_.page() : nullptr);
     torch::autograd::backward({loss}, {});
-    if (reduce) finish_reduction(loss);
+    if (reduce) {
+      finish_reduction(loss);
+    } else if (request_.has_views) {
+      own_gradients();
+    }
   });
 }
 
@@ -278,61 +271,19 @@ void Ddp::finish_reduction(const at::Tensor& loss) {
     throw UsageError("no gradient for " + names + " on rank " + std::to_string(group_.rank()) +
                      ": the loss does not depend on them" + what_to_do(request_));
   }
-  detach_unused_gradients();
+  log_unused();
 }
 
 bool Ddp::searches_unused() const {
   return request_.find_unused && !request_.static_graph;
 }
 
-std::vector<std::size_t> Ddp::find_unused() const {
-  if (!reducer_) {
-    std::vector<std::size_t> unused;
-    for (std::size_t i = 0; i < request_.parameters.size(); ++i) {
-      if (!request_.parameters[i].tensor.grad().defined()) unused.push_back(i);
-    }
-    return unused;
-  }
-  // The reducer has the map of a static graph from its first step.
-  if (request_.static_graph) return has_reduced_ ? unused_ : read_used_map();
-  // A parameter that one rank used counts as used. If this rank used all, as in most steps of most
-  // models, the device is not asked.
-  if (!searches_unused() || used_->unused().empty()) return {};
-  return read_used_map();
-}
-
-std::vector<std::size_t> Ddp::read_used_map() const {
-  const at::Tensor map = reducer_->get_local_used_map_on_device();  // int32, summed over ranks
-  await_stream(group_, map.device(), "the search for unused parameters");
-  const at::Tensor used = map.cpu();
-  std::vector<std::size_t> unused;
-  for (std::int64_t i = 0; i < used.numel(); ++i) {
-    if (used.data_ptr<std::int32_t>()[i] == 0) unused.push_back(static_cast<std::size_t>(i));
-  }
-  return unused;
-}
-
-void Ddp::detach_unused_gradients() {
-  if (!request_.has_views) {
-    has_reduced_ = true;
-    return;
-  }
-  unused_ = find_unused();
-  if (!has_reduced_) log_unused();
-  has_reduced_ = true;
-  if (unused_.empty() || !reducer_) return;
-  unused_gradients_.resize(request_.parameters.size());
-  for (const std::size_t i : unused_) {
-    at::Tensor& gradient = request_.parameters[i].tensor.mutable_grad();
-    if (gradient.defined()) unused_gradients_[i] = std::exchange(gradient, at::Tensor());
-  }
-}
-
-void Ddp::log_unused() const {
-  if (!group_.is_root()) return;
+void Ddp::log_unused() {
+  if (std::exchange(has_reduced_, true) || !request_.has_views || !group_.is_root()) return;
   std::vector<std::string> names;
-  for (const std::size_t i : unused_)
-    names.push_back(request_.parameters[i].name);
+  for (const NamedTensor& parameter : request_.parameters) {
+    if (!parameter.tensor.grad().defined()) names.push_back(parameter.name);
+  }
   if (!names.empty()) {
     log::info(std::string("unused in the first step") +
               (group_.world_size() > 1 ? ", by every rank: " : ": ") + join_words(names) +
@@ -351,22 +302,9 @@ std::vector<at::Tensor> Ddp::gradients() const {
   return gradients;
 }
 
-void Ddp::zero_gradients() {
-  if (!reducer_) {
-    for (NamedTensor& parameter : request_.parameters)
-      parameter.tensor.mutable_grad() = at::Tensor();
-    return;
-  }
-  const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> gradients;
-  for (std::size_t i = 0; i < request_.parameters.size(); ++i) {
-    at::Tensor& gradient = request_.parameters[i].tensor.mutable_grad();
-    if (!gradient.defined() && i < unused_gradients_.size()) gradient = unused_gradients_[i];
-    if (gradient.defined()) gradients.push_back(gradient);
-  }
-  at::_foreach_zero_(gradients);
-  unused_gradients_.clear();
-  if (used_) used_->reset();
+void Ddp::remove_gradients() {
+  for (NamedTensor& parameter : request_.parameters)
+    parameter.tensor.mutable_grad() = at::Tensor();
 }
 
 // Trap: autograd hands a gradient over without a look at its memory, which two parameters share

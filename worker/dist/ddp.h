@@ -3,11 +3,10 @@
 // construction; the same gradients on every rank after backward() of the last micro-step, reduced
 // in buckets while backward still runs. Every rank calls backward() with `reduce` equally often;
 // sizes of batches, and the number of micro-steps before it, may differ (see loss_share).
-// Traps: gradients are views into buckets, so they are zeroed in place, never replaced
-// (torch::optim's zero_grad throws for a view: DdpRequest::has_views); memory format and dtype must
-// be final before construction. Trap: c10d's check of parameters throws on every rank but 0:
-// compare model_digest() over the store first. Source: Li et al., PyTorch Distributed, VLDB 2020
-// (arXiv:2006.15704), section 3.2.
+// Traps: reduced gradients are views into buckets (torch::optim's zero_grad throws for a view:
+// DdpRequest::has_views); memory format and dtype must be final before construction. Trap: c10d's
+// check of parameters throws on every rank but 0: compare model_digest() over the store first.
+// Source: Li et al., PyTorch Distributed, VLDB 2020 (arXiv:2006.15704), section 3.2.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,7 +20,6 @@
 
 #include "worker/dist/group.h"
 #include "worker/dist/replica_check.h"
-#include "worker/dist/used_parameters.h"
 #include "worker/model/named_tensor.h"
 #include "worker/plan/job.h"
 
@@ -39,9 +37,8 @@ struct DdpRequest {
   std::string model_name;     // for c10d's own log
   bool find_unused = false;   // some parameters may get no gradient; a walk of the graph each step
   bool static_graph = false;  // the same parameters get gradients each step; no accumulation
-  // True: gradients are views into buckets, and backward() takes away those of unused parameters.
-  // False: they are copies, and an unused parameter keeps what the caller's zero_grad left, as in
-  // Python.
+  // True: reduced gradients are views into buckets. False: they are copies, which torch::optim's
+  // zero_grad may zero.
   bool has_views = true;
   bool has_job_file = true;  // errors name its keys; else fields of ddp::DdpOptions
   CommHook hook = CommHook::none;
@@ -64,9 +61,8 @@ struct DdpTimings {
 
 class Ddp {
  public:
-  /// Verifies that all ranks hold the same parameters, copies rank 0's values and buffers to them,
-  /// and, with views and several ranks, gives every parameter a gradient of zeros. `group` outlives
-  /// this object.
+  /// Verifies that all ranks hold the same parameters, and copies rank 0's values and buffers to
+  /// them. `group` outlives this object.
   /// Errors: PeerError.
   Ddp(DdpRequest request, Group& group);
   Ddp(const Ddp&) = delete;
@@ -78,9 +74,9 @@ class Ddp {
   void prepare_to_reduce();
 
   /// Adds the gradients of `loss` to those that are there. With `reduce`, each gradient is then the
-  /// mean over ranks of what the micro-steps since zero_gradients() have added. A parameter that no
-  /// rank used in them has no gradient until the next zero_gradients(), as in Python, so that an
-  /// optimizer leaves it alone: no decay, no momentum. (With several ranks and `find_unused`, a
+  /// mean over ranks of what the micro-steps since remove_gradients() have added. A parameter that
+  /// no rank used in them has no gradient until the next remove_gradients(), as in Python, so that
+  /// an optimizer leaves it alone: no decay, no momentum. (With several ranks and `find_unused`, a
   /// parameter that the graph reaches but that got no gradient has zeros.) The first call with
   /// `reduce` must run the same graph as the later ones: a static graph is recorded in it, and
   /// unused parameters are logged after it. On a GPU, `find_unused` waits for the device if this
@@ -93,10 +89,10 @@ class Ddp {
   /// Gradients of all parameters, in order; undefined for those that backward() found unused.
   [[nodiscard]] std::vector<at::Tensor> gradients() const;
 
-  /// Zeroes all gradients in place, and restores those that backward() took away. In a world of one
-  /// it removes them: the next backward() hands its own over, which costs neither zeros nor a sum.
-  void zero_gradients();
-  /// Whether gradients stay the same tensors from step to step.
+  /// Removes all gradients. The next backward() hands its own over, which costs neither zeros nor a
+  /// sum; with several ranks they go into the buckets as they are divided.
+  void remove_gradients();
+  /// Whether reduced gradients are the same tensors in every step.
   [[nodiscard]] bool keeps_gradients() const;
 
   /// How many reducing steps come before the bucket layout is final. With three or more ranks the
@@ -128,18 +124,12 @@ class Ddp {
   void note_sample();
   [[nodiscard]] bool searches_unused() const;
   void finish_reduction(const at::Tensor& loss);
-  [[nodiscard]] std::vector<std::size_t> find_unused() const;  // unused by every rank
-  [[nodiscard]] std::vector<std::size_t> read_used_map() const;
-  void own_gradients();  // in a world of one
-  void detach_unused_gradients();
-  void log_unused() const;
+  void own_gradients();
+  void log_unused();
 
   DdpRequest request_;
   Group& group_;
   bool has_reduced_ = false;
-  std::optional<UsedParameters> used_;        // by this rank; only where it may vary by step
-  std::vector<std::size_t> unused_;           // that no rank used, found by the last reduction
-  std::vector<at::Tensor> unused_gradients_;  // their gradients, until zero_gradients()
   // Null in a world of one, where the gradients are the mean already. c10d makes each share the
   // other. Trap: both must be destroyed before the group, the logger first, as declared.
   std::shared_ptr<c10d::Reducer> reducer_;

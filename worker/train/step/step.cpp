@@ -63,7 +63,7 @@ SumNames Step::fix_bucket_layout(const std::vector<std::int64_t>& samples) try {
     const Pass pass = parts_.forward.run(parts_.loader.load(samples), Forward::Mode::training);
     sums.add(parts_.forward.task(), pass);
     parts_.replica.backward(pass.loss.total, /*reduce=*/true);
-    parts_.replica.zero_gradients();
+    parts_.replica.remove_gradients();
   }
   buffers.put_back();
   SumNames names = sums.names();
@@ -99,7 +99,7 @@ void Step::run(const StepPartition& partition,
   }
   set_phase(Phase::training);
   parts_.optimizer.step(rates);
-  parts_.replica.zero_gradients();
+  parts_.replica.remove_gradients();
   if (!parts_.replica.keeps_gradients()) parts_.optimizer.release_gradients();
   if (!commit) close(place, meters);
 } catch (const c10::Error& error) {

@@ -1,6 +1,4 @@
 // Parameters that no rank uses in a step, in a world of one; over ranks: optimizer_ranks_test.
-#include "worker/dist/used_parameters.h"
-
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "worker/dist/alone.h"
+#include "worker/dist/ddp.h"
 #include "worker/train/step/optimizer.h"
 
 namespace ddp::worker {
@@ -15,48 +14,6 @@ namespace {
 
 at::Tensor leaf(const std::vector<double>& values) {
   return torch::tensor(values, at::kDouble).requires_grad_(true);
-}
-
-// Hands a gradient to its first input and none to the second, as torch.autograd.Function may.
-struct First : torch::autograd::Function<First> {
-  static at::Tensor forward(torch::autograd::AutogradContext* /*context*/,
-                            const at::Tensor& a,
-                            const at::Tensor& /*b*/) {
-    return a.clone();
-  }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* /*context*/,
-                                                 const torch::autograd::variable_list& gradients) {
-    return {gradients.at(0), at::Tensor()};
-  }
-};
-
-TEST(UsedParameters, AreThoseToWhichAGradientCame) {
-  const at::Tensor a = leaf({1});
-  const at::Tensor b = leaf({2});
-  const at::Tensor c = leaf({3});
-  UsedParameters used({{"a", a}, {"b", b}, {"c", c}});
-  EXPECT_EQ(used.unused(), (std::vector<std::size_t>{0, 1, 2}));
-  First::apply(a, b).backward();
-  EXPECT_EQ(used.unused(), (std::vector<std::size_t>{1, 2})) << "the graph leads to b, no gradient";
-  (c * 0).backward();
-  EXPECT_EQ(used.unused(), (std::vector<std::size_t>{1})) << "a gradient of 0 is one";
-  used.reset();
-  EXPECT_EQ(used.unused(), (std::vector<std::size_t>{0, 1, 2}));
-}
-
-TEST(UsedParameters, AGraphMayOutliveThem) {
-  const at::Tensor a = leaf({1});
-  const at::Tensor loss = a * 2;
-  const auto hooks = [&a] {
-    return torch::autograd::impl::grad_accumulator(a)->post_hooks().size();
-  };
-  {
-    const UsedParameters used({{"a", a}});
-    EXPECT_EQ(hooks(), 1u);
-  }
-  EXPECT_EQ(hooks(), 0u) << "the graph holds the node, and so what hangs on it";
-  loss.backward();
-  EXPECT_EQ(a.grad().item<double>(), 2);
 }
 
 // What torch 2.11's torch.optim (foreach=False) gives for a = [1, -2, 3] and b = [0.5, 1.5] at
@@ -99,7 +56,7 @@ TEST_P(Unused, ParametersKeepValueAndStateAsInPython) {
     replica.backward((a * a).sum() * step / 2, /*reduce=*/true);
     EXPECT_EQ(b.grad().defined(), with_b) << "step " << step;
     optimizer.step(0.01);
-    replica.zero_gradients();
+    replica.remove_gradients();
     if (step == 1) expect_near(b, {0.5, 1.5});
     if (step >= 2 && step < 5) expect_near(b, expected.b_early);
   }
