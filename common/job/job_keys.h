@@ -1,6 +1,6 @@
-// The whole table of job keys: key, type, range, default, text. Trap: a key is written here once;
-// parsing, the reference page, completions, `same job` and the resolved job.yaml are all derived
-// from it.
+// The whole table of job keys: key, type, range, default, text. Promises: a key is written here
+// once; parsing, the reference page, completions, `same job` and the resolved job.yaml are all
+// derived from it.
 #pragma once
 
 #include <span>

@@ -13,7 +13,7 @@ std::optional<double> told(const std::atomic<double>& number) {
 }  // namespace
 
 void WaitingShare::note(bool is_waiting) {
-  looks_ = std::min(looks_ + 1, kLooks);
+  looks_ = std::min(looks_ + 1, kSamples);
   share_ += ((is_waiting ? 1 : 0) - share_) / looks_;
 }
 

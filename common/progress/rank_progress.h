@@ -27,15 +27,15 @@ struct RankProgress {
 };
 
 /// The share of time in which a rank waits for others: the share of its samples, about one a
-/// second, that show it waiting. The last kLooks samples count most.
+/// second, that show it waiting. The last kSamples samples count most.
 class WaitingShare {
  public:
-  static constexpr int kLooks = 30;
+  static constexpr int kSamples = 30;
   static constexpr int kFewLooks = 10;  // with fewer the share means nothing
 
   void note(bool is_waiting);
   [[nodiscard]] double share() const { return share_; }
-  [[nodiscard]] int looks() const { return looks_; }  // at most kLooks
+  [[nodiscard]] int looks() const { return looks_; }  // at most kSamples
 
  private:
   double share_ = 0;

@@ -162,7 +162,7 @@ std::string metric_number(std::string_view name, double value) {
                                                     : short_number(value);
 }
 
-std::string told_loss(double value) {
+std::string loss_html(double value) {
   return std::isfinite(value) ? metric_number("loss", value) : fmt::format("{}", value);
 }
 

@@ -37,7 +37,7 @@ std::string grouped(std::int64_t value);
 /// "97.50 %" for an accuracy, else short_number() with four decimals if that is enough.
 std::string metric_number(std::string_view name, double value);
 /// The same for a reported loss: "nan", "inf" or "-inf" if not finite.
-std::string told_loss(double value);
+std::string loss_html(double value);
 /// "3 h 05 min", "2 min 04 s", "5.9 s".
 std::string time_text(double seconds);
 

@@ -87,7 +87,7 @@ bool StoreAccess::may_change(const Peer& peer) const {
 
 void StoreAccess::probe() {
   users_of_job_ = users_of_descendants();
-  next_probe_ = Clock::now() + kLookPause;
+  next_probe_ = Clock::now() + kCheckPause;
 }
 
 void StoreAccess::tell_refused(const Peer& peer) {

@@ -51,13 +51,13 @@ class StoreAccess {
   [[nodiscard]] bool may_change(const Peer& peer) const;
   [[nodiscard]] Clock::time_point next_probe() const { return next_probe_; }
   /// Reads the users of the job's processes. Costs some milliseconds, so call it at most every
-  /// kLookPause.
+  /// kCheckPause.
   void probe();
 
   /// Prints, at a limited rate, that the peer was refused the store.
   void tell_refused(const Peer& peer);
 
-  static constexpr std::chrono::seconds kLookPause{1};
+  static constexpr std::chrono::seconds kCheckPause{1};
   static constexpr std::chrono::seconds kBetweenLines{10};
 
  private:

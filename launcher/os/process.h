@@ -1,5 +1,5 @@
-// A worker process, from fork to reap, and the only place that executes, and reaps workers. What
-// else forks is a helper (common/node/helper_process).
+// A worker process, from fork to reap. Only this file starts and reaps workers; other forks are
+// helpers (common/node/helper_process).
 // Pid, pidfd, kill and reap have one owner: a reaped pid may be reused, so reaping and forgetting
 // it are one step (waitid(2)).
 // Promises: the destructor leaves nothing of the process group alive; a failed exec is a

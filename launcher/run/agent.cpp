@@ -265,7 +265,7 @@ FenceCause Agent::fence_cause() const {
   facts.has_other_nodes = spec_.max_nodes > 1;
   facts.is_in_round = commands_.state() != NodeCommands::State::waiting;
   facts.is_lease_over = guard_.is_lease_over();
-  facts.since_last_look = boot_time() - awake_at_;
+  facts.since_last_check = boot_time() - awake_at_;
   return find_fence_cause(facts);
 }
 

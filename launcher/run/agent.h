@@ -35,7 +35,7 @@ class Agent {
  public:
   using ChooseRunDir = std::function<std::filesystem::path(int world_size)>;
 
-  /// Everything that can fail before the first worker fails here. `choose_run_dir` is called on
+  /// Does everything that can fail before a worker is started. `choose_run_dir` is called on
   /// node 0 only; `place` comes from make_scratch_place(); `lock` may be null. All arguments
   /// outlive the agent. Errors: SystemError.
   Agent(asio::io_context& io,

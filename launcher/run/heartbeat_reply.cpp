@@ -12,7 +12,7 @@ namespace ddp::launcher {
 
 std::vector<std::vector<std::string>> newest_lines(const WorkerGroup& group) {
   std::vector<std::vector<std::string>> all;
-  const std::size_t most = count_lines_told(group.workers().size());
+  const std::size_t most = count_sent_lines(group.workers().size());
   if (most == 0) return all;
   for (const auto& worker : group.workers()) {
     std::vector<std::string> lines = worker->output->tail();

@@ -22,8 +22,8 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr std::chrono::milliseconds kLookPause(10);  // between two checks of which have ended
-constexpr std::size_t kMaxText = 1 << 20;            // output of one py-spy
+constexpr std::chrono::milliseconds kCheckPause(10);  // between two checks of which have ended
+constexpr std::size_t kMaxText = 1 << 20;             // output of one py-spy
 
 /// The path of py-spy; empty: not installed.
 std::string find_py_spy(const JobSpec& spec) {
@@ -183,7 +183,7 @@ asio::awaitable<bool> StackCollector::wait(Clock::duration limit,
                                            bool (StackCollector::*is_done)() const) {
   const Deadline deadline = Clock::now() + limit;
   while (group_.alive() > 0 && !(this->*is_done)() && Clock::now() < deadline) {
-    const Deadline look = std::min<Deadline>(deadline, Clock::now() + kLookPause);
+    const Deadline look = std::min<Deadline>(deadline, Clock::now() + kCheckPause);
     const std::optional<AgentEvent> event = co_await inbox_.next(look);
     if (!event) continue;
     group_.note(*event);

@@ -1,4 +1,4 @@
-"""A training step of a detector, ddp-worker beside the field's package in a plain loop of Python's DDP: the same model, data, threads, image
+"""A training step of a detector, ddp-worker beside ultralytics in a plain loop of Python's DDP: the same model, data, threads, image
 size, batch, in turn, and medians. Without the loader: ours loads between the steps and tells what it waited, theirs has its batches in
 memory. Figures, no test: nothing is judged here.
 

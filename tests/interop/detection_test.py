@@ -1,4 +1,4 @@
-"""Average precision against pycocotools, non-maximum suppression against torchvision, both against the field's package.
+"""Average precision against pycocotools, non-maximum suppression against torchvision, both against ultralytics.
 
 Run by hand: DDP_PYTHON_DETECTOR=... DDP_DETECTION_TOOL=... python3 tests/interop/detection_test.py
 """

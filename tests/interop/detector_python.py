@@ -1,4 +1,4 @@
-"""The Python that has the field's package of detectors and COCO's judge: DDP_PYTHON_DETECTOR names it. It imports torch, torchvision,
+"""The Python that has ultralytics and pycocotools: DDP_PYTHON_DETECTOR names it. It imports torch, torchvision,
 safetensors, pycocotools and ultralytics, which is run, and nothing of it kept here.
 """
 

@@ -1,4 +1,4 @@
-"""Our detectors against the field's package: the same seed draws the same weights, the same weights give the same outputs, and from
+"""Our detectors against ultralytics: the same seed draws the same weights, the same weights give the same outputs, and from
 these outputs come the same loss and gradients.
 
 Run by hand: DDP_PYTHON_DETECTOR=... DDP_MODELS_TOOL=... python3 tests/interop/yolo_test.py

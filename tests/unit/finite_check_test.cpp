@@ -24,17 +24,18 @@ TEST(FiniteCheck, FindsWhatIsNotFiniteInAnyListAndNothingElse) {
                                                    {torch::full({3}, -6e4, at::kHalf)},
                                                    {torch::full({4}, 1e300, at::kDouble)}};
   FiniteCheck check(at::kCPU);
-  EXPECT_EQ(check.look_at({}).item<float>(), 0);
-  EXPECT_EQ(check.look_at(large).item<float>(), 0);
+  EXPECT_EQ(check.check_gradients({}).item<float>(), 0);
+  EXPECT_EQ(check.check_gradients(large).item<float>(), 0);
   for (const double bad : {double{INFINITY}, -double{INFINITY}, std::nan("")}) {
     for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16}) {
       at::Tensor one = torch::ones({2, 5}, type);
       one[1][3] = bad;
-      EXPECT_EQ(check.look_at({{torch::ones({9}, type), one}}).item<float>(), 1) << bad << type;
-      EXPECT_EQ(check.look_at({{one}, {torch::ones({9})}}).item<float>(), 1) << bad << type;
+      EXPECT_EQ(check.check_gradients({{torch::ones({9}, type), one}}).item<float>(), 1)
+          << bad << type;
+      EXPECT_EQ(check.check_gradients({{one}, {torch::ones({9})}}).item<float>(), 1) << bad << type;
     }
   }
-  EXPECT_EQ(check.look_at(large).item<float>(), 0) << "each call looks again";
+  EXPECT_EQ(check.check_gradients(large).item<float>(), 0) << "each call looks again";
 }
 
 TEST(FiniteCheck, CountsAllAndThoseInARow) {

@@ -32,9 +32,9 @@ TEST(Html, NumbersAreForPeople) {
   EXPECT_EQ(metric_number("test_loss", 1.234e-7), "1.234e-07");
   EXPECT_EQ(metric_number("test_loss", std::numeric_limits<double>::quiet_NaN()), "-");
   EXPECT_EQ(short_number(std::numeric_limits<double>::infinity()), "-");
-  EXPECT_EQ(told_loss(0.08621), "0.0862");
-  EXPECT_EQ(told_loss(std::numeric_limits<double>::quiet_NaN()), "nan");
-  EXPECT_EQ(told_loss(-std::numeric_limits<double>::infinity()), "-inf");
+  EXPECT_EQ(loss_html(0.08621), "0.0862");
+  EXPECT_EQ(loss_html(std::numeric_limits<double>::quiet_NaN()), "nan");
+  EXPECT_EQ(loss_html(-std::numeric_limits<double>::infinity()), "-inf");
   EXPECT_EQ(grouped(1234567),
             "1\xe2\x80\xaf"
             "234\xe2\x80\xaf"

@@ -140,7 +140,7 @@ TEST(MessageCodec, TheSamplesOfTheLargestNodeFitIntoAFrame) {
   for (const std::size_t workers : {1, 109, 110, 163, 327, 328, kMaxWorkersOfNode}) {
     reply.samples.assign(workers, sample);
     const std::string line(kToldLineBytes, '"');
-    const std::vector<std::string> lines(count_lines_told(workers), line);
+    const std::vector<std::string> lines(count_sent_lines(workers), line);
     reply.last_lines.assign(lines.empty() ? 0 : workers, lines);
     ASSERT_LE(encode(NodeEvent(reply)).size(), kLongestFrame) << workers;
   }

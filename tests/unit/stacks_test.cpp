@@ -184,10 +184,10 @@ TEST(Culprit, IsNobodyWhereTheStacksDoNotTell) {
 TEST(Culprit, IsBlamedWhereTheWatchdogCouldOnlyGuess) {
   const StacksByRank stacks{{0, in_backward()}, {1, sleeps()}};
   Finding hang{true, 0, "neither ran nor printed for 5 s", false};
-  EXPECT_EQ(blame_odd_one(hang, stacks), hang);
+  EXPECT_EQ(blame_outlier(hang, stacks), hang);
   hang.is_guess = true;
-  EXPECT_EQ(blame_odd_one(hang, {}), hang);
-  const Finding found = blame_odd_one(hang, stacks);
+  EXPECT_EQ(blame_outlier(hang, {}), hang);
+  const Finding found = blame_outlier(hang, stacks);
   EXPECT_EQ(found.rank, 1);
   EXPECT_EQ(found.text,
             "stands in train.py:21 in step, while others wait in a collective; rank 0 neither ran "

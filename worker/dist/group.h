@@ -1,4 +1,5 @@
-// The ranks of a job as the training loop sees them: a handful of collectives on CPU tensors.
+// The ranks of a job as the training loop sees them: a handful of collectives on
+// tensors of the CPU or of this rank's device.
 // Two implementations: alone (every collective is done at once) and Gloo through c10d. No
 // collective is ever called on an error path: a dead peer would make it hang.
 #pragma once

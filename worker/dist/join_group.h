@@ -16,8 +16,8 @@
 
 namespace ddp::worker {
 
-/// Longest honest skew between ranks (a slow disk in a checkpoint, an evaluation) before a silent
-/// rank counts as lost. The default of `ddp.timeout`.
+/// Longest expected delay between ranks (a slow disk in a checkpoint, an evaluation) before a
+/// silent rank counts as lost. The default of `ddp.timeout`.
 inline constexpr std::chrono::minutes kCollectiveTimeout{5};
 
 /// Makes the group of this job.

@@ -36,28 +36,28 @@ Letterbox fit_letterbox(ImageSize image, ImageSize frame) {
   return {image, resized, center_region(resized, frame)};
 }
 
-Box into_square(const Box& box, const Letterbox& letterbox) {
+Box into_frame(const Box& box, const Letterbox& letterbox) {
   const auto x = [&](double edge) {
-    return static_cast<float>(edge * across(letterbox) - letterbox.square.left);
+    return static_cast<float>(edge * across(letterbox) - letterbox.frame.left);
   };
   const auto y = [&](double edge) {
-    return static_cast<float>(edge * down(letterbox) - letterbox.square.top);
+    return static_cast<float>(edge * down(letterbox) - letterbox.frame.top);
   };
   return {x(box.left), y(box.top), x(box.right), y(box.bottom)};
 }
 
-Box out_of_square(const Box& box, const Letterbox& letterbox) {
+Box out_of_frame(const Box& box, const Letterbox& letterbox) {
   const auto x = [&](double edge) {
-    return static_cast<float>((edge + letterbox.square.left) / across(letterbox));
+    return static_cast<float>((edge + letterbox.frame.left) / across(letterbox));
   };
   const auto y = [&](double edge) {
-    return static_cast<float>((edge + letterbox.square.top) / down(letterbox));
+    return static_cast<float>((edge + letterbox.frame.top) / down(letterbox));
   };
   return {x(box.left), y(box.top), x(box.right), y(box.bottom)};
 }
 
 std::optional<Box> box_in_image(const Box& box, const Letterbox& letterbox) {
-  return clip(out_of_square(box, letterbox), letterbox.image);
+  return clip(out_of_frame(box, letterbox), letterbox.image);
 }
 
 }  // namespace ddp::worker

@@ -1,4 +1,4 @@
-// How a whole image fits into a square (its larger side becomes the square's, the rest is border),
+// How a whole image fits into a frame (its larger side becomes the frame's, the rest is border),
 // or into a rectangle. The augmentation and the code that maps boxes back to the image both use
 // this, so they mean the same pixels.
 #pragma once
@@ -13,7 +13,7 @@ namespace ddp::worker {
 struct Letterbox {
   ImageSize image;    // before resizing
   ImageSize resized;  // neither side is below 1, so a thin image is stretched
-  Region square;      // the frame, in pixels of the resized image; it extends beyond the image
+  Region frame;       // the frame, in pixels of the resized image; it extends beyond the image
 
   bool operator==(const Letterbox&) const = default;
 };
@@ -25,11 +25,11 @@ Letterbox fit_letterbox(ImageSize image, int side);
 /// below 1.
 Letterbox fit_letterbox(ImageSize image, ImageSize frame);
 
-/// Maps pixels of the image to those of the square, and back. Neither clips.
-Box into_square(const Box& box, const Letterbox& letterbox);
-Box out_of_square(const Box& box, const Letterbox& letterbox);
+/// Maps pixels of the image to those of the frame, and back. Neither clips.
+Box into_frame(const Box& box, const Letterbox& letterbox);
+Box out_of_frame(const Box& box, const Letterbox& letterbox);
 
-/// The part of a box in the square that is in the image, in pixels of the image. No value for a box
+/// The part of a box in the frame that is in the image, in pixels of the image. No value for a box
 /// that lies in the border alone, or is empty.
 std::optional<Box> box_in_image(const Box& box, const Letterbox& letterbox);
 

@@ -13,7 +13,7 @@
 namespace ddp::worker {
 namespace {
 
-// From the field's package, for all of its detectors.
+// From ultralytics, for all of its detectors.
 constexpr double kNormEpsilon = 1e-3;
 constexpr double kNormMomentum = 0.03;
 // The image side and the number of objects for which the head's first scores are right.

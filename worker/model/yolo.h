@@ -1,5 +1,5 @@
 // YOLOv5 and YOLOv8 with one head for both: anchor-free, boxes and classes apart. Names and shapes
-// of weights, constants and initial values are those of the field's package ("yolov5nu.pt",
+// of weights, constants and initial values are those of ultralytics ("yolov5nu.pt",
 // "yolov8n.pt"), so that its weights load and the same seed draws the same weights.
 // Sources: CSP blocks Wang et al., arXiv:1911.11929; pyramid of features both ways Liu et al.,
 // arXiv:1803.01534; pooling at several sizes He et al., arXiv:1406.4729.

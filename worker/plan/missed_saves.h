@@ -1,6 +1,6 @@
-// Counts the saves of a run that fail in a row. Training may go on while a disk is full for some
-// time, but not when the last hours of a run are nowhere on disk. The number alone does not show
-// hours: with a save every few steps, five of them fail within a second.
+// Gives a run up after five saves in a row that failed over at least a minute. Training may go on
+// while a disk is full for some time. The number alone is not enough: with a save every few steps,
+// five of them fail within a second.
 #pragma once
 
 #include <chrono>

@@ -33,7 +33,7 @@ at::Tensor make_boxes(const at::Tensor& distances,
 /// Complete IoU of boxes in pairs: the overlap, minus a term for the distance of the centres, minus
 /// a term for different ratios of width to height. Differentiable in `a`.
 /// Shapes: [..., 4] both, to [...]. Source: Zheng et al., arXiv:1911.08287, eq. 10 to 12; 1e-7
-/// keeps divisors from 0, where the field's package has it.
+/// keeps divisors from 0, where ultralytics has it.
 at::Tensor complete_iou(const at::Tensor& a, const at::Tensor& b);
 
 }  // namespace ddp::worker

@@ -77,9 +77,9 @@ std::vector<LabelledObjects> shown_objects(const Target& target,
   return all;
 }
 
-std::vector<LabelledObjects> shown_answers(const Outputs& outputs,
-                                           std::size_t count,
-                                           const std::vector<std::string>& names) {
+std::vector<LabelledObjects> shown_predictions(const Outputs& outputs,
+                                               std::size_t count,
+                                               const std::vector<std::string>& names) {
   const auto images = static_cast<std::int64_t>(count);
   const Suppressed found =
       suppress(outputs.at(0).narrow(0, 0, images), outputs.at(1).narrow(0, 0, images), {});

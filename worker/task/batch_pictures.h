@@ -37,8 +37,8 @@ std::vector<LabelledObjects> shown_objects(const Target& target,
 
 /// The objects predicted in the first `count` images, with their scores. Shapes: `outputs` as in
 /// AveragePrecision::update().
-std::vector<LabelledObjects> shown_answers(const Outputs& outputs,
-                                           std::size_t count,
-                                           const std::vector<std::string>& names);
+std::vector<LabelledObjects> shown_predictions(const Outputs& outputs,
+                                               std::size_t count,
+                                               const std::vector<std::string>& names);
 
 }  // namespace ddp::worker

@@ -71,8 +71,8 @@ struct ConfusedPair {
   std::int32_t truth = 0;
 };
 
-/// The confusion matrix counts pairs above this IoU, and detections above this score, as the field
-/// does.
+/// The confusion matrix counts pairs above this IoU, and detections above this score, as
+/// ultralytics does.
 inline constexpr double kConfusionIou = 0.45;
 inline constexpr float kConfusionConfidence = 0.25F;
 

@@ -69,7 +69,7 @@ Classification::Classification(Model model, Criterion criterion, Criterion test_
       test_criterion_(std::move(test_criterion)) {}
 
 Outputs Classification::forward(const Batch& batch) {
-  return {through_ ? through_(batch.input) : model_->forward(batch.input)};  // [B, classes]
+  return {forward_ ? forward_(batch.input) : model_->forward(batch.input)};  // [B, classes]
 }
 
 Loss Classification::loss(const Outputs& outputs, const Batch& batch) {

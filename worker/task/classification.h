@@ -24,16 +24,16 @@ class Classification : public Task {
   [[nodiscard]] Watched watched() const override { return {"accuracy", true}; }
 
   [[nodiscard]] const Model& image_model() const { return model_; }
-  /// From now on scores come from `through` instead of the model: from its replicas on several
+  /// From now on scores come from `forward` instead of the model: from its replicas on several
   /// devices.
-  using Through = std::function<at::Tensor(const at::Tensor& images)>;
-  void compute_through(Through through) { through_ = std::move(through); }
+  using ForwardFunction = std::function<at::Tensor(const at::Tensor& images)>;
+  void set_forward(ForwardFunction forward) { forward_ = std::move(forward); }
 
  private:
   Model model_;
   Criterion criterion_;
   Criterion test_criterion_;
-  Through through_;  // empty: the model itself
+  ForwardFunction forward_;  // empty: the model itself
 };
 
 /// The share of images whose label is among the `k` highest scores: "top5_accuracy". Errors:

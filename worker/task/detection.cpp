@@ -64,7 +64,7 @@ Pictures ObjectDetection::pictures(const ShownBatch& shown) {
                             shown_objects(shown.batch.targets.at(0), images->size(), names_))};
   if (has_answers)
     pictures.push_back(
-        picture(shown.name + "_pred", shown_answers(*shown.outputs, images->size(), names_)));
+        picture(shown.name + "_pred", shown_predictions(*shown.outputs, images->size(), names_)));
   return pictures;
 }
 

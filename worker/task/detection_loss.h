@@ -11,7 +11,7 @@
 
 namespace ddp::worker {
 
-/// The arguments of the loss in the job file (loss.args), with the field's values.
+/// The arguments of the loss in the job file (loss.args), with the values of ultralytics.
 struct DetectionLossRule {
   double box = 7.5;
   double cls = 0.5;

@@ -20,9 +20,9 @@ ImageSize draw_scale(ImageSize size, double most, std::int64_t multiple, std::ui
 /// Whether draw_scale() has more than one size to choose from.
 bool has_scales(ImageSize size, double most, std::int64_t multiple);
 
-/// Resizes images bilinearly, without antialiasing, as the field does on the device; and the boxes
-/// (target 0, in pixels) with them. Does not wait for a GPU. Shapes: input [B, C, H, W]; becomes
-/// floats.
+/// Resizes images bilinearly, without antialiasing, as ultralytics does on the device; and the
+/// boxes (target 0, in pixels) with them. Does not wait for a GPU. Shapes: input [B, C, H, W];
+/// becomes floats.
 Batch resize_batch(const Batch& batch, ImageSize size);
 
 }  // namespace ddp::worker

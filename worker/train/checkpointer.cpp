@@ -183,11 +183,11 @@ bool Checkpointer::is_interval_over() const {
          std::chrono::steady_clock::now() - last_save_ > parts_.job.checkpoint.interval;
 }
 
-void Checkpointer::save(const Position& position, Which which) {
-  begin(position, which, Last::no);
+void Checkpointer::save(const Position& position, SaveMode mode) {
+  begin(position, mode, Last::no);
 }
 
-void Checkpointer::begin(const Position& position, Which which, Last last) {
+void Checkpointer::begin(const Position& position, SaveMode mode, Last last) {
   if (parts_.group.is_root() && !checkpoints_) return;  // as one rank alone: writes nothing
   const Phase before = parts_.page.phase.exchange(Phase::saving, std::memory_order_relaxed);
   parts_.replica.sync_buffers();
@@ -197,7 +197,7 @@ void Checkpointer::begin(const Position& position, Which which, Last last) {
   if (checkpoints_) {
     background_.wait();  // until then its thread reads the arena
     head = head_of(position);
-    const bool is_there = newest_step_ == position.step && which == Which::missing;
+    const bool is_there = newest_step_ == position.step && mode == SaveMode::missing;
     if (!is_there || !put_head(head)) {
       failpoint("save.snapshot");
       if (!arena_) arena_.emplace(parts_.shared);
@@ -261,7 +261,7 @@ SaveOutcome Checkpointer::finish(const Position& position) {
   if (parts_.group.is_root() && !checkpoints_)  // as above
     return {.step = static_cast<double>(position.step)};
   const Phase before = parts_.page.phase.exchange(Phase::saving, std::memory_order_relaxed);
-  begin(position, Which::missing, Last::yes);
+  begin(position, SaveMode::missing, Last::yes);
   background_.wait();
   const SaveOutcome mine = outcome();
   at::Tensor row =

@@ -70,13 +70,12 @@ class Checkpointer {
   /// elsewhere.
   [[nodiscard]] bool is_interval_over() const;
 
-  enum class Which { missing, again };
+  enum class SaveMode { missing, overwrite };
   /// Begins to save the trained state. `missing`: if the newest checkpoint is of that step, it is
-  /// amended instead; `again`: saves in any case, because the weights have changed since. All ranks
-  /// call it.
-  /// Blocks: for a copy of the state, which other ranks digest meanwhile, and before that while an
-  /// earlier checkpoint is still being written. Errors: PeerError.
-  void save(const Position& position, Which which = Which::missing);
+  /// amended instead; `overwrite`: saves in any case, because the weights have changed since. All
+  /// ranks call it. Blocks: for a copy of the state, which other ranks digest meanwhile, and before
+  /// that while an earlier checkpoint is still being written. Errors: PeerError.
+  void save(const Position& position, SaveMode mode = SaveMode::missing);
 
   /// Call it when saved weights have been evaluated, or their epoch is over: puts `position` into
   /// their checkpoint, if there is one, and marks the best again.
@@ -101,7 +100,7 @@ class Checkpointer {
  private:
   enum class Last { no, yes };
 
-  void begin(const Position& position, Which which, Last last);
+  void begin(const Position& position, SaveMode mode, Last last);
   bool put_head(const CheckpointHead& head);
   Position restore_from_disk(const SumNames& names);
   /// The digests of all ranks, with rank 0's still missing; empty: they are not compared. All ranks

@@ -26,7 +26,7 @@ namespace ddp::worker {
 
 class RunLog {
  public:
-  /// Everything outlives the run_log.
+  /// Everything outlives the RunLog.
   struct Parts {
     const Job& job;
     Group& group;

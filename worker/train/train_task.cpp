@@ -235,7 +235,7 @@ struct TrainedModel {
 void use_all_devices(const TrainingRun& run, Task& task, std::optional<DataParallel>& replicas) {
   const DataFacts& facts = run.data.train->facts();
   replicas.emplace(replicate(task, run.job, facts, run.context.registry, run.group));
-  dynamic_cast<Classification&>(task).compute_through(
+  dynamic_cast<Classification&>(task).set_forward(
       [&replicas](const at::Tensor& images) { return replicas->forward(images); });
 }
 

@@ -261,7 +261,7 @@ TrainingLoop::End TrainingLoop::save(const Position& position) {
 TrainingLoop::End TrainingLoop::keep(const Position& position, bool is_saved, bool is_wanted) {
   if (!is_saved && is_wanted) return save(position);
   if (is_saved && parts_.hooks.may_change_model())
-    parts_.checkpointer.save(position, Checkpointer::Which::again);
+    parts_.checkpointer.save(position, Checkpointer::SaveMode::overwrite);
   else
     parts_.checkpointer.amend(position);
   return {};

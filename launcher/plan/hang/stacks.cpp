@@ -380,7 +380,7 @@ std::optional<Culprit> find_culprit(const StacksByRank& ranks) {
   return std::nullopt;
 }
 
-Finding blame_odd_one(Finding hang, const StacksByRank& ranks) {
+Finding blame_outlier(Finding hang, const StacksByRank& ranks) {
   const std::optional<Culprit> odd = hang.is_guess ? find_culprit(ranks) : std::nullopt;
   if (!odd || odd->rank == hang.rank) return hang;
   hang.text = odd->why + "; rank " + std::to_string(hang.rank) + " " + hang.text;

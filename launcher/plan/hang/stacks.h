@@ -75,6 +75,6 @@ struct Culprit {
 std::optional<Culprit> find_culprit(const StacksByRank& ranks);
 
 /// If `hang` is a guess, blames the rank that find_culprit() finds, if any.
-Finding blame_odd_one(Finding hang, const StacksByRank& ranks);
+Finding blame_outlier(Finding hang, const StacksByRank& ranks);
 
 }  // namespace ddp::launcher

@@ -56,9 +56,9 @@ std::string place_of(const WorkerSample& sample) {
 /// How likely others wait for this rank, among ranks that make no progress. Smaller is likelier;
 /// the first member that differs decides.
 struct Suspicion {
-  bool is_free = true;     // not frozen
-  bool is_quick = true;    // not in an uninterruptible sleep
-  bool is_inside = true;   // not outside of a collective that others are in
+  bool is_not_frozen = true;     // not frozen
+  bool is_interruptible = true;  // not in an uninterruptible sleep
+  bool is_in_collective = true;  // not outside of a collective that others are in
   std::int64_t steps = 0;  // fewest first; if all are in collectives, most first: it left one out
   std::size_t companions = 0;  // ranks that wait in the same place
   WaitKind kind = WaitKind::peers;
@@ -66,7 +66,7 @@ struct Suspicion {
   int rank = 0;
 
   [[nodiscard]] auto evidence() const {
-    return std::tuple(is_free, is_quick, is_inside, steps, companions, kind);
+    return std::tuple(is_not_frozen, is_interruptible, is_in_collective, steps, companions, kind);
   }
   [[nodiscard]] auto order() const {
     return std::tuple_cat(evidence(), std::tuple(moved_at, rank));
@@ -96,7 +96,7 @@ void Watchdog::follow(nanoseconds now, const WorkerSample& sample, Track& track)
     track.step_times[track.next_step_time++ % kStepTimes] = each;
   }
   if (stepped || !track.seen || changed_phase) track.step_at = now;
-  if (moved) track.moved_at = track.told_at = now;
+  if (moved) track.moved_at = track.reported_at = now;
   // A worker in state D could not show progress, so its time starts again when it leaves it.
   if (last.activity.state == 'D' && sample.activity.state != 'D') track.moved_at = now;
   const nanoseconds limit = limits_.hang_timeout.value_or(nanoseconds(0));
@@ -148,7 +148,7 @@ bool Watchdog::hangs(nanoseconds now, const Track& track) const {
 /// Whether the worker has only polled in a loop for as long as the limit.
 bool Watchdog::spins(nanoseconds now, const Track& track) const {
   if (!lives(track.last) || is_judged_by_page(track.last) || !limits_.hang_timeout) return false;
-  return now - std::max(track.told_at, track.activity.spins_since()) >= *limits_.hang_timeout;
+  return now - std::max(track.reported_at, track.activity.spins_since()) >= *limits_.hang_timeout;
 }
 
 /// Whether a worker that hangs by its page may only be waiting for a worker that does not hang.
@@ -165,10 +165,10 @@ bool Watchdog::waits_for_others(nanoseconds now, const Track& track) const {
 
 /// After a long time without samples this agent, or the whole machine, has slept. Then the workers'
 /// silence means nothing, so all their times start again.
-void Watchdog::forget_a_gap(nanoseconds now) {
+void Watchdog::reset_after_gap(nanoseconds now) {
   if (now - std::exchange(looked_at_, now) < usual_limit() / 2) return;
   for (Track& track : tracks_) {
-    track.moved_at = track.told_at = track.step_at = now;
+    track.moved_at = track.reported_at = track.step_at = now;
     track.activity = ActivityWindow();
     track.uninterruptible_since.reset();
   }
@@ -230,9 +230,9 @@ std::optional<Finding> Watchdog::find_hang(nanoseconds now) const {
   for (const Track* const track : living) {
     const WorkerSample& worker = track->last;
     Suspicion suspicion;
-    suspicion.is_free = !is_frozen(worker);
-    suspicion.is_quick = worker.activity.state != 'D';
-    suspicion.is_inside = !worker.has_page || worker.in_collective || !is_one_inside;
+    suspicion.is_not_frozen = !is_frozen(worker);
+    suspicion.is_interruptible = worker.activity.state != 'D';
+    suspicion.is_in_collective = !worker.has_page || worker.in_collective || !is_one_inside;
     if (has_each_a_page) suspicion.steps = are_all_inside ? -worker.step : worker.step;
     suspicion.companions = places[place_of(worker)];
     suspicion.kind = kind_of(worker);
@@ -246,17 +246,17 @@ std::optional<Finding> Watchdog::find_hang(nanoseconds now) const {
   const auto& [first, culprit] = suspects.front();
   const bool is_tie = suspects.size() > 1 && suspects[1].first.evidence() == first.evidence();
   // A rank in a futex may be waiting for others, whatever the other evidence.
-  const bool may_wait = first.is_free && first.is_quick && first.is_inside &&
+  const bool may_wait = first.is_not_frozen && first.is_interruptible && first.is_in_collective &&
                         first.kind == WaitKind::peers && suspects.size() > 1;
   Finding finding;
   finding.ends_round = true;
   finding.rank = culprit->last.rank;
-  const bool is_stuck = !first.is_free || !first.is_quick;
+  const bool is_stuck = !first.is_not_frozen || !first.is_interruptible;
   finding.is_guess = is_tie || may_wait || (!has_each_a_page && is_one_with_page && !is_stuck);
   finding.text = describe_hang(now, *culprit);
   if (finding.is_guess) {
     finding.text += ", as far as can be seen from outside: others wait in the same way";
-  } else if (!first.is_inside) {
+  } else if (!first.is_in_collective) {
     finding.text += ", outside of the collective that others are in";
   }
   return finding;
@@ -331,7 +331,7 @@ std::optional<Finding> Watchdog::find_uninterruptible(nanoseconds now) const {
 std::vector<Finding> Watchdog::note_samples(nanoseconds now,
                                             std::span<const WorkerSample> samples) {
   tracks_.resize(samples.size());
-  forget_a_gap(now);
+  reset_after_gap(now);
   std::vector<Finding> findings;
   for (std::size_t i = 0; i < samples.size(); ++i) {
     Track& track = tracks_[i];
@@ -340,8 +340,8 @@ std::vector<Finding> Watchdog::note_samples(nanoseconds now,
     track.is_named = true;
     findings.push_back(Finding{false, samples[i].rank, state_text(samples[i]) + where(samples[i])});
   }
+  // The first two name the cause, find_hang() only a suspect, so they come first.
   std::optional<Finding> end = find_early_exit(now);
-  // Each says more than a hang: which rank left, and which rank waits for a key; or what holds it.
   if (!end) end = find_uninterruptible(now);
   if (!end) end = find_hang(now);
   if (end) findings.push_back(std::move(*end));

@@ -86,9 +86,9 @@ class Watchdog {
   struct Track {
     WorkerSample last;
     bool seen = false;
-    std::chrono::nanoseconds moved_at{0};              // last progress
-    std::chrono::nanoseconds told_at{0};               // the same, without CPU and disk
-    std::chrono::nanoseconds step_at{0};               // last change of `step`
+    std::chrono::nanoseconds moved_at{0};     // last progress
+    std::chrono::nanoseconds reported_at{0};  // last progress that its page, output or store showed
+    std::chrono::nanoseconds step_at{0};      // last change of `step`
     std::vector<std::chrono::nanoseconds> step_times;  // ring of the newest
     std::size_t next_step_time = 0;
     ActivityWindow activity;
@@ -102,7 +102,7 @@ class Watchdog {
   [[nodiscard]] bool hangs(std::chrono::nanoseconds now, const Track& track) const;
   [[nodiscard]] bool spins(std::chrono::nanoseconds now, const Track& track) const;
   [[nodiscard]] bool waits_for_others(std::chrono::nanoseconds now, const Track& track) const;
-  void forget_a_gap(std::chrono::nanoseconds now);
+  void reset_after_gap(std::chrono::nanoseconds now);
   /// The limit for a worker without one of its own.
   [[nodiscard]] std::chrono::nanoseconds usual_limit() const {
     return limits_.hang_timeout.value_or(kShortestLimit);

@@ -27,12 +27,12 @@ struct FenceFacts {
   bool is_in_round = false;    // workers of this node may live
   bool is_lease_over = false;  // by the guard's clock
   // Since the agent's last check; includes sleep of the machine.
-  std::chrono::nanoseconds since_last_look{0};
+  std::chrono::nanoseconds since_last_check{0};
 };
 
 constexpr FenceCause find_fence_cause(const FenceFacts& facts) {
   if (!facts.has_other_nodes || !facts.is_in_round || !facts.is_lease_over) return FenceCause::none;
-  return facts.since_last_look >= kSlept ? FenceCause::we_slept : FenceCause::node_zero_silent;
+  return facts.since_last_check >= kSlept ? FenceCause::we_slept : FenceCause::node_zero_silent;
 }
 
 /// Why a node that slept for so long was fenced; for people.

@@ -355,7 +355,7 @@ RoundResult Round::conclude(Time now, bool can_go_on) {
   }
   EndFacts facts = facts_;
   if (hang_) {
-    const Finding hang = blame_odd_one(*hang_, stacks_of(result.workers));
+    const Finding hang = blame_outlier(*hang_, stacks_of(result.workers));
     facts.hung_rank = hang.rank;
     result.hang = hang.text;
     result.is_final = hang.is_final;

@@ -14,13 +14,13 @@
 namespace ddp::launcher {
 
 // The last lines of workers that a node sends while the page is watched.
-inline constexpr std::size_t kToldLines = 3;  // of one worker, at most
+inline constexpr std::size_t kSentLines = 3;  // of one worker, at most
 inline constexpr std::size_t kToldLineBytes = 200;
 
 /// Lines sent for each of `workers` of a node, so that all fit into a frame beside the samples.
-constexpr std::size_t count_lines_told(std::size_t workers) {
+constexpr std::size_t count_sent_lines(std::size_t workers) {
   constexpr std::size_t kAll = 64 << 10;
-  return std::min(kToldLines, kAll / (kToldLineBytes * std::max<std::size_t>(workers, 1)));
+  return std::min(kSentLines, kAll / (kToldLineBytes * std::max<std::size_t>(workers, 1)));
 }
 
 struct JobView {

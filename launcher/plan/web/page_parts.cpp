@@ -62,7 +62,7 @@ std::string step_tiles(const JobView::Rank& rank) {
   } else {
     html += tile("step", grouped(sample.step));
   }
-  if (sample.step > 0 && sample.loss) html += tile("loss", told_loss(*sample.loss));
+  if (sample.step > 0 && sample.loss) html += tile("loss", loss_html(*sample.loss));
   if (sample.step > 0 && sample.lr) html += tile("learning rate", short_number(*sample.lr));
   if (std::isfinite(sample.accuracy))
     html += tile("accuracy of the newest evaluation", metric_number("accuracy", sample.accuracy));
@@ -201,7 +201,7 @@ std::string ranks_part(const JobView& job) {
   std::int64_t first_step = 0;
   for (const JobView::Rank& rank : job.ranks)
     first_step = std::max(first_step, rank.sample.step);
-  const std::size_t lines = job.ranks.size() <= kFewRanks ? kToldLines : 1;
+  const std::size_t lines = job.ranks.size() <= kFewRanks ? kSentLines : 1;
   std::vector<std::vector<std::string>> rows;
   for (const JobView::Rank& rank : job.ranks) {
     if (rows.size() == kMaxRankRows) break;

@@ -152,7 +152,7 @@ void letterbox_into(Sample& sample, ImageSize frame) {
   SampleImage image(sample);
   const Letterbox fitted = fit_letterbox(image.image().size(), frame);
   resize_to(image, fitted.resized);
-  if (fitted.resized != fitted.square.size()) image.crop(fitted.square, {.color = kGrey});
+  if (fitted.resized != fitted.frame.size()) image.crop(fitted.frame, {.color = kGrey});
 }
 
 Augment fit(const DataFacts& data) {

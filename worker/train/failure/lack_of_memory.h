@@ -1,4 +1,4 @@
-// A lack of memory, as LibTorch throws it, and how it is told with what takes less.
+// Recognises a lack of memory, as LibTorch throws it, and adds advice.
 #pragma once
 
 #include <c10/util/Exception.h>

@@ -18,7 +18,8 @@ FiniteCheck::FiniteCheck(at::Device device)
       skipped_(at::zeros({}, at::device(device).dtype(at::kDouble))),
       in_a_row_(at::zeros({}, at::device(device).dtype(at::kDouble))) {}
 
-const at::Tensor& FiniteCheck::look_at(const std::vector<std::vector<at::Tensor>>& gradients) {
+const at::Tensor& FiniteCheck::check_gradients(
+    const std::vector<std::vector<at::Tensor>>& gradients) {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> are_finite;  // [] bool
   for (const std::vector<at::Tensor>& list : gradients) {

@@ -21,7 +21,7 @@ class FiniteCheck {
 
   /// Returns 1 if any gradient is not finite, else 0, as [] of float32, for the fused kernels:
   /// always the same tensor. Gradients stay as they are. Each list holds tensors of one dtype.
-  const at::Tensor& look_at(const std::vector<std::vector<at::Tensor>>& gradients);
+  const at::Tensor& check_gradients(const std::vector<std::vector<at::Tensor>>& gradients);
 
   /// Counts a step. Shapes: found_inf [] of float32; 1: the step was skipped.
   void count(const at::Tensor& found_inf);

@@ -126,7 +126,7 @@ Optimizer::Plan Optimizer::make_plan() const {
 
 std::optional<at::Tensor> Optimizer::find_overflow() {
   if (LossScale* const scale = precision_.loss_scale()) return scale->unscale(plan_.by_call);
-  if (finite_check_) return finite_check_->look_at(plan_.by_call);
+  if (finite_check_) return finite_check_->check_gradients(plan_.by_call);
   return {};
 }
 

@@ -29,8 +29,8 @@
 #include "worker/train/step/forward.h"
 #include "worker/train/step/precision.h"
 #include "worker/train/task_setup.h"
-#include "worker/train/verbs/answers.h"
-#include "worker/train/verbs/object_answers.h"
+#include "worker/train/verbs/object_printer.h"
+#include "worker/train/verbs/prediction_printer.h"
 
 namespace ddp::worker {
 namespace {
@@ -85,7 +85,7 @@ std::string to_text(const Answer& answer, const DataFacts& data) {
   for (const auto& [number, probability] : answer.classes)
     text += fmt::format(
         "  {} {:.2f} %", class_name(static_cast<std::size_t>(number), data), 100 * probability);
-  return one_line(text, kLongestAnswer);
+  return one_line(text, kMaxLineBytes);
 }
 
 std::string to_json(const Answer& answer, const DataFacts& data) {
@@ -99,10 +99,10 @@ std::string to_json(const Answer& answer, const DataFacts& data) {
       json::object{{"image", json_utf8(answer.image)}, {"classes", std::move(classes)}});
 }
 
-class ClassAnswers : public Answers {
+class ClassPrinter : public PredictionPrinter {
  public:
   /// All outlive it.
-  ClassAnswers(const std::vector<NamedImage>& images, const DataFacts& data, const Options& options)
+  ClassPrinter(const std::vector<NamedImage>& images, const DataFacts& data, const Options& options)
       : images_(images), data_(data), options_(options) {}
 
   std::size_t print(const Batch& batch, const Outputs& outputs) override {
@@ -135,7 +135,7 @@ class ClassAnswers : public Answers {
 
 void print_bad(const Loader::Bad& bad, const std::vector<NamedImage>& images, bool is_json) {
   for (const auto& [index, why] : bad) {
-    std::cerr << "ddp-worker: " << one_line(why, kLongestAnswer) << std::endl;
+    std::cerr << "ddp-worker: " << one_line(why, kMaxLineBytes) << std::endl;
     if (!is_json) continue;
     const std::string image = images.at(static_cast<std::size_t>(index)).path.string();
     const json::object line{{"image", json_utf8(image)}, {"error", json_utf8(why)}};
@@ -192,9 +192,9 @@ int predict(const RankContext& context,
   task->fuse();
   const Forward forward(*task, precision, device.device);
 
-  const std::unique_ptr<Answers> answers =
-      data.has_boxes ? answer_by_objects(images, data, options)
-                     : std::make_unique<ClassAnswers>(images, data, options);
+  const std::unique_ptr<PredictionPrinter> answers =
+      data.has_boxes ? print_objects(images, data, options)
+                     : std::make_unique<ClassPrinter>(images, data, options);
   const Prepared prepared = prepare_images(images, data);
   const bool is_double = parameters_of(task->model()).at(0).tensor.scalar_type() == at::kDouble;
   Loader loader(prepared.source,

@@ -1,4 +1,4 @@
-#include "worker/train/verbs/object_answers.h"
+#include "worker/train/verbs/object_printer.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -43,9 +43,9 @@ std::vector<FoundObject> objects_in(const at::Tensor& rows, const Letterbox& let
   return objects;
 }
 
-class ObjectAnswers : public Answers {
+class ObjectPrinter : public PredictionPrinter {
  public:
-  ObjectAnswers(std::vector<NamedImage> images, const DataFacts& facts, const Options& options)
+  ObjectPrinter(std::vector<NamedImage> images, const DataFacts& facts, const Options& options)
       : images_(std::move(images)),
         side_(static_cast<int>(facts.shape.at(1))),
         suppression_(suppression_of(options)),
@@ -74,7 +74,7 @@ class ObjectAnswers : public Answers {
       try {
         files_->put(index, objects);
       } catch (const BadSample& bad) {
-        std::cerr << "ddp-worker: " << one_line(bad.what(), kLongestAnswer) << std::endl;
+        std::cerr << "ddp-worker: " << one_line(bad.what(), kMaxLineBytes) << std::endl;
         ++unread;
       }
     }
@@ -110,10 +110,10 @@ class ObjectAnswers : public Answers {
 
 }  // namespace
 
-std::unique_ptr<Answers> answer_by_objects(std::vector<NamedImage> images,
-                                           const DataFacts& facts,
-                                           const Options& options) {
-  return std::make_unique<ObjectAnswers>(std::move(images), facts, options);
+std::unique_ptr<PredictionPrinter> print_objects(std::vector<NamedImage> images,
+                                                 const DataFacts& facts,
+                                                 const Options& options) {
+  return std::make_unique<ObjectPrinter>(std::move(images), facts, options);
 }
 
 }  // namespace ddp::worker

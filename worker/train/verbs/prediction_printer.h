@@ -8,14 +8,14 @@
 
 namespace ddp::worker {
 
-inline constexpr std::size_t kLongestAnswer = 8192;  // bytes of a line: a path may have 4096
+inline constexpr std::size_t kMaxLineBytes = 8192;  // a path may have 4096
 
-class Answers {
+class PredictionPrinter {
  public:
-  Answers() = default;
-  Answers(const Answers&) = delete;
-  Answers& operator=(const Answers&) = delete;
-  virtual ~Answers() = default;
+  PredictionPrinter() = default;
+  PredictionPrinter(const PredictionPrinter&) = delete;
+  PredictionPrinter& operator=(const PredictionPrinter&) = delete;
+  virtual ~PredictionPrinter() = default;
 
   /// Prints what `outputs` mean for each image of `batch`: a line each, in their order. Returns how
   /// many images could not be read again; it has named each. Errors: UsageError for outputs that

@@ -6,15 +6,15 @@
 
 #include "worker/data/sets/unlabelled_images.h"
 #include "worker/plan/options.h"
-#include "worker/train/verbs/answers.h"
+#include "worker/train/verbs/prediction_printer.h"
 
 namespace ddp::worker {
 
 /// For batches of UnlabelledImages of `images`, fitted by letterbox(); `facts` are those of the
 /// data that the model was trained on. Makes the directories of options.output. Errors: those of
 /// ObjectFiles.
-std::unique_ptr<Answers> answer_by_objects(std::vector<NamedImage> images,
-                                           const DataFacts& facts,
-                                           const Options& options);
+std::unique_ptr<PredictionPrinter> print_objects(std::vector<NamedImage> images,
+                                                 const DataFacts& facts,
+                                                 const Options& options);
 
 }  // namespace ddp::worker
