@@ -1,5 +1,6 @@
 // ddp-worker: one rank of a job with the built-in models and data sets. `ddp-worker fetch` becomes
 // the program ddp-fetch, which lies beside it.
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,8 +14,16 @@
 
 namespace {
 
+/// ddp-fetch alone needs it, so a system may lack it; the loader would not say what to type.
+constexpr const char* kCurl = "libcurl-gnutls.so.4";
+
 /// Returns only on failure, with the exit code.
 int become_fetch(char** arguments) {
+  if (::dlopen(kCurl, RTLD_LAZY) == nullptr) {
+    std::cerr << "ddp-worker: fetch needs libcurl, which cannot be loaded: " << ::dlerror()
+              << ". On Debian and Ubuntu type: sudo apt-get install libcurl3-gnutls\n";
+    return ddp::exit_code::kNotFound;
+  }
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   const std::string program = self.parent_path() / "ddp-fetch";

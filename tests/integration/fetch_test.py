@@ -575,6 +575,13 @@ class Published(ProcessTest):
         text = self.run_program(self.folder / "alone/ddp-worker", "fetch", "mnist", "data", expect=127)
         self.assertRegex(text, r"cannot start \S+/alone/ddp-fetch: No such file or directory\. It belongs beside ddp-worker")
 
+    def test_without_libcurl_one_line_says_what_to_type(self):
+        needed = subprocess.run(["readelf", "--dynamic", self.bin / "ddp-fetch"], capture_output=True, text=True, check=True).stdout
+        (curl,) = re.findall(r"\(NEEDED\).*\[(libcurl\S*)\]", needed)
+        (self.folder / curl).touch()  # the loader finds this one, and it is none
+        text = self.run_program("env", f"LD_LIBRARY_PATH={self.folder}", self.worker, "fetch", "mnist", "data", expect=127)
+        self.assertRegex(text, rf"\Addp-worker: fetch needs libcurl, .* {self.folder}/{curl}: file too short\. .*apt-get install libcurl3-gnutls\n\Z")
+
 
 class RealData(ProcessTest):
     def test_mnist_is_got_and_trained_on(self):
