@@ -2,9 +2,10 @@
 
 For each Python of DDP_PYTHONS (with torch; by ':') an environment of another user is filled with links to its packages. Then: install,
 a Python script and a job file on two ranks, a program that is built against the package's headers, all of it again after the environment has
-been moved, another release over it, and an uninstall that leaves what was there before. Needs root, to be another user.
+been moved, another release over it, and an uninstall that leaves what was there before. The launcher alone is installed, upgraded and
+uninstalled by uv and pipx, those of the environment DDP_INSTALLERS. Needs root, to be another user.
 
-Run by hand: DDP_WHEELS=build/wheel DDP_PYTHONS=PYTHON[:PYTHON] PYTHONPATH=tests/support python3 tests/deploy/wheel_test.py
+Run by hand: DDP_WHEELS=build/wheel DDP_PYTHONS=PYTHON[:PYTHON] [DDP_INSTALLERS=ENVIRONMENT] PYTHONPATH=tests/support python3 tests/deploy/wheel_test.py
 """
 
 import os
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 SITE = "import site; print(site.getsitepackages()[0])"
@@ -34,7 +36,9 @@ def output_of(*command):
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
-class Packages(unittest.TestCase):
+class AsUser(unittest.TestCase):
+    """Of a user whose PATH begins with self.programs()."""
+
     def setUp(self):
         if os.geteuid() != 0:
             self.skipTest("this needs root, to be another user")
@@ -47,15 +51,20 @@ class Packages(unittest.TestCase):
         self.home.mkdir()
         os.chown(self.home, USER, USER)
 
-    def as_user(self, *command, expect=0, cwd=None):
-        """Its lines. The user's PATH begins with the environment's programs, and nothing else is set."""
-        env = {"PATH": f"{self.env}/bin:/usr/bin:/bin", "HOME": str(self.home), "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1"}
+    def as_user(self, *command, expect=0, cwd=None, **variables):
+        """Its lines. Besides `variables` hardly anything is set."""
+        env = {"PATH": f"{self.programs()}:/usr/bin:/bin", "HOME": str(self.home), "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1", **variables}
         run = subprocess.run(
             ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", *map(str, command)],
             env=env, cwd=cwd or self.home, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=900,
         )  # fmt: skip
         self.assertEqual(run.returncode, expect, f"{command}\n{run.stdout[-4000:]}")
         return run.stdout
+
+
+class Packages(AsUser):
+    def programs(self):
+        return self.env / "bin"
 
     def make_environment(self, python):
         """Of the system's Python, with the packages of `python`."""
@@ -126,6 +135,65 @@ class Packages(unittest.TestCase):
         version.write_text("__version__ = '2.10.0+cu128'\n")
         for words in (["ddp-worker", "--version"], ["ddp-worker", self.env / "share/ddp/configs/digits.yaml"]):
             self.assertRegex(self.as_user(*words, expect=2), r"\Addp-worker: torch 2.10.0\+cu128 is in .*, served are 2\.\d+.*\n\Z")
+
+
+class Alone(AsUser):
+    """The launcher, which needs no torch, by what puts a program into an environment of its own."""
+
+    def setUp(self):
+        super().setUp()
+        source = pathlib.Path(os.environ.get("DDP_INSTALLERS", ""))
+        if not (source / "bin/uv").exists():
+            self.skipTest("there are no uv and pipx in DDP_INSTALLERS")
+        self.tools = self.folder / "tools"  # which that user can read
+        shutil.copytree(source, self.tools, symlinks=True)
+
+    def programs(self):
+        return self.home / ".local/bin"
+
+    def files(self):
+        return {str(path.relative_to(self.home)) for path in self.home.rglob("*") if ".cache" not in path.relative_to(self.home).parts}
+
+    def publish_a_newer_one(self):
+        (wheel,) = self.wheels.glob("ddp_launch-*.whl")
+        version = wheel.name.split("-")[1]
+        with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(self.wheels / wheel.name.replace(version, "99.0"), "w") as new:
+            for entry in old.infolist():
+                content = old.read(entry)
+                if entry.filename.endswith(("/METADATA", "/RECORD")):
+                    content = content.replace(version.encode(), b"99.0")
+                entry.filename = entry.filename.replace(f"ddp_launch-{version}", "ddp_launch-99.0")
+                new.writestr(entry, content)
+
+    def check(self, installer, install, upgrade, uninstall, version, **variables):
+        before = self.files()
+        self.as_user(*installer, *install, **variables)
+        (self.home / "train.py").write_text("import os\nprint('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'])\n")
+        for _ in range(2):
+            text = self.as_user("ddp-launch", "--nproc-per-node", 2, "train.py")
+            for rank in (0, 1):
+                self.assertIn(f"rank {rank} of 2", text)
+            if "99.0" not in self.as_user(*installer, *version, **variables):
+                self.publish_a_newer_one()
+                self.as_user(*installer, *upgrade, **variables)
+        self.assertIn("99.0", self.as_user(*installer, *version, **variables))
+        self.as_user(*installer, *uninstall, **variables)
+        # pipx keeps an empty lock of its own.
+        self.assertEqual({path for path in self.files() - before if "ddp" in path and not path.endswith(".lock")}, set(), "left behind")
+        self.assertEqual(list(self.programs().glob("*")), [])
+
+    def test_uv_installs_upgrades_and_removes_it(self):
+        self.check(
+            [self.tools / "bin/uv", "tool"], ["install", "ddp_launch"], ["upgrade", "ddp_launch"], ["uninstall", "ddp_launch"], ["list"],
+            UV_OFFLINE="1", UV_NO_INDEX="1", UV_NO_CACHE="1", UV_FIND_LINKS=str(self.wheels),
+        )  # fmt: skip
+
+    def test_pipx_installs_upgrades_and_removes_it(self):
+        (site,) = self.tools.glob("lib/python3*/site-packages")
+        self.check(
+            ["/usr/bin/python3", "-m", "pipx"], ["install", f"--pip-args=--no-index --find-links {self.wheels}", "ddp_launch"],
+            ["upgrade", "ddp_launch"], ["uninstall", "ddp_launch"], ["list", "--short"], PYTHONPATH=str(site),
+        )  # fmt: skip
 
 
 if __name__ == "__main__":
