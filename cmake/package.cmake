@@ -2,7 +2,8 @@
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME ddp-launch)
 set(CPACK_PACKAGE_VENDOR ddp)
-set(CPACK_PACKAGE_CONTACT "ddp <ddp@localhost>")
+# Its field Maintainer must not be empty; the project has no address.
+set(CPACK_PACKAGE_CONTACT "The maintainers of ddp-launch")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Starts and watches the workers of a distributed PyTorch job")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_COMPONENTS_ALL launcher)
