@@ -44,6 +44,7 @@ Usage: ./make.sh COMMAND
   wheel               build/wheel/*.whl: the packages ddp_launch and ddp_worker for pip, the latter for all of DDP_WHEEL_TORCH, or of
                       cmake/torch_versions.txt
   test-wheel          installs them as another user beside the newest and the oldest torch, trains, moves, upgrades and uninstalls them
+  test-images [NAME...]  builds the images of deploy/docker without a container engine, and runs jobs in them; needs root
   install PREFIX      copy the programs to PREFIX/bin, the job files to PREFIX/share/ddp
   clean               remove build/ (LibTorch stays in the cache)
 
@@ -62,6 +63,7 @@ TEXT
 readonly torch1_version=1.13.1
 readonly dali_wheels=(nvidia-dali-cuda130==2.4.0)
 readonly wheel_wheels=(build==1.6.1 scikit-build-core==1.1.2 twine==7.0.0 wheel)
+readonly installer_wheels=(uv==0.13.9 pipx==1.18.4)
 readonly docs_wheels=(mkdocs-material==9.8.1 mkdocs==1.6.1)
 readonly tracking_wheels=(mlflow-skinny==3.17.2)
 readonly others_wheels=(accelerate==1.15.0 lightning==2.6.6 transformers==5.23.0 tqdm==4.70.1)
@@ -889,6 +891,7 @@ case "$command" in
     ;;
   wheel) wheels ;;
   test-wheel) test_wheel ;;
+  test-images) test_images "$@" ;;
   clean) rm -rf build ;;
   help | -h | --help) usage ;;
   *)

@@ -24,14 +24,42 @@ wheels() {
   say "built: $(du --apparent-size --block-size=1K build/wheel/*.whl | awk '{ printf "%s%s (%s KB)", comma, $2, $1; comma = ", " }')"
 }
 
+# What else installs packages of pip.
+get_installers() { get_environment installers "(30 MB to load, 110 MB" 110 'import pipx, uv' "${installer_wheels[@]}"; }
+
 # In environments of the torch that make.sh gets, and of the oldest.
 test_wheel() {
   local python oldest="$cache/python-${tested_torch[-1]}/bin/python"
+  alone_in_cache get_installers || say "no ${installer_wheels[*]}, so their test will be skipped"
   [[ -e build/wheel ]] || wheels
   require_python "the packages are installed beside torch"
   [[ -x "$oldest" ]] || say "no Python with torch ${tested_torch[-1]} in $cache: DDP_TORCH_VERSION=${tested_torch[-1]} ./make.sh test-torch gets it; not tested"
   [[ ! -x "$oldest" ]] || python+=":$oldest"
-  DDP_WHEELS=build/wheel DDP_PYTHONS="$python" python3 -B tests/deploy/wheel_test.py
+  DDP_WHEELS=build/wheel DDP_PYTHONS="$python" DDP_INSTALLERS="$cache/installers" python3 -B tests/deploy/wheel_test.py
+}
+
+# A root of Debian 12, as the base of the images.
+get_debian() {
+  local new log="$cache/debootstrap.log"
+  [[ ! -e "$debian_root" ]] || return 0
+  say "getting a root of Debian 12 (40 MB to load, 150 MB in $debian_root), once per machine"
+  new="$(mktemp -d "$cache/debian.new.XXXXXX")"
+  if ! { debootstrap --variant=minbase bookworm "$new" >"$log" 2>&1 && rm -rf "$new"/var/lib/apt/lists/* "$new"/var/cache/apt/* &&
+    tar --create --file "$debian_root.new" --directory "$new" . && mv "$debian_root.new" "$debian_root"; }; then
+    rm -rf "$new" "$debian_root.new"
+    return 1
+  fi
+  rm -rf "$new"
+}
+
+# From their Dockerfiles, without a container engine.
+test_images() {
+  local python debian_root="$cache/debian-bookworm.tar"
+  [[ -e build/wheel ]] || wheels
+  require_python "its torch is put into the images"
+  need_packages debootstrap iproute2 unzip
+  alone_in_cache get_debian || say "debootstrap makes no root of Debian (its lines: $cache/debootstrap.log), so images that need one are skipped. Is there a network?"
+  DDP_WHEELS=build/wheel DDP_DEBIAN="$debian_root" DDP_PYTHON="$python" PYTHONPATH=tests/support python3 -B tests/deploy/images_test.py "$@"
 }
 
 # make_wheel PACKAGE PLATFORMS ARGUMENT...

@@ -12,6 +12,8 @@ import sys
 import tempfile
 import unittest
 
+from image import instructions
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 DEPLOY = ROOT / "deploy"
 LAUNCH = os.environ["DDP_LAUNCH"]
@@ -127,53 +129,46 @@ class Kubernetes(unittest.TestCase):
 
 class Docker(unittest.TestCase):
     def setUp(self):
-        self.files = {path.name: self.instructions(path) for path in DEPLOY.glob("docker/*Dockerfile")}
-        self.assertEqual(len(self.files), 2)
+        self.files = {path.name: instructions(path) for path in DEPLOY.glob("docker/*Dockerfile")}
+        self.assertEqual(set(self.files), {"launcher.Dockerfile", "worker.Dockerfile"})
 
-    @staticmethod
-    def instructions(path):
-        text = re.sub(r"(?m)^#.*\n", "", path.read_text()).replace("\\\n", " ")
-        return [line.split(maxsplit=1) for line in text.splitlines() if line.strip()]
+    def test_what_the_launcher_s_copies_is_enough_to_configure_and_to_install(self):
+        with tempfile.TemporaryDirectory() as folder:
+            here = pathlib.Path(folder)
+            for _, rest in (line for line in self.files["launcher.Dockerfile"] if line[0] == "COPY" and "--from" not in line[1]):
+                *sources, target = rest.split()
+                for source in sources:
+                    copy = shutil.copytree if (ROOT / source).is_dir() else shutil.copy2
+                    place = here / target / source if target == "./" else here / target
+                    copy(ROOT / source, place)
+            done = run("cmake", "--preset", "release", "-DDDP_TESTS=OFF", "-DDDP_BUILD_WORKER=OFF", cwd=folder)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            installs = (here / "build/release/cmake_install.cmake").read_text()
+            for path in re.findall(rf'"({re.escape(folder)}/(?!build/)[^"]*)"', installs):
+                self.assertTrue(pathlib.Path(path).exists(), path)
 
-    def test_what_they_copy_is_there(self):
+    def test_images_have_tags_and_their_entry_is_no_shell(self):
         for name, lines in self.files.items():
             stages = {rest.split(" AS ")[1] for word, rest in lines if word == "FROM" and " AS " in rest}
-            for _, rest in (line for line in lines if line[0] == "COPY"):
-                *sources, _ = [word for word in rest.split() if not word.startswith("--")]
-                stage = re.search(r"--from=(\S+)", rest)
-                if stage:
-                    self.assertIn(stage[1], stages, name)
-                    continue
-                for source in sources:
-                    self.assertTrue((ROOT / source).exists(), f"{name}: {source}")
-
-    def test_what_they_copy_is_enough_to_configure_and_to_install(self):
-        for name, lines in self.files.items():
-            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
-                here = pathlib.Path(folder)
-                for _, rest in (line for line in lines if line[0] == "COPY" and "--from" not in line[1]):
-                    *sources, target = rest.split()
-                    for source in sources:
-                        copy = shutil.copytree if (ROOT / source).is_dir() else shutil.copy2
-                        place = here / target / source if target == "./" else here / target
-                        copy(ROOT / source, place)
-                done = run("cmake", "--preset", "release", "-DDDP_TESTS=OFF", "-DDDP_BUILD_WORKER=OFF", cwd=folder)
-                self.assertEqual(done.returncode, 0, done.stderr)
-                installs = (here / "build/release/cmake_install.cmake").read_text()
-                for path in re.findall(rf'"({re.escape(folder)}/(?!build/)[^"]*)"', installs):
-                    self.assertTrue(pathlib.Path(path).exists(), path)
-
-    def test_images_have_tags_and_torch_has_our_version(self):
-        version = re.search(r"(?m)^\d\S*", (ROOT / "cmake/torch_versions.txt").read_text())[0]
-        for name, lines in self.files.items():
             for word, rest in lines:
-                self.assertRegex(word, r"\A(FROM|RUN|COPY|WORKDIR|ENV|ENTRYPOINT|CMD)\Z", name)
-                if word == "FROM":
+                self.assertRegex(word, r"\A(FROM|ARG|RUN|COPY|WORKDIR|ENV|USER|ENTRYPOINT|CMD)\Z", name)
+                if word == "FROM" and rest.split()[0] not in stages:
                     self.assertRegex(rest, r"\A(scratch\Z|\S+:(?!latest)\S+)", name)
                 if word in ("ENTRYPOINT", "CMD"):
                     self.assertRegex(rest, r"\A\[.*\]\Z", f"{name}: a shell would be process 1")
-                for found in re.findall(r"torch==(\S+)", rest):
-                    self.assertEqual(found, version, name)
+                if stage := re.search(r"--from=(\S+)", rest):
+                    self.assertIn(stage[1], stages, name)
+
+    def test_torch_is_the_first_of_the_releases(self):
+        version = re.search(r"(?m)^\d\S*", (ROOT / "cmake/torch_versions.txt").read_text())[0]
+        lines = self.files["worker.Dockerfile"]
+        self.assertEqual(lines[0], ["ARG", f"TORCH={version}"])
+        for word, rest in lines:
+            if word == "RUN" and "torch" in rest:
+                self.assertIn(" torch==$TORCH", rest)
+        # Each stage that names it has asked for it.
+        for stage in re.split(r"(?m)^FROM ", "\n".join(" ".join(line) for line in lines))[1:]:
+            self.assertEqual("$TORCH" in stage, "\nARG TORCH\n" in stage, stage)
 
 
 class Systemd(unittest.TestCase):

@@ -38,8 +38,8 @@ STAND_INS = {
     "install": 'for word; do last="$previous"; previous="$word"; done; test -f "$last"',
     "systemctl": 'test "$1 $2" = "start ddp-launch@digits"',
     "docker": (
-        'case "$1" in build) test -f "$3";; run) while [ "$1" != ddp-worker-cuda:1 ]; do shift; done; shift;'
-        ' exec ddp-launch --dry-run $(echo "$*" | sed "s# gpu # 2 #; s#/usr/local/share/ddp/##");; *) exit 1;; esac'
+        'case "$1" in build) test -f "$3";; run) while case "$1" in ddp-worker-*:1) false;; esac; do shift; done; shift;'
+        ' exec ddp-launch --dry-run $(echo "$*" | sed "s# gpu # 2 #; s#/opt/ddp/share/ddp/##");; *) exit 1;; esac'
     ),
     "kubectl": 'case "$1" in create) test -n "${5#*=token=}";; apply) test -f "$3";; *) exit 1;; esac',
     "openssl": 'test "$*" = "rand -hex 32" && echo 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef',
