@@ -209,6 +209,13 @@ std::vector<JobKey> launch_keys() {
        .default_value = "false",
        .may_differ = true,
        .help = "execute the program itself, a .py file too"},
+      {.path = "launch.preload",
+       .type = JobType::text_list,
+       .default_value = "[]",
+       .may_differ = true,
+       .help = "modules that are imported once, before the ranks of a Python script are started as "
+               "copies of that process; [auto]: those of numpy, torch and torchvision that the "
+               "script imports"},
       {.path = "launch.virtual_local_rank",
        .type = JobType::boolean,
        .default_value = "false",

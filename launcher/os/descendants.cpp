@@ -239,9 +239,12 @@ std::uint64_t boot_ticks() {
          static_cast<std::uint64_t>(now.tv_nsec) / (kSecond / ticks);
 }
 
-std::size_t kill_descendants(const std::string& variable, std::span<Session> sessions) {
+std::size_t kill_descendants(const std::string& variable,
+                             std::span<Session> sessions,
+                             pid_t spared) {
   std::size_t count = 0;
-  const bool has_missed = for_each_descendant(variable, sessions, [&](pid_t, int pidfd) {
+  const bool has_missed = for_each_descendant(variable, sessions, [&](pid_t pid, int pidfd) {
+    if (pid == spared) return;
     ++count;
     signal_pidfd(pidfd, SIGKILL);
   });

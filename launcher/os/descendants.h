@@ -28,8 +28,10 @@ std::uint64_t boot_ticks();
 /// Sends SIGKILL to every live process whose environment holds `variable` ("DDP_AGENT_ID=...") or
 /// whose session is one of `sessions`, except this one. A session that is found again gets
 /// held_until = now. Returns how many were found, or may be there; 0: none is left. Zombies do not
-/// count.
-std::size_t kill_descendants(const std::string& variable, std::span<Session> sessions);
+/// count, nor does `spared`.
+std::size_t kill_descendants(const std::string& variable,
+                             std::span<Session> sessions,
+                             pid_t spared = 0);
 
 /// From now on this process adopts the orphans of its workers (prctl(2), PR_SET_CHILD_SUBREAPER).
 /// Errors: SystemError.

@@ -226,23 +226,32 @@ Process::Process(asio::io_context& io, const ProcessSpec& spec) : pidfd_(io) {
     reap();
     throw_child_failure(spec, plan.failure);
   }
+  watch(spec.label);
+}
+
+Process::Process(asio::io_context& io, pid_t child, bool is_in_cgroup, const std::string& label)
+    : pid_(child), is_in_cgroup_(is_in_cgroup), pidfd_(io) {
+  watch(label);
+}
+
+void Process::watch(const std::string& label) {
   // Its pid cannot be reused before it is reaped, and only we may wait for it.
   const int pidfd = move_to_high_number(open_pidfd(pid_));
-  if (pidfd < 0) take_back("pidfd_open", spec, errno);
+  if (pidfd < 0) take_back("pidfd_open", label, errno);
   boost::system::error_code cause;
   pidfd_.assign(pidfd, cause);
   if (cause) {
     ::close(pidfd);
-    take_back("epoll_ctl", spec, cause.value());
+    take_back("epoll_ctl", label, cause.value());
   }
 }
 
 /// Kills a process that runs but cannot be watched. The destructor does not run after a failed
 /// constructor.
-void Process::take_back(const char* call, const ProcessSpec& spec, int error) {
+void Process::take_back(const char* call, const std::string& label, int error) {
   signal(SIGKILL);
   reap();
-  throw SystemError("cannot watch " + system_message(call, spec.label, error));
+  throw SystemError("cannot watch " + system_message(call, label, error));
 }
 
 Process::~Process() {

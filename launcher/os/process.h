@@ -43,6 +43,9 @@ class Process {
   /// launcher dies. Blocks: until exec has succeeded or failed. Errors: SystemError, 127 for a
   /// missing program, 126 when it cannot be executed or started; then no process is left.
   Process(asio::io_context& io, const ProcessSpec& spec);
+  /// Takes over a child of ours that leads its session, and that this class has not started (a copy
+  /// of os/python_template). Errors: SystemError; then no process is left.
+  Process(asio::io_context& io, pid_t child, bool is_in_cgroup, const std::string& label);
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
   /// Sends SIGKILL to the group, then reaps. Blocks: until the leader has ended, at most a second;
@@ -73,7 +76,8 @@ class Process {
 
  private:
   void signal_group(int signal) const;
-  [[noreturn]] void take_back(const char* call, const ProcessSpec& spec, int error);
+  void watch(const std::string& label);
+  [[noreturn]] void take_back(const char* call, const std::string& label, int error);
 
   pid_t pid_ = 0;
   bool is_in_cgroup_ = false;

@@ -106,6 +106,7 @@ EndJob Agent::run() {
   }
   // After a failure, end the workers that were started. The guard kills what they leave behind.
   workers_.group().end_now();
+  workers_.end_template();
   EndJob end = failure ? std::move(*failure) : *commands_.end_job();
   // Error files stay after a bad end: the report names them.
   if (end.exit_code != exit_code::kOk && workers_.has_error_files()) scratch_.keep();
@@ -152,6 +153,7 @@ asio::awaitable<void> Agent::run_round() {
   if (is_first) print_supervision(console_, workers_, guard_.pid());
   if (spec_.max_nodes > 1) print_node(console_, spec_, workers_.facts(), start);
   co_await workers_.wait_for_gpus(commands_);
+  if (!commands_.end_command()) co_await workers_.preload(start, commands_);
   if (!commands_.end_command()) start_workers(start);
   // If a worker could not start, node 0 knows, and no worker trains.
   co_await watch_workers();

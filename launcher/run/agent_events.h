@@ -9,6 +9,7 @@
 #include "launcher/os/inbox.h"
 #include "launcher/plan/exit_status.h"
 #include "launcher/plan/start/gpu_memory.h"
+#include "launcher/plan/start/preload.h"
 
 namespace ddp::launcher {
 
@@ -30,12 +31,17 @@ struct GpuHoldersReported {
   std::vector<GpuHolder> holders;
 };
 
+struct TemplateTold {
+  TemplateMessage message;
+};
+
 using AgentEvent = std::variant<WorkerExited,
                                 OutputEnded,
                                 ChildChanged,
                                 SignalReceived,
                                 KillReceived,
                                 CommandCame,
-                                GpuHoldersReported>;
+                                GpuHoldersReported,
+                                TemplateTold>;
 
 }  // namespace ddp::launcher

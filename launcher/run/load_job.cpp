@@ -26,6 +26,9 @@
 namespace ddp::launcher {
 namespace {
 
+// Its socket and its pipe; while a rank is copied, a request and a channel.
+constexpr int kTemplateDescriptors = 6;
+
 /// The ddp-worker of this installation comes before one on PATH.
 std::string look_for_executable(const JobSpec& spec, const std::string& search_path) {
   const bool is_ours = spec.entry == "ddp-worker";
@@ -104,7 +107,9 @@ bool has_log_files(const JobSpec& spec) {
 }
 
 void require_descriptors(const JobSpec& spec) {
-  const int needed = descriptors_needed(count_descriptors(), spec.nproc, has_log_files(spec));
+  const int of_template = spec.preload.empty() ? 0 : kTemplateDescriptors;
+  const int needed =
+      descriptors_needed(count_descriptors(), spec.nproc, has_log_files(spec)) + of_template;
   const int limit = raise_descriptor_limit(needed);
   if (limit >= needed) return grow_descriptor_table(needed);
   throw SystemError("cannot start " + std::to_string(spec.nproc) + " workers: this needs " +
@@ -115,7 +120,8 @@ void require_descriptors(const JobSpec& spec) {
 }
 
 void require_processes(const JobSpec& spec) {
-  const int needed = processes_needed(spec.nproc, has_log_files(spec));
+  const int of_template = spec.preload.empty() ? 0 : 1;
+  const int needed = processes_needed(spec.nproc, has_log_files(spec)) + of_template;
   const std::optional<ProcessShortage> shortage = find_process_shortage(needed);
   if (!shortage) return;
   throw SystemError("cannot start " + std::to_string(spec.nproc) + " workers: this needs " +

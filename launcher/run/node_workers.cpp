@@ -11,6 +11,7 @@
 #include "launcher/plan/start/placement.h"
 #include "launcher/run/gpu_memory_wait.h"
 #include "launcher/run/group_end.h"
+#include "launcher/run/preload.h"
 #include "launcher/run/stack_collector.h"
 
 namespace ddp::launcher {
@@ -54,6 +55,7 @@ void NodeWorkers::make_group() {
                                          earlier_children_);
   group_->use_cgroup(cgroup_);
   if (parts_.lock != nullptr) group_->share_lock(parts_.lock->fd());
+  if (template_ && template_->pid() != 0) group_->use_template(template_.get());
 }
 
 asio::awaitable<void> NodeWorkers::begin(StartRound start, Addresses addresses) {
@@ -86,6 +88,15 @@ asio::awaitable<void> NodeWorkers::wait_for_gpus(const NodeCommands& commands) {
   if (former.empty() || has_survivors_) co_return;  // survivors run on CPUs
   co_await wait_for_gpu_memory(
       parts_.io, parts_.inbox, parts_.console, *group_, commands, std::move(former));
+}
+
+asio::awaitable<void> NodeWorkers::preload(const StartRound& start, const NodeCommands& commands) {
+  if (parts_.spec.preload.empty() || has_preloaded_) co_return;
+  const std::vector<Placement> placements =
+      place(start.workers_of_node, start.role_of_node, start.node_rank);
+  const PreloadParts parts{parts_.io, parts_.inbox, parts_.console, *group_, parts_.spec, commands};
+  template_ = co_await make_template(parts, placements.front());
+  has_preloaded_ = !commands.end_command();
 }
 
 /// Errors: SystemError in the first round. A later round has work to lose, so it goes on without

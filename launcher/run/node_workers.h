@@ -13,6 +13,7 @@
 #include "launcher/os/guard.h"
 #include "launcher/os/job_lock.h"
 #include "launcher/os/post_mortem.h"
+#include "launcher/os/python_template.h"
 #include "launcher/os/scratch_dir.h"
 #include "launcher/plan/round/messages.h"
 #include "launcher/plan/round/node_commands.h"
@@ -57,6 +58,15 @@ class NodeWorkers {
   /// says, or until `commands` end the round.
   asio::awaitable<void> wait_for_gpus(const NodeCommands& commands);
 
+  /// Before the first round, with --preload: makes the template of all rounds. Suspends: as
+  /// make_template() says.
+  asio::awaitable<void> preload(const StartRound& start, const NodeCommands& commands);
+
+  /// No further round begins. Blocks: until the template is gone.
+  void end_template() {
+    if (template_) template_->end();
+  }
+
   /// Starts the workers. Errors: Error; workers that were started before it are still alive.
   [[nodiscard]] GroupStarted start(const StartRound& start);
 
@@ -91,8 +101,11 @@ class NodeWorkers {
   std::shared_ptr<const OwnedDir> run_dir_;        // set when the first file is written there
   const std::vector<pid_t> earlier_children_;
   JobCgroup cgroup_;
+  // Null: none, or it has failed. Owners: as make_template() says.
+  std::shared_ptr<PythonTemplate> template_;
   std::unique_ptr<WorkerGroup> group_;  // of the newest round
   bool has_begun_ = false;              // a round has begun
+  bool has_preloaded_ = false;          // or has failed to
   bool has_survivors_ = false;          // the last round has left workers for the next one
   bool has_error_files_ = false;        // in any round
   Baseline baseline_;                   // of the newest round

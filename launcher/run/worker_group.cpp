@@ -110,7 +110,6 @@ void WorkerGroup::take_over(Worker& worker, const Placement& placement) {
 void WorkerGroup::start_one(const Placement& placement,
                             const std::shared_ptr<const OwnedDir>& directory,
                             const std::filesystem::path& scratch) {
-  const std::string label = "rank " + std::to_string(placement.rank);
   auto worker = std::make_unique<Worker>();
   worker->placement = placement;
   const WorkerFiles files = place_files(spec_, facts_, placement, scratch);
@@ -121,10 +120,7 @@ void WorkerGroup::start_one(const Placement& placement,
   if (!facts_.log_dir.empty()) place_file(directory, files.error_file);  // the worker makes it
   worker->output = open_stream(placement, directory, files, WorkerStream::output);
   worker->errors = open_stream(placement, directory, files, WorkerStream::errors);
-  ProcessSpec process;
-  process.label = label;
-  process.executable = spec_.executable;
-  process.arguments = worker_arguments(spec_, placement);
+  ProcessSpec process = plan_process(placement);
   process.environment = worker_environment(
       spec_,
       added_environment(spec_, placement, facts_, worker->error_file.string(), worker->page.fd()));
@@ -133,11 +129,9 @@ void WorkerGroup::start_one(const Placement& placement,
   process.inherited_fd = worker->page.fd();
   process.lock_fd = lock_fd_;
   if (cgroup_ != nullptr) process.cgroup_fd = cgroup_->fd();
-  if (!spec_.cpu_sets.empty()) {
-    process.cpus = spec_.cpu_sets[static_cast<std::size_t>(placement.local_rank)];
-    console_.debug(label + ": CPUs " + format_cpu_list(process.cpus));
-  }
-  worker->process = std::make_unique<Process>(io_, process);
+  if (!process.cpus.empty())
+    console_.debug(process.label + ": CPUs " + format_cpu_list(process.cpus));
+  worker->process = start_process(process);
   worker->pid = worker->process->pid();
   worker->session = session_of(worker->pid);
   worker->started_at = Clock::now();
@@ -147,7 +141,7 @@ void WorkerGroup::start_one(const Placement& placement,
   // the death signal covers the worker.
   guard_.cover(worker->session);
   const std::string place = worker->process->is_in_cgroup() ? ", in" : ", could not be born in";
-  console_.debug(label + ": pid " + std::to_string(worker->pid) +
+  console_.debug(process.label + ": pid " + std::to_string(worker->pid) +
                  (process.cgroup_fd >= 0 ? place + " the job's cgroup" : ""));
   // Close our own ends, so that a pipe ends with the last worker process that has it open.
   worker->output->close_write_end();
@@ -161,6 +155,32 @@ void WorkerGroup::start_one(const Placement& placement,
   asio::co_spawn(io_, wait_for_exit(index), rethrow);
   asio::co_spawn(io_, read_output(*workers_[index]->output), rethrow);
   asio::co_spawn(io_, read_output(*workers_[index]->errors), rethrow);
+}
+
+ProcessSpec WorkerGroup::plan_process(const Placement& placement) const {
+  ProcessSpec process;
+  process.label = "rank " + std::to_string(placement.rank);
+  process.executable = spec_.executable;
+  process.arguments = worker_arguments(spec_, placement);
+  process.environment =
+      worker_environment(spec_, added_environment(spec_, placement, facts_, "", -1));
+  if (!spec_.cpu_sets.empty())
+    process.cpus = spec_.cpu_sets[static_cast<std::size_t>(placement.local_rank)];
+  return process;
+}
+
+/// A template that fails once is not asked again: the rank is started as without it.
+std::unique_ptr<Process> WorkerGroup::start_process(const ProcessSpec& spec) {
+  if (template_ != nullptr) {
+    auto copied = template_->copy(spec);
+    if (auto* const process = std::get_if<std::unique_ptr<Process>>(&copied))
+      return std::move(*process);
+    console_.warning("preload: " + spec.label + ": " + std::get<std::string>(copied) +
+                     "; starting without it");
+    template_->end();
+    template_ = nullptr;
+  }
+  return std::make_unique<Process>(io_, spec);
 }
 
 /// Makes the directories of `file`, which are below `directory`. A later round has work to lose, so
@@ -343,7 +363,7 @@ std::size_t WorkerGroup::kill_marked() {
     if (!worker->process->is_reaped()) sessions.push_back(worker->session);
   }
   kill_all_in_cgroup();
-  return kill_descendants(variable_, sessions);
+  return kill_descendants(variable_, sessions, template_pid());
 }
 
 asio::awaitable<void> WorkerGroup::drain() {
@@ -447,7 +467,8 @@ bool WorkerGroup::is_adopted(pid_t pid) const {
   const bool was_there =
       std::find(earlier_children_.begin(), earlier_children_.end(), pid) != earlier_children_.end();
   const bool is_helper = std::find(helpers_.begin(), helpers_.end(), pid) != helpers_.end();
-  return !is_worker(pid) && !was_there && !is_helper && pid != guard_.pid();
+  return !is_worker(pid) && !was_there && !is_helper && pid != guard_.pid() &&
+         pid != template_pid();
 }
 
 std::vector<pid_t> WorkerGroup::adopted() const {

@@ -21,6 +21,7 @@
 #include "launcher/os/guard.h"
 #include "launcher/os/log_mux.h"
 #include "launcher/os/process.h"
+#include "launcher/os/python_template.h"
 #include "launcher/plan/round/ending.h"
 #include "launcher/plan/round/escalation.h"
 #include "launcher/plan/start/job_spec.h"
@@ -86,6 +87,13 @@ class WorkerGroup {
   /// Every worker started from now on is created in `cgroup`, which outlives the group.
   void use_cgroup(const JobCgroup& cgroup) { cgroup_ = &cgroup; }
 
+  /// Every worker started from now on is a copy of `source`, as long as that can be copied; it
+  /// outlives the group. Null: none is a copy.
+  void use_template(PythonTemplate* source) { template_ = source; }
+
+  /// How the worker of a placement would be started, without its streams and files.
+  [[nodiscard]] ProcessSpec plan_process(const Placement& placement) const;
+
   /// Takes an event: keeps the ending of a worker and reaps it; reaps an adopted orphan.
   void note(const AgentEvent& event);
 
@@ -150,6 +158,7 @@ class WorkerGroup {
                                          const std::shared_ptr<const OwnedDir>& directory,
                                          const WorkerFiles& files,
                                          WorkerStream stream);
+  std::unique_ptr<Process> start_process(const ProcessSpec& spec);
   void set_prefix(const Worker& worker, LogStream& stream, WorkerStream kind);
   asio::awaitable<void> wait_for_exit(std::size_t index);
   asio::awaitable<void> read_output(LogStream& stream);
@@ -161,6 +170,7 @@ class WorkerGroup {
   void signal_all(int signal);
   void kill_all_in_cgroup() const;
   void close_stream(const Worker& worker, LogStream& stream, const char* name);
+  [[nodiscard]] pid_t template_pid() const { return template_ ? template_->pid() : 0; }
   [[nodiscard]] bool is_worker(pid_t pid) const;
   [[nodiscard]] bool is_adopted(pid_t pid) const;
   [[nodiscard]] std::vector<pid_t> adopted() const;
@@ -187,6 +197,7 @@ class WorkerGroup {
   std::optional<Clock::time_point> kill_deadline_;  // since the first SIGKILL
   int lock_fd_ = -1;
   const JobCgroup* cgroup_ = nullptr;
+  PythonTemplate* template_ = nullptr;
 };
 
 }  // namespace ddp::launcher

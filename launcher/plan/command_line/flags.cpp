@@ -71,6 +71,14 @@ const std::vector<Flag>& table() {
        .variable = "PET_NO_PYTHON",
        .key = "launch.no_python",
        .help = "execute the program itself, a .py file too"},
+      {.name = "preload",
+       .value = list,
+       .variable = "DDP_PRELOAD",
+       .key = "launch.preload",
+       .placeholder = "MODULE,...|auto",
+       .help = "import these modules once, and start each rank of a Python script, in each round, "
+               "as a copy of that process; auto: those of numpy, torch and torchvision that the "
+               "script imports"},
       {.name = "virtual-local-rank",
        .value = none,
        .variable = "PET_VIRTUAL_LOCAL_RANK",

@@ -12,6 +12,7 @@ enum class FlagValue {
   text,      // passed on as a quoted text
   plain,     // passed on unquoted: numbers, words, durations
   seconds,   // a bare number means seconds, as in torch
+  list,      // words with commas between them
   optional,  // with '=': a word; alone: `default_text`
 };
 

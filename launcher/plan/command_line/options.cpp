@@ -160,7 +160,8 @@ class Parser {
              std::vector<JobOverride>& target) {
     const bool is_request = text != flag.default_text || flag.value == FlagValue::optional;
     if (flag.key.empty() || !is_request) return;
-    const std::string value = flag.value == FlagValue::seconds ? with_unit(text) : text;
+    std::string value = flag.value == FlagValue::seconds ? with_unit(text) : text;
+    if (flag.value == FlagValue::list) value = "[" + text + "]";
     target.push_back(JobOverride{std::string(flag.key), value, origin});
   }
 

@@ -14,6 +14,7 @@
 #include "launcher/plan/exit_status.h"
 #include "launcher/plan/hang/watchdog.h"
 #include "launcher/plan/job_size.h"
+#include "launcher/plan/start/preload.h"
 
 namespace ddp::launcher {
 namespace {
@@ -69,6 +70,7 @@ class Maker {
     take_signals();
     take_rest();
     take_command();
+    take_preload();
     check_gpus();
     if (!problems_.empty()) throw UsageError(problems_);
     return std::move(spec_);
@@ -479,6 +481,18 @@ class Maker {
     if (options_.job_file) {
       spec_.arguments.push_back(*options_.job_file);
       take_overrides();
+    }
+  }
+
+  void take_preload() {
+    const std::string key = "launch.preload";
+    spec_.preload = job().texts(key);
+    for (const std::string& module : spec_.preload) {
+      if (module == "auto" && spec_.preload.size() > 1) {
+        complain(key, "auto stands alone. Name the modules, or give auto.");
+      } else if (!is_module_name(module)) {
+        complain(key, module + ": not the name of a module. Give names, as torch,torchvision.");
+      }
     }
   }
 

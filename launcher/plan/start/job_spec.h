@@ -38,8 +38,9 @@ struct JobSpec {
   std::vector<std::string> arguments;  // argv of a worker, [0] included; templates
   // The program takes a job file: ddp-worker, or another program of its library.
   bool takes_job_file = false;
-  bool script = false;     // a Python script
-  bool by_python = false;  // a script or a module: arguments[0] is the interpreter
+  bool script = false;               // a Python script
+  bool by_python = false;            // a script or a module: arguments[0] is the interpreter
+  std::vector<std::string> preload;  // modules of its template, or "auto"; empty: no template
 
   int nproc = 1;
   NodeFacts facts;

@@ -1,0 +1,205 @@
+#include "launcher/os/python_template.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "common/error.h"
+#include "common/text/split.h"
+#include "launcher/os/descriptors.h"
+#include "launcher/os/process_state.h"
+
+// The text. A compiler's cache must not keep this file: the bytes are not in its text.
+__asm__(
+    ".section .rodata\n"
+    "ddp_python_template_begin:\n"
+    ".incbin \"" DDP_PYTHON_TEMPLATE
+    "\"\n"
+    "ddp_python_template_end:\n"
+    ".byte 0\n"
+    ".previous");
+extern "C" __attribute__((visibility("hidden"))) const char ddp_python_template_begin[];
+extern "C" __attribute__((visibility("hidden"))) const char ddp_python_template_end[];
+
+namespace ddp::launcher {
+namespace {
+
+constexpr const char* kLabel = "template of the ranks";
+constexpr std::chrono::milliseconds kStopPause(20);  // between two looks whether it is stopped
+constexpr std::size_t kMostDescriptors = 8;
+
+struct Pair {
+  Descriptor ours;
+  Descriptor theirs;
+};
+
+Pair make_pair() {
+  int ends[2];
+  check(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), "socketpair", kLabel);
+  return {Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
+/// A file in memory: a packet may be longer than a socket takes at once.
+Descriptor make_file(std::string_view text) {
+  Descriptor file(check(::memfd_create("ddp-request", MFD_CLOEXEC), "memfd_create", kLabel));
+  for (std::size_t written = 0; written < text.size();) {
+    const ssize_t more = ::write(file.fd(), text.data() + written, text.size() - written);
+    check(more, "write", kLabel);
+    written += static_cast<std::size_t>(more);
+  }
+  return file;
+}
+
+/// Sends one byte with descriptors. False: the other end is gone, or does not read.
+bool send_descriptors(int socket, const std::vector<int>& fds) {
+  char byte = 'd';
+  iovec piece{&byte, 1};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostDescriptors * sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = CMSG_SPACE(fds.size() * sizeof(int));
+  cmsghdr* const head = CMSG_FIRSTHDR(&message);
+  head->cmsg_level = SOL_SOCKET;
+  head->cmsg_type = SCM_RIGHTS;
+  head->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
+  std::memcpy(CMSG_DATA(head), fds.data(), fds.size() * sizeof(int));
+  return ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
+}
+
+}  // namespace
+
+PythonTemplate::PythonTemplate(asio::io_context& io,
+                               const ProcessSpec& rank,
+                               const std::vector<std::string>& modules)
+    : io_(io), socket_(io), base_(template_environment(rank.environment)) {
+  Pair pair = make_pair();
+  int ends[2];
+  check(::pipe2(ends, O_CLOEXEC | O_NONBLOCK), "pipe2", kLabel);
+  errors_ = Descriptor(ends[0]);
+  const Descriptor output(ends[1]);
+  const std::string_view text(
+      ddp_python_template_begin,
+      static_cast<std::size_t>(ddp_python_template_end - ddp_python_template_begin));
+  check(::send(pair.ours.fd(), text.data(), text.size(), MSG_NOSIGNAL), "send", kLabel);
+  const Descriptor request = make_file(import_request(modules, rank.environment));
+  if (!send_descriptors(pair.ours.fd(), {request.fd()}))
+    throw SystemError(system_message("sendmsg", kLabel, errno));
+  ProcessSpec spec;
+  spec.label = kLabel;
+  spec.executable = rank.executable;
+  spec.arguments = {
+      rank.arguments.front(),
+      "-u",
+      "-c",
+      "import os;n=" + std::to_string(pair.theirs.fd()) + ";s=os.read(n,1<<18);exec(s)"};
+  // The text executes the interpreter again, with these.
+  spec.arguments.insert(spec.arguments.end(), rank.arguments.begin() + 1, rank.arguments.end());
+  spec.environment = base_;
+  spec.stdout_fd = output.fd();
+  spec.stderr_fd = output.fd();
+  spec.inherited_fd = pair.theirs.fd();
+  process_ = std::make_unique<Process>(io, spec);
+  socket_.assign(move_to_high_number(pair.ours.release()));
+}
+
+PythonTemplate::~PythonTemplate() {
+  end();
+}
+
+void PythonTemplate::end() {
+  boost::system::error_code ignored;
+  socket_.close(ignored);
+  process_.reset();
+}
+
+asio::awaitable<TemplateMessage> PythonTemplate::listen() {
+  const auto [error] =
+      co_await socket_.async_wait(asio::posix::descriptor_base::wait_read, kResult);
+  TemplateMessage message;
+  message.kind = TemplateMessage::Kind::ended;
+  if (error) co_return message;
+  std::array<char, 4096> packet;
+  const ssize_t size = ::recv(socket_.native_handle(), packet.data(), packet.size(), MSG_DONTWAIT);
+  if (size > 0) {
+    message = read_template_message({packet.data(), static_cast<std::size_t>(size)});
+    co_return message;
+  }
+  // Its last line says why.
+  const ssize_t printed = ::read(errors_.fd(), packet.data(), packet.size());
+  if (printed > 0) {
+    const std::string_view text = trim({packet.data(), static_cast<std::size_t>(printed)});
+    message.text = text.substr(text.rfind('\n') + 1);
+  }
+  co_return message;
+}
+
+bool PythonTemplate::is_stopped() const {
+  const char state = process_ ? read_process_state(process_->pid()).state : '?';
+  return state == 'T' || state == 't';
+}
+
+/// The copy's first packet. `problem`: why there is none.
+std::string PythonTemplate::await_answer(int channel, std::string& problem) const {
+  const Deadline deadline = Clock::now() + kCopyLimit;
+  std::array<char, 4096> packet;
+  while (true) {
+    pollfd entry{channel, POLLIN, 0};
+    const int ready = ::poll(&entry, 1, static_cast<int>(kStopPause.count()));
+    if (ready > 0) break;
+    if (is_stopped()) problem = "it is stopped";
+    if (Clock::now() >= deadline) problem = "it does not answer";
+    if (!problem.empty()) return "";
+  }
+  const ssize_t size = ::recv(channel, packet.data(), packet.size(), MSG_DONTWAIT);
+  return {packet.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0))};
+}
+
+std::variant<std::unique_ptr<Process>, std::string> PythonTemplate::copy(const ProcessSpec& rank) {
+  if (!process_) return "it has ended";
+  if (auto other = find_other_variable(base_, rank.environment)) return *std::move(other);
+  CopyPlan plan;
+  plan.parent = ::getpid();
+  plan.page_fd = rank.inherited_fd;
+  plan.lock_fd = rank.lock_fd;
+  plan.cpus = rank.cpus;
+  plan.arguments = rank.arguments;
+  plan.environment = rank.environment;
+  std::vector<int> optional;
+  for (const auto& [kind, fd] : {std::pair('p', rank.inherited_fd),
+                                 std::pair('l', rank.lock_fd),
+                                 std::pair('c', rank.cgroup_fd)}) {
+    if (fd < 0) continue;
+    plan.descriptors += kind;
+    optional.push_back(fd);
+  }
+  Pair channel = make_pair();
+  const Descriptor request = make_file(copy_request(plan));
+  std::vector<int> fds{request.fd(), channel.theirs.fd(), rank.stdout_fd, rank.stderr_fd};
+  fds.insert(fds.end(), optional.begin(), optional.end());
+  if (!send_descriptors(socket_.native_handle(), fds)) return "it has ended";
+  channel.theirs = Descriptor();
+  std::string problem;
+  const CopyAnswer answer = read_copy_answer(await_answer(channel.ours.fd(), problem));
+  if (!problem.empty()) return problem;
+  if (answer.pid == 0) return answer.problem;
+  const ProcessState state = read_process_state(answer.pid);
+  if (state.parent != plan.parent || state.session != answer.pid)
+    return "its copy, pid " + std::to_string(answer.pid) + ", is not a child of ours";
+  auto process = std::make_unique<Process>(io_, answer.pid, answer.is_in_cgroup, rank.label);
+  // The copy waits for it. Without it the copy ends, and is a worker that has failed.
+  if (::send(channel.ours.fd(), "g", 1, MSG_NOSIGNAL) != 1) return "its copy has ended";
+  return process;
+}
+
+}  // namespace ddp::launcher

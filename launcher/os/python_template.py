@@ -1,0 +1,476 @@
+# The template of Python ranks (python_template.h, docs/warm-start.md). ddp-launch carries this file, and sends it as the first packet
+# of a socket to `python3 -u -c BOOT WORDS...`, where WORDS are those of a rank. It runs twice:
+# 1. in that process, which checks the interpreter and executes it again, as `python3 -u WORDS...`, with this file as the first
+#    `sitecustomize` of PYTHONPATH, in a zip file that exists in memory alone;
+# 2. there, as sitecustomize: it imports the modules, says whether the process can be copied, and makes copies on command. A copy leaves
+#    this file as if there were no sitecustomize. From there on CPython itself starts the script: __main__, sys.path[0], traceback, -m and
+#    exit code are its own.
+# Trap: a copy is made by clone(2), not fork(3), as the agent shall be its parent (CLONE_PARENT). So handlers of pthread_atfork(3) do not
+# run. That is sound because nothing holds a lock: there is one thread.
+# BOOT has set `n`, the socket, and `s`, this text. In the second process also `words`: what the first one has read and found.
+import os
+import sys
+
+OLDEST, NEWEST = (3, 9), (3, 14)
+FIT = ("numpy", "torch", "torchvision")  # of --preload auto; tests/integration/preload_test.py keeps it true
+NUMBERS = {"x86_64": (56, 273, 274), "aarch64": (220, 99, 100)}  # of clone, set_robust_list, get_robust_list
+
+
+def tell(kind, text=""):
+    os.write(n, f"{kind} {text}".encode(errors="replace")[:4000])
+
+
+def refuse(text):
+    tell("unfit", " ".join(text.split()))
+    os._exit(0)
+
+
+def tasks():
+    return len(os.listdir("/proc/self/task"))
+
+
+def receive():
+    """A packet's words, and the descriptors behind the first one, which holds them. Nothing at the end of the agent."""
+    import _socket as socket
+
+    connection = socket.socket(fileno=n)
+    try:
+        _, parts, _, _ = connection.recvmsg(1, socket.CMSG_SPACE(4 * 16), socket.MSG_CMSG_CLOEXEC)
+    finally:
+        connection.detach()
+    fds = []
+    for _, _, data in parts:
+        fds += [int.from_bytes(data[i : i + 4], sys.byteorder) for i in range(0, len(data), 4)]
+    if not fds:
+        return None, []
+    text = read_all(fds[0])
+    os.close(fds[0])
+    return [os.fsdecode(word) for word in text.split(b"\0")], fds[1:]
+
+
+def read_all(fd):
+    text = b""
+    while piece := os.pread(fd, 1 << 20, len(text)):
+        text += piece
+    return text
+
+
+def split_environment(entries):
+    return dict(entry.split("=", 1) for entry in entries)
+
+
+# --- The first process.
+
+
+def find_refusal(command):
+    version = sys.version_info[:2]
+    if sys.implementation.name != "cpython" or not OLDEST <= version <= NEWEST:
+        return f"{sys.implementation.name} {version[0]}.{version[1]} is not CPython 3.9 to 3.14"
+    if "t" in sys.abiflags:
+        return "this Python is free-threaded"
+    if os.uname().machine not in NUMBERS or sys.maxsize < 1 << 32 or "CS_GNU_LIBC_VERSION" not in os.confstr_names:
+        return "this system is not Linux with glibc on x86-64 or arm64"
+    if command[1:3] != ["-u", "-c"] or not sys.executable:
+        return f"the interpreter is started with options of its own, as {' '.join(command[:2])}"
+    if sys.gettrace() or sys.getprofile() or (version >= (3, 12) and any(map(sys.monitoring.get_tool, range(6)))):
+        return "a tool like coverage watches the interpreter"
+    if tasks() != 1:
+        return "the start of the interpreter, by its .pth files or sitecustomize, starts a thread"
+    if "usercustomize" in sys.modules:
+        return "this Python has a usercustomize, which would run after the imports"
+    own = getattr(sys.modules.get("sitecustomize"), "__file__", None)
+    if own is not None:
+        paths = sys.path[: sys.path.index(os.path.dirname(os.__file__))]
+        if os.path.dirname(own) in paths and os.path.dirname(own) not in os.environ.get("PYTHONPATH", "").split(":"):
+            return f"{own} comes before PYTHONPATH"
+    return None
+
+
+def find_imports(script):
+    """What the script imports at its top level, of what is known to be fit. It is read, not run."""
+    import ast
+
+    found = set()
+    try:
+        with open(script, "rb") as file:
+            statements = ast.parse(file.read()).body
+    except (OSError, SyntaxError, ValueError):
+        return []
+    for statement in statements:
+        if isinstance(statement, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in statement.names}
+        if isinstance(statement, ast.ImportFrom) and statement.level == 0:
+            found.add(statement.module.split(".")[0])
+    return [name for name in FIT if name in found]
+
+
+def choose_modules(modules, arguments):
+    if modules != ["auto"]:
+        return modules
+    script = arguments[2]  # after "-u"
+    if script == "-m":
+        path = arguments[3].replace(".", "/")
+        script = path + ".py" if os.path.isfile(path + ".py") else path + "/__main__.py"
+    chosen = find_imports(script)
+    if not chosen:
+        refuse(f"auto finds none of {', '.join(FIT)} among the imports of {script}")
+    tell("chosen", ", ".join(chosen))
+    return chosen
+
+
+def stored_zip(name, data):
+    """A zip file of one file, not compressed. zipimport compares no checksum."""
+    head = (20).to_bytes(2, "little") + bytes(12) + len(data).to_bytes(4, "little") * 2
+    head += len(name).to_bytes(2, "little") + bytes(2)
+    central = b"PK\1\2" + bytes([20, 0]) + head + bytes(14) + name
+    start = 30 + len(name) + len(data)
+    end = b"PK\5\6" + bytes(4) + b"\1\0\1\0" + len(central).to_bytes(4, "little") + start.to_bytes(4, "little") + bytes(2)
+    return b"PK\3\4" + head + name + data + central + end
+
+
+def execute_again():
+    with open("/proc/self/cmdline", "rb") as file:
+        command = [os.fsdecode(word) for word in file.read().split(b"\0")[:-1]]
+    refusal = find_refusal(command)
+    if refusal:
+        refuse(refusal)
+    packet, _ = receive()
+    if packet is None:
+        os._exit(0)
+    end = packet.index("")
+    modules = choose_modules(packet[:end], sys.argv)
+    watched = packet[end + 1 : packet.index("", end + 1)]
+    base = split_environment(packet[packet.index("", end + 1) + 1 :])
+    found = (n, modules, watched, base, os.environ.get("PYTHONPATH"))
+    text = f"n, *words = {ascii(found)}\n".encode() + s
+    archive = os.memfd_create("ddp-template", 0)
+    with open(archive, "wb", closefd=False) as file:
+        file.write(stored_zip(b"sitecustomize.py", text))
+    path = f"/proc/self/fd/{archive}"
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = path + ":" + before if before else path
+    os.execv(sys.executable, command[:1] + sys.argv[1:])
+
+
+# --- The second process.
+
+
+def restore_start():
+    """Takes this file out of the interpreter's view, and imports what is sitecustomize without it. Returns its exception."""
+    path = os.path.dirname(__file__)
+    sys.path.remove(path)
+    sys.path_importer_cache.pop(path, None)
+    sys.modules["zipimport"]._zip_directory_cache.pop(path, None)
+    os.close(int(path.rpartition("/")[2]))
+    if words[3] is None:
+        os.environ.pop("PYTHONPATH", None)
+    else:
+        os.environ["PYTHONPATH"] = words[3]
+    own = sys.modules.pop("sitecustomize")
+    try:
+        import sitecustomize  # noqa: F401
+    except Exception as error:
+        sys.modules["sitecustomize"] = own  # zipimport of Python 3.9 wants to remove it itself
+        return error
+    return None
+
+
+def script_folder():
+    """What CPython will put before sys.path."""
+    if getattr(sys.flags, "safe_path", False):
+        return None
+    return os.getcwd() if sys.argv[0] == "-m" else os.path.dirname(os.path.realpath(sys.argv[0]))
+
+
+def watch_environment(names):
+    """Notes which of `names` are asked for. They differ between ranks and are not in our environment."""
+    kind, asked = type(os.environ), set()
+
+    class Watched(kind):
+        def __getitem__(self, name):
+            if name in names:
+                asked.add(name)
+            return kind.__getitem__(self, name)
+
+    os.environ.__class__ = Watched
+    return asked
+
+
+def descriptors():
+    """By number, those that can be named: the one by which the folder is read is gone again."""
+    found = {}
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found[int(name)] = os.readlink("/proc/self/fd/" + name)
+        except OSError:
+            pass
+    return found
+
+
+def count_threads():
+    """Threads that give way to fork(2), as those of OpenBLAS, are gone after one. They come again in a copy that needs them."""
+    if tasks() == 1:
+        return 1
+    import time
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+    deadline = time.monotonic() + 0.1
+    while tasks() != 1 and time.monotonic() < deadline:
+        os.sched_yield()  # a thread that has been joined is listed for a moment
+    return tasks()
+
+
+def find_unfit(known, asked, folder):
+    """Why the process cannot be copied after an import; None: it can."""
+    threads = count_threads()
+    if threads != 1:
+        return f"started {threads - 1} thread" + ("s" if threads > 2 else "")
+    opened = [name for number, name in descriptors().items() if known.get(number) != name]
+    if opened:
+        return f"left {', '.join(opened)} open"
+    with open("/proc/self/maps") as file:
+        for line in file:
+            fields = line.split(None, 5)
+            name = fields[5].strip() if len(fields) == 6 else "memory"
+            if name.startswith(("/dev/nvidia", "/dev/kfd", "/dev/dri")) or fields[1].startswith("rw-s"):
+                return f"shares {name}"
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children") as file:
+            if file.read().split():
+                return "left a process running"
+    except OSError:
+        pass  # not in every kernel
+    if asked:
+        return f"reads {', '.join(sorted(asked))}, which differs between ranks"
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if folder is None or file is None or "." in name:
+            continue
+        home = os.path.dirname(file)
+        if folder in (home, os.path.dirname(home) if os.path.basename(file).startswith("__init__.") else home):
+            return f"takes {name} from the folder of the script"
+    return None
+
+
+def import_modules(modules, watched):
+    folder = script_folder()
+    if folder is not None:
+        sys.path.insert(0, folder)
+    known, kind = descriptors(), type(os.environ)
+    asked = watch_environment(set(watched))
+    for module in modules:
+        tell("importing", module)
+        try:
+            __import__(module)
+        except BaseException as error:
+            refuse(f"module {module} cannot be imported: {type(error).__name__}: {error}")
+        unfit = find_unfit(known, asked, folder)
+        if unfit:
+            refuse(f"module {module} {unfit}")
+    os.environ.__class__ = kind
+    if folder is not None:
+        sys.path.remove(folder)
+        sys.path_importer_cache.pop(folder, None)
+
+
+class Cloner:
+    """Makes copies of this process that are children of its parent."""
+
+    def __init__(self):
+        import ctypes
+
+        self.ctypes = ctypes
+        self.clone, self.set_robust_list, get_robust_list = NUMBERS[os.uname().machine]
+        self.libc = ctypes.PyDLL(None, use_errno=True)  # it keeps the GIL
+        self.libc.syscall.restype = ctypes.c_long
+        # glibc keeps the thread's id there, and the kernel writes the copy's (set_tid_address(2)).
+        self.tid = ctypes.c_void_p()
+        if self.libc.prctl(40, ctypes.byref(self.tid), 0, 0, 0) != 0 or ctypes.c_int.from_address(self.tid.value).value != os.getpid():
+            refuse("this kernel does not tell where glibc keeps the id of a thread (PR_GET_TID_ADDRESS)")
+        self.before, self.after = ctypes.pythonapi.PyOS_BeforeFork, ctypes.pythonapi.PyOS_AfterFork_Parent
+        self.after_in_copy = ctypes.pythonapi.PyOS_AfterFork_Child
+        self.robust = (ctypes.c_void_p(), ctypes.c_size_t())
+        self.call(get_robust_list, 0, ctypes.addressof(self.robust[0]), ctypes.addressof(self.robust[1]))
+
+    def call(self, *numbers):
+        return self.libc.syscall(*map(self.ctypes.c_long, numbers))
+
+    def arguments(self, cgroup):
+        flags = 0x8000 | 0x1000000 | 0x200000  # CLONE_PARENT, CLONE_CHILD_SETTID, CLONE_CHILD_CLEARTID
+        into = 0 if cgroup is None else 0x200000000  # CLONE_INTO_CGROUP
+        # flags, pidfd, child_tid, parent_tid, exit_signal (the parent's), stack, its size, tls, set_tid, its size, cgroup
+        return flags, (self.ctypes.c_uint64 * 11)(flags | into, 0, self.tid.value, 0, 0, 0, 0, 0, 0, 0, cgroup or 0)
+
+    def copy(self, cgroup):
+        """As os.fork(), and whether it is in the cgroup. Errors: OSError."""
+        plans = [self.arguments(cgroup)] + ([self.arguments(None)] if cgroup is not None else [])
+        is_x86 = self.clone == 56
+        self.before()
+        for flags, block in plans:
+            pid = self.call(435, self.ctypes.addressof(block), self.ctypes.sizeof(block))
+            is_inside = cgroup is not None and block is plans[0][1]
+            if pid >= 0:
+                break
+        if pid < 0:  # older kernels and containers refuse clone3(2); none refuses clone(2)
+            tid = self.tid.value
+            pid = self.call(self.clone, flags | 17, 0, 0, tid if is_x86 else 0, 0 if is_x86 else tid)
+        if pid == 0:
+            self.after_in_copy()
+            self.call(self.set_robust_list, self.robust[0].value, self.robust[1].value)
+            return 0, is_inside
+        number = self.ctypes.get_errno()
+        self.after()
+        if pid < 0:
+            raise OSError(number, os.strerror(number))
+        return pid, is_inside
+
+    def end_with(self, parent):
+        """The kernel kills this process when that one ends."""
+        self.libc.prctl(1, 9, 0, 0, 0)  # PR_SET_PDEATHSIG, SIGKILL
+        if os.getppid() != parent:
+            os._exit(127)
+
+
+def place_descriptors(channel, targets):
+    """Leaves open what a rank has: streams and `targets`, by number. Returns the channel's new number."""
+    import fcntl
+
+    least = max(targets) + 1
+    moved = {number: fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, least) for number, fd in targets.items()}
+    channel = fcntl.fcntl(channel, fcntl.F_DUPFD_CLOEXEC, least)
+    for number in descriptors():
+        if number > 2 and number not in moved.values() and number != channel:
+            os.close(number)
+    for number, fd in moved.items():
+        os.dup2(fd, number)
+        os.close(fd)
+    return channel
+
+
+def set_environment(wanted, changes):
+    for name, value in changes.items():
+        if value is None:
+            wanted.pop(name, None)
+        else:
+            wanted[name] = value
+    for name in set(os.environ) - set(wanted):
+        del os.environ[name]
+    for name, value in wanted.items():
+        if os.environ.get(name) != value:
+            os.environ[name] = value
+
+
+def set_arguments(arguments):
+    sys.argv[1:] = arguments[4:] if sys.argv[0] == "-m" else arguments[3:]
+    if hasattr(sys, "orig_argv"):
+        sys.orig_argv[1:] = arguments[1:]
+
+
+def draw_again():
+    """What a start draws by chance. `random` does so itself (os.register_at_fork)."""
+    if "numpy.random" in sys.modules:
+        sys.modules["numpy.random"].seed()
+    if "torch.random" in sys.modules:
+        sys.modules["torch.random"].default_generator.seed()
+    if "multiprocessing.process" in sys.modules:
+        sys.modules["multiprocessing.process"].current_process().authkey = os.urandom(32)
+    if "threading" in sys.modules:
+        sys.modules["threading"].main_thread()._set_native_id()
+
+
+def become_rank(cloner, is_inside, packet, fds, changes, was_collecting):
+    """The copy, until it is the rank. The agent takes it by one byte; else it ends."""
+    import atexit
+    import gc
+
+    parent, optional, page, lock, cpus, count = packet[:6]
+    end = 6 + int(count)
+    channel, output, errors = fds[:3]
+    try:
+        os.setsid()
+        cloner.end_with(int(parent))
+        if cpus:
+            os.sched_setaffinity(0, map(int, cpus.split(",")))
+        others = dict(zip(optional, fds[3:]))
+        targets = {1: output, 2: errors}
+        targets.update({int(number): others[kind] for kind, number in (("p", page), ("l", lock)) if kind in others})
+        printed = [(stream, read_all(stream)) for stream in (1, 2)]
+        channel = place_descriptors(channel, targets)
+        set_environment(split_environment(packet[end:]), changes)
+        set_arguments(packet[6:end])
+        draw_again()
+        atexit.register(gc.unfreeze)  # the end collects all, and libraries look whether it has
+        if was_collecting:
+            gc.enable()
+        os.write(channel, f"{os.getpid()} {int(is_inside)}".encode())
+    except BaseException as error:
+        os.write(channel, f"{type(error).__name__}: {error}".encode(errors="replace")[:1000])
+        os._exit(127)
+    if os.read(channel, 1) != b"g":
+        os._exit(127)
+    os.close(channel)
+    try:
+        for stream, text in printed:  # what the imports have printed, each rank would have
+            while text:
+                text = text[os.write(stream, text) :]
+    except OSError:
+        pass  # nobody reads it
+
+
+def make_copies(cloner, changes, was_collecting):
+    """Serves the agent until it ends. Returns in a copy."""
+    while True:
+        packet, fds = receive()
+        if packet is None:
+            os._exit(0)
+        cgroup = dict(zip(packet[1], fds[3:])).get("c")
+        try:
+            if tasks() != 1:
+                raise OSError(f"the template has {tasks()} threads")
+            pid, is_inside = cloner.copy(cgroup)
+        except BaseException as error:
+            os.write(fds[0], f"{type(error).__name__}: {error}".encode())
+            pid = -1
+        if pid == 0:
+            return become_rank(cloner, is_inside, packet, fds, changes, was_collecting)
+        for fd in fds:
+            os.close(fd)
+
+
+def be_template():
+    """Returns in a copy, with the exception of the real sitecustomize."""
+    import gc
+
+    modules, watched, base, _ = words
+    for stream in (1, 2):
+        printed = os.memfd_create("printed", os.MFD_CLOEXEC)
+        os.dup2(printed, stream)
+        os.close(printed)
+    outcome = restore_start()
+    was_collecting = gc.isenabled()
+    gc.disable()  # an import makes much, and next to nothing that can go
+    cloner = Cloner()
+    import_modules(modules, watched)
+    changes = {name: value for name, value in os.environ.items() if base.get(name) != value}
+    changes.update({name: None for name in base if name not in os.environ})
+    gc.freeze()  # or the next collection writes into every page, and no two processes share it
+    tell("ready")
+    make_copies(cloner, changes, was_collecting)
+    return outcome
+
+
+if __name__ == "__main__":
+    execute_again()
+    os._exit(127)
+try:
+    outcome = be_template()
+except BaseException as error:  # never on to the script: this is not a rank
+    refuse(f"{type(error).__name__}: {error}")
+if outcome is not None:
+    raise outcome

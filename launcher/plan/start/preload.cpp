@@ -1,0 +1,148 @@
+#include "launcher/plan/start/preload.h"
+
+#include <algorithm>
+#include <array>
+
+#include "common/text/parse_whole.h"
+#include "common/text/split.h"
+
+namespace ddp::launcher {
+namespace {
+
+/// What differs between two ranks of a node, or between two rounds.
+constexpr std::array<std::string_view, 19> kOfOneRank{"RANK",
+                                                      "WORLD_SIZE",
+                                                      "LOCAL_RANK",
+                                                      "LOCAL_WORLD_SIZE",
+                                                      "GROUP_RANK",
+                                                      "GROUP_WORLD_SIZE",
+                                                      "ROLE_RANK",
+                                                      "ROLE_WORLD_SIZE",
+                                                      "MASTER_ADDR",
+                                                      "MASTER_PORT",
+                                                      "TORCHELASTIC_RESTART_COUNT",
+                                                      "TORCHELASTIC_ERROR_FILE",
+                                                      "DDP_ROUND",
+                                                      "DDP_RUN_DIR",
+                                                      "DDP_PROGRESS_FD",
+                                                      "COLUMNS",
+                                                      "LINES",
+                                                      "TORCH_FR_DUMP_TEMP_FILE",
+                                                      "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"};
+
+bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+/// Words with null bytes between them: no word of a command line or an environment has one.
+class Packet {
+ public:
+  void add(std::string_view word) {
+    if (has_words_) text_ += '\0';
+    has_words_ = true;
+    text_ += word;
+  }
+  void add(const Environment& environment) {
+    for (const auto& [name, value] : environment)
+      add(name + "=" + value);
+  }
+  [[nodiscard]] std::string take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+  bool has_words_ = false;
+};
+
+}  // namespace
+
+bool is_module_name(std::string_view module) {
+  return std::ranges::all_of(split(module, '.'), [](std::string_view name) {
+    const auto is_part = [](char c) { return is_letter(c) || (c >= '0' && c <= '9'); };
+    return !name.empty() && is_letter(name.front()) && std::ranges::all_of(name, is_part);
+  });
+}
+
+Environment template_environment(const Environment& rank) {
+  Environment environment = rank;
+  for (const std::string_view name : kOfOneRank)
+    environment.erase(std::string(name));
+  return environment;
+}
+
+std::optional<std::string> find_preload_obstacle(const JobSpec& spec) {
+  if (!spec.by_python) return spec.entry + " is not a Python script";
+  // Libraries count CPUs when they are loaded, unless they are told how many threads to start.
+  const bool has_threads = spec.nproc > 1 || spec.environment.contains("OMP_NUM_THREADS");
+  if (!spec.cpu_sets.empty() && !has_threads)
+    return "--numa-binding without OMP_NUM_THREADS: libraries would count all CPUs";
+  return std::nullopt;
+}
+
+std::optional<std::string> find_other_variable(const Environment& base, const Environment& rank) {
+  const Environment wanted = template_environment(rank);
+  for (const auto& [name, value] : wanted) {
+    const auto found = base.find(name);
+    if (found == base.end() || found->second != value) return name + " differs between ranks";
+  }
+  for (const auto& [name, value] : base) {
+    if (!wanted.contains(name)) return name + " differs between ranks";
+  }
+  return std::nullopt;
+}
+
+std::string import_request(const std::vector<std::string>& modules, const Environment& rank) {
+  const Environment base = template_environment(rank);
+  Packet packet;
+  for (const std::string& module : modules)
+    packet.add(module);
+  packet.add("");
+  for (const auto& [name, value] : rank) {
+    if (!base.contains(name)) packet.add(name);
+  }
+  packet.add("");
+  packet.add(base);
+  return packet.take();
+}
+
+std::string copy_request(const CopyPlan& plan) {
+  Packet packet;
+  packet.add(std::to_string(plan.parent));
+  packet.add(plan.descriptors);
+  packet.add(std::to_string(plan.page_fd));
+  packet.add(std::to_string(plan.lock_fd));
+  std::string cpus;
+  for (const int cpu : plan.cpus)
+    cpus += (cpus.empty() ? "" : ",") + std::to_string(cpu);
+  packet.add(cpus);
+  packet.add(std::to_string(plan.arguments.size()));
+  for (const std::string& argument : plan.arguments)
+    packet.add(argument);
+  packet.add(plan.environment);
+  return packet.take();
+}
+
+TemplateMessage read_template_message(std::string_view packet) {
+  using Kind = TemplateMessage::Kind;
+  const std::size_t blank = packet.find(' ');
+  const std::string_view kind = packet.substr(0, blank);
+  const std::string text(blank == std::string_view::npos ? "" : packet.substr(blank + 1));
+  if (kind == "chosen") return {Kind::chosen, text};
+  if (kind == "importing") return {Kind::importing, text};
+  if (kind == "ready") return {Kind::ready, ""};
+  return {Kind::unfit, kind == "unfit" ? text : std::string(packet)};
+}
+
+CopyAnswer read_copy_answer(std::string_view packet) {
+  CopyAnswer answer;
+  const std::vector<std::string_view> parts = split(packet, ' ');
+  const std::optional<int> pid = parse_whole<int>(std::string(parts[0]));
+  if (parts.size() == 2 && pid && *pid > 1) {
+    answer.pid = *pid;
+    answer.is_in_cgroup = parts[1] == "1";
+  } else {
+    answer.problem = packet.empty() ? "it has ended" : std::string(packet);
+  }
+  return answer;
+}
+
+}  // namespace ddp::launcher

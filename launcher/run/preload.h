@@ -1,0 +1,34 @@
+// Makes the template of this node's Python ranks, before the first round (--preload). Whatever
+// keeps it from being made costs one line, and the ranks are started as without it.
+#pragma once
+
+#include <memory>
+
+#include "launcher/os/python_template.h"
+#include "launcher/plan/round/node_commands.h"
+#include "launcher/plan/start/job_spec.h"
+#include "launcher/plan/start/placement.h"
+#include "launcher/run/agent_events.h"
+#include "launcher/run/console.h"
+#include "launcher/run/worker_group.h"
+
+namespace ddp::launcher {
+
+/// The parts of the agent that are used. All outlive the call.
+struct PreloadParts {
+  asio::io_context& io;
+  Inbox<AgentEvent>& inbox;
+  Console& console;
+  WorkerGroup& group;
+  const JobSpec& spec;
+  const NodeCommands& commands;
+};
+
+/// `first`: of this node. Null: there is none. Suspends: until it is ready or unfit, until it is
+/// stopped, at most kImportLimit; or until `commands` end the round.
+asio::awaitable<std::shared_ptr<PythonTemplate>> make_template(PreloadParts parts, Placement first);
+
+/// For the imports. A rank that imported for so long would be slow, too, but would be seen.
+inline constexpr std::chrono::minutes kImportLimit{5};
+
+}  // namespace ddp::launcher

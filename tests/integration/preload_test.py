@@ -1,0 +1,452 @@
+"""--preload: a rank that is a copy of a template does what a rank does that was started by itself.
+
+Each script runs without and with --preload; output, exit code and environment are compared. A module named `heavy` notes each process that
+imports it, so a test sees whether the ranks were copies. DDP_PYTHON: a Python with torch, for the suite Torch.
+"""
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+import processes
+
+HEAVY = """
+import os
+with open(os.environ["IMPORTS"], "a") as file:
+    file.write(f"{os.getpid()}\\n")
+VALUE = [1]
+"""
+
+# Of a rank's environment, what no two jobs share.
+UNIQUE = '("DDP_RUN_ID", "DDP_AGENT_ID", "DDP_JOB_START", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_ERROR_FILE")'
+
+SCRIPTS = {
+    "arguments": "import sys; print(sys.argv, getattr(sys, 'orig_argv', None))",
+    "main module": """
+import __main__
+print(__name__, __file__, __spec__, __package__, type(__loader__).__name__, __builtins__, sorted(globals()))
+""",
+    "module path": "import sys; print(sys.path)",
+    "module beside the script": "import beside; print(beside.__file__, beside.VALUE)",
+    "meta path": "import sys; print(sys.meta_path, sys.path_hooks, sorted(sys.path_importer_cache)[:0])",
+    "environment": f"import os; print([i for i in sorted(os.environ.items()) if i[0] not in {UNIQUE}])",
+    "C environment": f"""
+import subprocess
+lines = subprocess.run(["env"], stdout=subprocess.PIPE, text=True).stdout.splitlines()
+print([line for line in sorted(lines) if line.split("=")[0] not in {UNIQUE} + ("_",)])
+""",
+    "directory and umask": "import os; print(os.getcwd(), os.umask(0))",
+    "flags": "import sys; print(sys.flags, sys._xoptions, sys.warnoptions, sys.dont_write_bytecode)",
+    "executable": "import sys; print(sys.executable, sys.prefix, sys.base_prefix, sys.version)",
+    "signals": "print([line for line in open('/proc/self/status') if line.startswith('Sig') or line.startswith('Shd')])",
+    "limits": "import resource; print([resource.getrlimit(i) for i in range(16)])",
+    "priority and affinity": "import os; print(os.getpriority(0, 0), os.sched_getaffinity(0), os.sched_getscheduler(0))",
+    "session": "import os; print(os.getsid(0) == os.getpid() == os.getpgrp(), open(f'/proc/{os.getppid()}/comm').read())",
+    "names": "print(open('/proc/self/comm').read(), open('/proc/self/cmdline').read().split('\\0'))",
+    "descriptors": """
+import os
+print([(fd, os.get_inheritable(int(fd))) for fd in sorted(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd/" + fd)])
+""",
+    "streams": """
+import sys
+for s in (sys.stdin, sys.stdout, sys.stderr):
+    print(s.name, s.mode, s.encoding, s.errors, s.line_buffering, s.write_through, s.isatty(), s.seekable(), s.fileno())
+""",
+    "stdin": "import sys; print(repr(sys.stdin.readline()), repr(input()), repr(sys.stdin.read()))",
+    "exit code": "import sys; print('bye'); sys.exit(3)",
+    "exit text": "import sys; sys.exit('a reason')",
+    "exit at once": "import os; print('bye'); os._exit(7)",
+    "exception": """
+def inner():
+    raise ValueError("no")
+def outer():
+    inner()
+outer()
+""",
+    "chained exceptions": """
+try:
+    1 / 0
+except ZeroDivisionError as error:
+    raise RuntimeError("then") from error
+""",
+    "wrong syntax": "print('before')\nthis is wrong\n",
+    "segmentation fault": "import ctypes; print('now'); ctypes.string_at(0)",
+    "abort": "import os; print('now'); os.abort()",
+    "interrupt": "import signal; signal.raise_signal(signal.SIGINT)",
+    "signal handler": """
+import os, signal
+signal.signal(signal.SIGUSR1, lambda number, frame: print("caught", number, frame.f_code.co_name))
+os.kill(os.getpid(), signal.SIGUSR1)
+print(signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGPIPE), signal.getsignal(signal.SIGTERM))
+""",
+    "at exit": """
+import atexit, logging
+logging.basicConfig(format="%(levelname)s %(message)s")
+atexit.register(lambda: logging.warning("first registered"))
+atexit.register(lambda: logging.warning("last registered"))
+""",
+    "warnings": "import warnings; warnings.warn('careful'); warnings.warn('old', DeprecationWarning)",
+    "stack": """
+import faulthandler, inspect, sys, traceback
+def depth():
+    traceback.print_stack()
+    faulthandler.dump_traceback()
+    return len(inspect.stack()), faulthandler.is_enabled()
+print(depth(), sys._getframe().f_back)
+""",
+    "source": "import inspect\ndef f():\n    return 1\nprint(inspect.getsource(f), inspect.getfile(f))",
+    "threads": """
+import os, threading
+main = threading.main_thread()
+print(main.name, main is threading.current_thread(), main.native_id == os.getpid(), main.ident == threading.get_ident())
+t = threading.Thread(target=lambda: print("in a thread", threading.active_count()))
+t.start()
+""",
+    "collector": "import gc; print(gc.isenabled(), gc.get_threshold(), gc.callbacks, gc.garbage)",
+    "cycles at the end": """
+class Node:
+    def __del__(self):
+        print("deleted")
+a = Node(); a.me = a
+""",
+    "clocks": "import time; print(time.process_time() < 2, time.thread_time() < 2)",
+    "multiprocessing fork": """
+import multiprocessing
+def work(x):
+    return x * x
+if __name__ == "__main__":
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        print(pool.map(work, range(5)), multiprocessing.parent_process(), multiprocessing.current_process().name)
+""",
+    "multiprocessing spawn": """
+import multiprocessing, sys
+def work(x):
+    return x * x, __name__, sys.argv
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        print(pool.map(work, range(5)))
+""",
+    "multiprocessing forkserver": """
+import multiprocessing
+def work(x):
+    return x * x
+if __name__ == "__main__":
+    with multiprocessing.get_context("forkserver").Pool(2) as pool:
+        print(pool.map(work, range(5)))
+""",
+    "process pool": """
+import concurrent.futures
+class Box:
+    def __init__(self, value):
+        self.value = value
+def work(box):
+    return Box(box.value + 1)
+if __name__ == "__main__":
+    with concurrent.futures.ProcessPoolExecutor(2) as pool:
+        print([box.value for box in pool.map(work, [Box(1), Box(2)])])
+""",
+    "pickled class of the script": """
+import pickle
+class Box: pass
+print(pickle.dumps(Box(), 2), type(pickle.loads(pickle.dumps(Box()))) is Box)
+""",
+    "another program": "import os, sys; os.execv(sys.executable, [sys.executable, '-c', 'import os; print(os.environ[\"RANK\"])'])",
+    "child": "import os\nif os.fork() == 0:\n    print('child', os.getppid() > 1); os._exit(0)\nprint(os.wait()[1])",
+    "asyncio": "import asyncio\nasync def f():\n    await asyncio.sleep(0)\n    return 5\nprint(asyncio.run(f()))",
+    "debugger": "x = 1\nbreakpoint()\nprint('on', x)",
+    "hashes": "print(hash('a'), {1, 2, 'x'} and hash((1, 'b')))",
+    "imports": "import heavy, sys; heavy.VALUE.append(2); print(heavy.VALUE, heavy.__spec__.name, 'sitecustomize' in sys.modules)",
+    "odd arguments": "import sys; print(sys.argv[1:])",
+}  # fmt: skip
+ARGUMENTS = {"odd arguments": ["", "two words", "-m", "--x=ä", "\\"], "arguments": ["--lr", "0.1"]}
+INPUT = {"stdin": "first\nsecond\nthe rest", "debugger": "p x + 1\nc\n"}
+BAD_MODULES = {
+    "threads": ("import threading, time\nfor i in range(3): threading.Thread(target=time.sleep, args=(100,), daemon=True).start()",
+                "module bad started 3 threads"),
+    "socket": ("import socket\nheld = socket.socket()", "module bad left socket:["),
+    "file": ("held = open(__file__)", "bad.py open"),
+    "memory": ("import mmap\nheld = mmap.mmap(-1, 4096)", "module bad shares /dev/zero"),
+    "process": ("import os, time\nif os.fork() == 0:\n    time.sleep(100)", "module bad left a process running"),
+    "rank": ("import os\nrank = os.environ.get('RANK')", "module bad reads RANK, which differs between ranks"),
+    "error": ("import nothing_of_this_name", "module bad cannot be imported: ModuleNotFoundError: No module named 'nothing_of_this_name'"),
+    "exit": ("raise SystemExit(5)", "module bad cannot be imported: SystemExit: 5"),
+    "killed": ("import os; os.kill(os.getpid(), 9)" , ", has ended (import of bad)"),
+    "stopped": ("import os; os.kill(os.getpid(), 19)", ", is stopped (import of bad)"),
+    "stopped at the fork": ("import os; os.register_at_fork(before=lambda: os.kill(os.getpid(), 19))", "rank 0: it is stopped"),
+    "killed at the fork": ("import os; os.register_at_fork(before=lambda: os.kill(os.getpid(), 9))", "rank 0: it has ended"),
+    "killed copy": ("import os; os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), 9))", "rank 0: it has ended"),
+}  # fmt: skip
+# A module that hurts only a template: in a rank it does nothing.
+ONLY_THERE = "import os, sys\nif 'RANK' not in dict(os.environ):\n    exec({text!r})\n"
+
+
+class PreloadTest(processes.ProcessTest):
+    python = sys.executable
+
+    def setUp(self):
+        super().setUp()
+        self.library = self.folder / "library"
+        self.library.mkdir()
+        self.imports = self.folder / "imports"
+        (self.library / "heavy.py").write_text(HEAVY)
+        (self.folder / "beside.py").write_text("VALUE = 7\n")
+        self.environment |= {"PYTHON_EXEC": self.python, "PYTHONPATH": str(self.library), "IMPORTS": str(self.imports),
+                             "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "1"}  # fmt: skip
+
+    def launch(self, *words, text="", limit=120, **variables):
+        """Returns the exit code, the lines of the ranks, sorted, and those of the launcher."""
+        self.imports.write_text("")
+        done = subprocess.run(
+            [self.bin / "ddp-launch", *map(str, words)], input=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            env={**self.environment, **variables}, cwd=self.folder, timeout=limit)  # fmt: skip
+        lines = re.sub(r"0x[0-9a-f]+", "0x", done.stdout).splitlines()
+        return done.returncode, sorted(line for line in lines if line.startswith("[")), [line for line in lines if line.startswith("ddp-launch")]
+
+    def importers(self):
+        return self.imports.read_text().split()
+
+    def script(self, text, name="script.py"):
+        (self.folder / name).write_text(text)
+        return name
+
+
+class Scripts(PreloadTest):
+    def compare(self, name, *words, flags=()):
+        text = INPUT.get(name, "")
+        cold = self.launch(*flags, *words, text=text)
+        warm = self.launch(*flags, "--preload", "heavy,json", *words, text=text)
+        self.assertEqual(len(self.importers()), 1, warm)
+        hide = [line for line in cold[2] if "pid" not in line]
+        self.assertEqual([line for line in warm[2] if "pid" not in line], hide)
+        self.assertEqual(warm[:2], cold[:2])
+
+    def test_a_copy_does_what_a_start_does(self):
+        for name, text in SCRIPTS.items():
+            with self.subTest(name):
+                self.compare(name, self.script(text), *ARGUMENTS.get(name, []))
+
+    def test_a_module_too(self):
+        package = self.folder / "parts"
+        package.mkdir()
+        (package / "__init__.py").write_text("print('package', __name__)\n")
+        (package / "__main__.py").write_text(
+            "import sys\nfrom . import other\nprint(sys.argv, sys.path[0], __spec__.name, __package__, sys.flags)\nother.fail()\n")
+        (package / "other.py").write_text("def fail():\n    raise KeyError('x')\n")
+        self.compare("module", "-m", "parts", "a", "-b")
+        self.compare("module", "-m", "parts.other")
+
+    def test_two_ranks_and_their_flags(self):
+        script = self.script("import os, sys; print(sys.argv, os.environ['LOCAL_RANK'], os.environ['OMP_NUM_THREADS'])")
+        self.compare("two", script, "${local_rank}", "x", flags=("--nproc-per-node", 2, "--append-local-rank"))
+        self.compare("two", script, flags=("--nproc-per-node", 2, "--numa-binding", "exclusive"))
+
+    def test_what_an_import_prints_each_rank_prints(self):
+        (self.library / "heavy.py").write_text(HEAVY + "import sys\nprint('loud')\nprint('louder', file=sys.stderr)\n")
+        self.compare("printing", self.script("import heavy"), flags=("--nproc-per-node", 2))
+
+    def test_what_an_import_sets_each_rank_has(self):
+        (self.library / "heavy.py").write_text(HEAVY + "os.environ['SET_BY_HEAVY'] = '1'\nos.environ.pop('TAKEN_BY_HEAVY', None)\n")
+        self.environment["TAKEN_BY_HEAVY"] = "1"
+        self.compare("environment", self.script("import heavy, os; print([n for n in os.environ if n.endswith('_HEAVY')])"))
+
+    def test_ranks_draw_different_numbers(self):
+        script = self.script("import multiprocessing, random, os; print(random.random(), multiprocessing.current_process().authkey.hex())")
+        _, lines, _ = self.launch("--nproc-per-node", 2, "--preload", "heavy,random,multiprocessing", script)
+        self.assertEqual(len(self.importers()), 1)
+        self.assertEqual(len({word for line in lines for word in line.split()[1:]}), 4, lines)
+
+    def test_a_sitecustomize_of_the_users_own_runs(self):
+        for name, text in {"prints": "import sys; print('customized', sys.argv[1:])", "fails": "raise ValueError('own')"}.items():
+            with self.subTest(name):
+                (self.library / "sitecustomize.py").write_text(text)
+                self.compare(name, self.script("import sys; print('sitecustomize' in sys.modules)"), "x")
+
+    def test_each_round_is_copied(self):
+        script = self.script("import os, sys; print(os.environ['TORCHELASTIC_RESTART_COUNT'], os.environ['RANK'])\n"
+                             "sys.exit(os.environ['TORCHELASTIC_RESTART_COUNT'] != '2')")  # fmt: skip
+        code, lines, said = self.launch("--nproc-per-node", 2, "--max-restarts", 2, "--preload", "heavy", script)
+        self.assertEqual((code, len(self.importers())), (0, 1), said)
+        for restart in range(3):
+            self.assertIn(f"[0:0] {restart} 0", lines)
+
+    def test_by_variable_and_job_file(self):
+        script = self.script("print('hello')")
+        self.assertEqual(self.launch(script, DDP_PRELOAD="heavy")[0], 0)
+        self.assertEqual(len(self.importers()), 1)
+        (self.folder / "job.yaml").write_text(f"launch: {{preload: [heavy], program: {script}}}\ndata: {{batch_per_rank: 1}}\n")
+        self.assertEqual(self.launch("job.yaml")[0], 0)
+        self.assertEqual(len(self.importers()), 1)
+
+
+class Refusals(PreloadTest):
+    def expect(self, line, *words, code=0, lines=("[0:0] hello",), **variables):
+        """The job runs as without --preload, and one line says why."""
+        got, printed, said = self.launch(*words, **variables)
+        told = [text for text in said if "preload:" in text]
+        self.assertEqual((got, printed, len(told)), (code, list(lines), 1), said)
+        self.assertIn(line, told[0])
+        self.assertTrue(told[0].endswith("; starting without it"), told[0])
+
+    def test_a_module_that_makes_it_unfit_is_named(self):
+        script = self.script("import heavy; print('hello')")
+        for name, (text, line) in BAD_MODULES.items():
+            with self.subTest(name):
+                (self.library / "bad.py").write_text(ONLY_THERE.format(text=text))
+                begin = time.monotonic()
+                self.expect(line, "--preload", "heavy,bad", script)
+                self.assertLess(time.monotonic() - begin, 30)
+                self.check_nothing_lives()
+
+    def test_what_cannot_have_a_template(self):
+        script = self.script("print('hello')")
+        (self.folder / "hello.sh").write_text("#!/bin/sh\necho hello\n")
+        (self.folder / "hello.sh").chmod(0o755)
+        wrapper = self.folder / "wrapper"
+        wrapper.write_text(f'#!/bin/sh\nexec {self.python} -E "$@"\n')
+        wrapper.chmod(0o755)
+        self.expect("./hello.sh is not a Python script", "--preload", "heavy", "./hello.sh")
+        self.expect("module none_such cannot be imported", "--preload", "none_such", script)
+        self.expect("module beside takes beside from the folder of the script", "--preload", "beside", script)
+        self.expect("options of its own", "--preload", "json", script, PYTHON_EXEC=str(wrapper))
+        self.expect("rank 1: CUDA_VISIBLE_DEVICES differs between ranks", "--preload", "json", "--nproc-per-node", 2, "--virtual-local-rank",
+                    script, lines=("[0:0] hello", "[0:1] hello"), CUDA_VISIBLE_DEVICES="0,1")  # fmt: skip
+        self.expect("auto finds none of numpy, torch, torchvision among the imports of script.py", "--preload", "auto", script)
+        (self.library / "usercustomize.py").write_text("")
+        if not self.python_is_virtual():
+            self.expect("usercustomize", "--preload", "json", script)
+
+    def python_is_virtual(self):
+        return subprocess.run([self.python, "-c", "import site; raise SystemExit(not site.ENABLE_USER_SITE)"]).returncode != 0
+
+    def test_a_wrapper_of_the_interpreter_is_no_obstacle(self):
+        wrapper = self.folder / "wrapper"
+        wrapper.write_text(f'#!/bin/sh\nexport WRAPPED=1\nexec {self.python} "$@"\n')
+        wrapper.chmod(0o755)
+        script = self.script("import os; print(os.environ['WRAPPED'])")
+        self.assertEqual(self.launch("--preload", "heavy", script, PYTHON_EXEC=str(wrapper))[:2], (0, ["[0:0] 1"]))
+        self.assertEqual(len(self.importers()), 1)
+
+    def test_wrong_names_are_refused(self):
+        script = self.script("print('hello')")
+        for names, line in {"a-b": "a-b: not the name of a module", "auto,json": "auto stands alone", "a..b": "a..b: not the name"}.items():
+            code, _, said = self.launch("--preload", names, script)
+            self.assertEqual(code, 2)
+            self.assertIn(line, "".join(said))
+
+
+class Faults(PreloadTest):
+    def test_a_template_that_is_gone_costs_a_line(self):
+        for name, number, line in (("killed", 9, "rank 0: it has ended"), ("stopped", 19, "rank 0: it is stopped")):
+            with self.subTest(name):
+                script = self.script("import heavy, os, sys\n"
+                                     "if os.environ['TORCHELASTIC_RESTART_COUNT'] == '0':\n"
+                                     f"    os.kill(int(open(os.environ['IMPORTS']).read()), {number}); sys.exit(1)\n"
+                                     "print('hello')")  # fmt: skip
+                code, lines, said = self.launch("--max-restarts", 1, "--preload", "heavy", script)
+                self.assertEqual((code, lines), (0, ["[0:0] hello"]), said)
+                self.assertEqual(len(self.importers()), 2)
+                self.assertIn(line, "".join(said))
+                self.check_nothing_lives()
+
+    def kill_agent(self, text, module, what):
+        (self.library / "slow.py").write_text(module)
+        running = self.start(self.bin / "ddp-launch", "--nproc-per-node", 2, "--preload", "heavy,slow", self.script(text))
+        self.imports.write_text("")
+        running.wait_until(what, "the moment to kill the agent")
+        os.kill(running.process.pid, signal.SIGKILL)
+        running.finish()
+        deadline = time.monotonic() + 10
+        while self.alive() and time.monotonic() < deadline:
+            pass
+        self.assertEqual(self.alive(), [])
+
+    def test_a_killed_agent_leaves_nothing(self):
+        with self.subTest("while the template imports"):
+            self.kill_agent("", "import time; time.sleep(300)", lambda: self.importers())
+        with self.subTest("while ranks run, and a daemon of one"):
+            begun = self.folder / "begun"
+            text = ("import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n"
+                    f"        open({str(begun)!r}, 'a').write('x')\n        time.sleep(300)\n    os._exit(0)\ntime.sleep(300)")  # fmt: skip
+            self.kill_agent(text, "", lambda: begun.exists() and len(begun.read_text()) == 2)
+
+    def test_a_stop_request_ends_the_imports(self):
+        (self.library / "slow.py").write_text("import time; time.sleep(300)")
+        self.imports.write_text("")
+        running = self.start(self.bin / "ddp-launch", "--preload", "heavy,slow", self.script("print('hello')"))
+        running.wait_until(lambda: self.importers(), "the imports")
+        begin = time.monotonic()
+        os.kill(running.process.pid, signal.SIGTERM)
+        self.assertEqual(running.finish(), 143)
+        self.assertLess(time.monotonic() - begin, 5)
+        self.assertNotIn("hello", running.text)
+
+    def test_nothing_of_a_rank_outlives_the_job(self):
+        script = self.script("import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        os.close(1); os.close(2)\n"
+                             "        time.sleep(300)\n    os._exit(0)\nos.wait()")  # fmt: skip
+        self.assertEqual(self.launch("--nproc-per-node", 2, "--preload", "heavy", script)[0], 0)
+
+
+ALLREDUCE = """
+import sys
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+model = DistributedDataParallel(torch.nn.Linear(4, 2))
+loss = model(torch.full((3, 4), 1.0 + dist.get_rank())).sum()
+loss.backward()
+print(round(loss.item(), 4), model.module.weight.grad.sum().item(), torch.get_num_threads(), torch.initial_seed())
+dist.destroy_process_group()
+"""
+LOADER = """
+import torch
+import torch.multiprocessing
+def work(index, shared):
+    shared[index] = index + 1
+if __name__ == "__main__":
+    data = torch.utils.data.TensorDataset(torch.arange(8.0))
+    print([batch[0].tolist() for batch in torch.utils.data.DataLoader(data, batch_size=4, num_workers=2)])
+    shared = torch.zeros(2).share_memory_()
+    torch.multiprocessing.spawn(work, (shared,), 2)
+    print(shared.tolist(), torch.cuda.is_available(), torch.backends.mkldnn.is_available())
+"""
+DRAWS = "import numpy, torch; print(torch.rand(1).item(), numpy.random.rand())"
+
+
+@unittest.skipUnless("DDP_PYTHON" in os.environ, "DDP_PYTHON names no Python with torch")
+class Torch(PreloadTest):
+    python = os.environ.get("DDP_PYTHON", "")
+
+    def compare(self, text, *flags):
+        script = self.script(text)
+        cold = self.launch(*flags, script)
+        warm = self.launch(*flags, "--preload", "auto", script)
+        self.assertEqual([line for line in warm[2] if "without it" in line], [])
+        self.assertTrue(any("preload: auto takes" in line for line in warm[2]), warm)
+        self.assertEqual(warm[:2], cold[:2])
+
+    def test_scripts(self):
+        self.compare(ALLREDUCE, "--nproc-per-node", 2)
+        self.compare(LOADER)
+
+    def test_threads_of_blas_give_way(self):
+        del self.environment["OMP_NUM_THREADS"]
+        self.compare("import torch, numpy\nprint(torch.get_num_threads(), (numpy.ones((300, 300)) @ numpy.ones((300, 300))).sum())")
+
+    def test_the_table_of_auto_is_true(self):
+        script = self.script("import numpy\nimport torch\nimport torchvision\n" + DRAWS)
+        code, lines, said = self.launch("--nproc-per-node", 2, "--preload", "auto", script)
+        self.assertEqual(code, 0)
+        self.assertIn("preload: auto takes numpy, torch, torchvision", "".join(said))
+        self.assertNotIn("without it", "".join(said))
+        self.assertEqual(len({word for line in lines for word in line.split()[1:]}), 4, lines)
+
+
+if __name__ == "__main__":
+    unittest.main()
