@@ -1,0 +1,131 @@
+// What the agent and the template of Python ranks say to each other, and when ranks can be copies.
+#include "launcher/plan/start/preload.h"
+
+#include <gmock/gmock.h>
+
+#include "common/error.h"
+#include "common/job/resolve_job.h"
+#include "launcher/plan/command_line/options.h"
+#include "launcher/plan/start/worker_environment.h"
+
+namespace ddp::launcher {
+namespace {
+
+using namespace std::string_literals;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Optional;
+using Words = std::vector<std::string>;
+
+JobSpec make(const Words& words, const Environment& environment = {}) {
+  const Options options = parse_options(words, environment);
+  return make_job_spec(
+      options, resolve_job(nullptr, layer_overrides(options)), {4, 0}, environment);
+}
+
+std::string problems_of(const Words& words) {
+  try {
+    (void)make(words);
+    return "";
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+}
+
+Environment environment_of(const JobSpec& spec, int rank, int round) {
+  Placement placement;
+  placement.rank = placement.local_rank = placement.role_rank = rank;
+  placement.world_size = placement.local_world_size = placement.role_world_size = spec.nproc;
+  RoundFacts facts;
+  facts.round = round;
+  facts.master_addr = "127.0.0.1";
+  facts.master_port = 29500 + round;
+  facts.run_dir = "/runs/run";
+  facts.columns = 100;
+  facts.rows = 40;
+  const std::string error_file = "/tmp/error" + std::to_string(rank);
+  return worker_environment(spec, added_environment(spec, placement, facts, error_file, 7 + rank));
+}
+
+TEST(Preload, ModulesComeFromFlagVariableAndKey) {
+  EXPECT_THAT(make({"t.py"}).preload, IsEmpty());
+  EXPECT_THAT(make({"--preload", "torch,torch.nn", "t.py"}).preload,
+              ElementsAre("torch", "torch.nn"));
+  EXPECT_THAT(make({"--preload=auto", "t.py"}).preload, ElementsAre("auto"));
+  EXPECT_THAT(make({"t.py"}, {{"DDP_PRELOAD", "numpy"}}).preload, ElementsAre("numpy"));
+  EXPECT_THAT(problems_of({"--preload", "a-b", "t.py"}),
+              HasSubstr("--preload: a-b: not the name of a module"));
+  EXPECT_THAT(problems_of({"--preload", "a..b", "t.py"}), HasSubstr("a..b: not the name"));
+  EXPECT_THAT(problems_of({"--preload", "auto,numpy", "t.py"}), HasSubstr("auto stands alone"));
+}
+
+TEST(Preload, RanksAndRoundsDifferInWhatTheTemplateLacksAlone) {
+  const JobSpec spec = make({"--nproc-per-node=2", "t.py"});
+  const Environment base = template_environment(environment_of(spec, 0, 0));
+  EXPECT_FALSE(base.contains("RANK"));
+  EXPECT_TRUE(base.contains("OMP_NUM_THREADS"));
+  EXPECT_EQ(find_other_variable(base, environment_of(spec, 1, 0)), std::nullopt);
+  EXPECT_EQ(find_other_variable(base, environment_of(spec, 1, 3)), std::nullopt);
+}
+
+TEST(Preload, AVariableThatAnImportMayHaveReadMustBeTheSame) {
+  const Environment base{{"OMP_NUM_THREADS", "1"}};
+  EXPECT_THAT(find_other_variable(base, {{"OMP_NUM_THREADS", "2"}, {"RANK", "1"}}),
+              Optional(HasSubstr("OMP_NUM_THREADS")));
+  EXPECT_THAT(find_other_variable(base, {}), Optional(HasSubstr("OMP_NUM_THREADS")));
+  EXPECT_THAT(find_other_variable(base, {{"OMP_NUM_THREADS", "1"}, {"PYTHONHASHSEED", "1"}}),
+              Optional(HasSubstr("PYTHONHASHSEED")));
+  const JobSpec spec = make({"--nproc-per-node=2", "--virtual-local-rank", "t.py"},
+                            {{"CUDA_VISIBLE_DEVICES", "3,5"}});
+  EXPECT_THAT(find_other_variable(template_environment(environment_of(spec, 0, 0)),
+                                  environment_of(spec, 1, 0)),
+              Optional(HasSubstr("CUDA_VISIBLE_DEVICES")));
+}
+
+TEST(Preload, OnlyPythonCanBeCopied) {
+  EXPECT_THAT(find_preload_obstacle(make({"./t.sh"})),
+              Optional(HasSubstr("./t.sh is not a Python script")));
+  EXPECT_TRUE(find_preload_obstacle(make({"--no-python", "t.py"})));
+  EXPECT_EQ(find_preload_obstacle(make({"-m", "t"})), std::nullopt);
+  JobSpec bound = make({"t.py"});
+  bound.cpu_sets = {{0, 1}};
+  EXPECT_THAT(find_preload_obstacle(bound), Optional(HasSubstr("OMP_NUM_THREADS")));
+  bound.environment["OMP_NUM_THREADS"] = "1";
+  EXPECT_EQ(find_preload_obstacle(bound), std::nullopt);
+}
+
+TEST(Preload, RequestsAreWordsWithNullBytesBetween) {
+  const std::string imports = import_request({"a", "b"}, {{"RANK", "0"}, {"X", "y=z"}});
+  EXPECT_EQ(imports, "a\0b\0\0RANK\0\0X=y=z"s);
+  CopyPlan plan;
+  plan.parent = 5;
+  plan.descriptors = "pc";
+  plan.page_fd = 9;
+  plan.cpus = {1, 3};
+  plan.arguments = {"python3", "", "t.py"};
+  plan.environment = {{"RANK", "0"}};
+  EXPECT_EQ(copy_request(plan),
+            "5\0pc\0"
+            "9\0-1\0"
+            "1,3\0"
+            "3\0python3\0\0t.py\0RANK=0"s);
+}
+
+TEST(Preload, AnswersAreRead) {
+  using Kind = TemplateMessage::Kind;
+  EXPECT_EQ(read_template_message("ready ").kind, Kind::ready);
+  EXPECT_EQ(read_template_message("importing torch").text, "torch");
+  EXPECT_EQ(read_template_message("unfit module a left x open").text, "module a left x open");
+  EXPECT_EQ(read_template_message("what else").kind, Kind::unfit);
+  EXPECT_EQ(read_copy_answer("17 1").pid, 17);
+  EXPECT_TRUE(read_copy_answer("17 1").is_in_cgroup);
+  EXPECT_FALSE(read_copy_answer("17 0").is_in_cgroup);
+  for (const char* const wrong : {"", "0 0", "-1 0", "1 1", "17", "OSError: no"}) {
+    EXPECT_EQ(read_copy_answer(wrong).pid, 0) << wrong;
+    EXPECT_FALSE(read_copy_answer(wrong).problem.empty()) << wrong;
+  }
+}
+
+}  // namespace
+}  // namespace ddp::launcher
