@@ -214,8 +214,8 @@ std::vector<JobKey> launch_keys() {
        .default_value = "[]",
        .may_differ = true,
        .help = "modules that are imported once, before the ranks of a Python script are started as "
-               "copies of that process; [auto]: those of numpy, torch and torchvision that the "
-               "script imports"},
+               "copies of that process; [auto]: what the script imports of numpy, torch and "
+               "torchvision, and what its DDP needs"},
       {.path = "launch.virtual_local_rank",
        .type = JobType::boolean,
        .default_value = "false",

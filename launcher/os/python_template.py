@@ -93,15 +93,27 @@ def find_imports(script):
     found = set()
     try:
         with open(script, "rb") as file:
-            statements = ast.parse(file.read()).body
+            tree = ast.parse(file.read())
     except (OSError, SyntaxError, ValueError):
         return []
-    for statement in statements:
+    for statement in tree.body:
         if isinstance(statement, ast.Import):
             found |= {alias.name.split(".")[0] for alias in statement.names}
         if isinstance(statement, ast.ImportFrom) and statement.level == 0:
             found.add(statement.module.split(".")[0])
-    return [name for name in FIT if name in found]
+    chosen = [name for name in FIT if name in found]
+    names = {getattr(node, "name", getattr(node, "attr", None)) for node in ast.walk(tree)}
+    if "DistributedDataParallel" in names and has_dynamo():
+        chosen.append("torch._dynamo")  # wrapping the first model imports it
+    return chosen
+
+
+def has_dynamo():
+    """Whether there is a torch with torch._dynamo. Nothing is imported."""
+    from importlib.machinery import PathFinder
+
+    torch = PathFinder.find_spec("torch")
+    return torch is not None and any(os.path.isdir(folder + "/_dynamo") for folder in torch.submodule_search_locations or ())
 
 
 def choose_modules(modules, arguments):

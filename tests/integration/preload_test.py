@@ -447,6 +447,12 @@ class Torch(PreloadTest):
         self.assertNotIn("without it", "".join(said))
         self.assertEqual(len({word for line in lines for word in line.split()[1:]}), 4, lines)
 
+    def test_auto_takes_what_a_model_under_ddp_imports(self):
+        ranks = "import sys\nimport torch\nfrom torch.nn.parallel import DistributedDataParallel as DDP\nprint('torch._dynamo' in sys.modules)"
+        self.assertEqual(self.launch("--preload", "auto", self.script(ranks))[1], ["[0:0] True"])
+        without = "import sys\nimport torch\nprint('torch._dynamo' in sys.modules)"
+        self.assertEqual(self.launch("--preload", "auto", self.script(without))[1], ["[0:0] False"])
+
 
 if __name__ == "__main__":
     unittest.main()

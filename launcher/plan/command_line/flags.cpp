@@ -77,8 +77,8 @@ const std::vector<Flag>& table() {
        .key = "launch.preload",
        .placeholder = "MODULE,...|auto",
        .help = "import these modules once, and start each rank of a Python script, in each round, "
-               "as a copy of that process; auto: those of numpy, torch and torchvision that the "
-               "script imports"},
+               "as a copy of that process; auto: what the script imports of numpy, torch and "
+               "torchvision, and what its DDP needs"},
       {.name = "virtual-local-rank",
        .value = none,
        .variable = "PET_VIRTUAL_LOCAL_RANK",
