@@ -36,6 +36,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -236,7 +237,8 @@ class Script {
     } else if (verb == "sleep") {
       ::usleep(static_cast<useconds_t>(std::stod(take()) * 1e6));
     } else if (verb == "disk") {
-      if (::vfork() == 0) {
+      // As vfork(2), but with memory of its own. ThreadSanitizer makes a fork(2) of vfork(2).
+      if (::syscall(SYS_clone, CLONE_VFORK | SIGCHLD, nullptr, nullptr, nullptr, nullptr) == 0) {
         ::pause();
         ::_exit(0);
       }
