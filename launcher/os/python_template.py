@@ -13,6 +13,7 @@ import sys
 
 OLDEST, NEWEST = (3, 9), (3, 14)
 FIT = ("numpy", "torch", "torchvision")  # of --preload auto; tests/integration/preload_test.py keeps it true
+MOST_PRINTED = 1 << 20  # bytes, which each rank prints
 NUMBERS = {"x86_64": (56, 273, 274), "aarch64": (220, 99, 100)}  # of clone, set_robust_list, get_robust_list
 
 
@@ -21,8 +22,11 @@ def tell(kind, text=""):
 
 
 def refuse(text):
-    tell("unfit", " ".join(text.split()))
-    os._exit(0)
+    """Ends this process, whatever has become of the socket: it must never go on to the script."""
+    try:
+        tell("unfit", " ".join(text.split()))
+    finally:
+        os._exit(0)
 
 
 def tasks():
@@ -49,10 +53,11 @@ def receive():
 
 
 def read_all(fd):
-    text = b""
-    while piece := os.pread(fd, 1 << 20, len(text)):
-        text += piece
-    return text
+    pieces, size = [], 0
+    while piece := os.pread(fd, 1 << 20, size):
+        pieces.append(piece)
+        size += len(piece)
+    return b"".join(pieces)
 
 
 def split_environment(entries):
@@ -92,20 +97,45 @@ def find_imports(script):
 
     found = set()
     try:
+        if not os.path.isfile(script):  # a pipe is read once
+            return []
         with open(script, "rb") as file:
             tree = ast.parse(file.read())
-    except (OSError, SyntaxError, ValueError):
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return []
+    first = None  # what runs before an import, which it may change: the environment, sys.path
     for statement in tree.body:
+        names = set()
         if isinstance(statement, ast.Import):
-            found |= {alias.name.split(".")[0] for alias in statement.names}
-        if isinstance(statement, ast.ImportFrom) and statement.level == 0:
-            found.add(statement.module.split(".")[0])
+            names = {alias.name.split(".")[0] for alias in statement.names}
+        elif isinstance(statement, ast.ImportFrom) and statement.level == 0:
+            names = {statement.module.split(".")[0]}
+        elif not is_declaration(statement):
+            first = first or f"line {statement.lineno}"
+        if first and names & set(FIT):
+            refuse(f"auto: {first} of {script} runs before the import of {min(names & set(FIT))}")
+        found |= names
+        first = first or next((f"its own {name}" for name in sorted(names) if is_beside(script, name)), None)
     chosen = [name for name in FIT if name in found]
     names = {getattr(node, "name", getattr(node, "attr", None)) for node in ast.walk(tree)}
     if "DistributedDataParallel" in names and has_dynamo():
         chosen.append("torch._dynamo")  # wrapping the first model imports it
     return chosen
+
+
+def is_declaration(statement):
+    """Whether it changes nothing that an import sees."""
+    import ast
+
+    if isinstance(statement, ast.Assign):
+        return isinstance(statement.value, ast.Constant) and all(isinstance(target, ast.Name) for target in statement.targets)
+    is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    return is_text or (isinstance(statement, (ast.FunctionDef, ast.ClassDef)) and not statement.decorator_list)
+
+
+def is_beside(script, name):
+    path = os.path.join(os.path.dirname(script), name)
+    return os.path.isfile(path + ".py") or os.path.isdir(path)
 
 
 def has_dynamo():
@@ -159,6 +189,8 @@ def execute_again():
     with open(archive, "wb", closefd=False) as file:
         file.write(stored_zip(b"sitecustomize.py", text))
     path = f"/proc/self/fd/{archive}"
+    if "LC_CTYPE" not in base:
+        os.environ.pop("LC_CTYPE", None)  # the interpreter's own, where there is no locale (PEP 538); it says so again
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = path + ":" + before if before else path
     os.execv(sys.executable, command[:1] + sys.argv[1:])
@@ -200,12 +232,17 @@ def watch_environment(names):
 
     class Watched(kind):
         def __getitem__(self, name):
-            if name in names:
-                asked.add(name)
+            text = os.fsdecode(name)
+            if text in names:
+                asked.add(text)
             return kind.__getitem__(self, name)
 
-    os.environ.__class__ = Watched
-    return asked
+        def __iter__(self):
+            asked.add("the whole environment")
+            return kind.__iter__(self)
+
+    os.environ.__class__ = os.environb.__class__ = Watched
+    return kind, asked
 
 
 def descriptors():
@@ -217,6 +254,22 @@ def descriptors():
         except OSError:
             pass
     return found
+
+
+def find_start_files(names):
+    """A .pth file that names what differs between ranks: the interpreter has executed it before this file."""
+    import site
+
+    folders = site.getsitepackages() + [site.getusersitepackages()] if hasattr(site, "getsitepackages") else []
+    for folder in folders:
+        for name in os.listdir(folder) if os.path.isdir(folder) else ():
+            if name.endswith(".pth"):
+                with open(os.path.join(folder, name), "rb") as file:
+                    text = file.read()
+                used = sorted(name for name in names if any(os.fsencode(quote + name + quote) in text for quote in "'\""))
+                if used:
+                    return f"{os.path.join(folder, name)} reads {', '.join(used)}, which differs between ranks"
+    return None
 
 
 def count_threads():
@@ -260,6 +313,8 @@ def find_unfit(known, asked, folder):
         pass  # not in every kernel
     if asked:
         return f"reads {', '.join(sorted(asked))}, which differs between ranks"
+    if folder is not None and sys.path[0] != folder:
+        return "changes sys.path"
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if folder is None or file is None or "." in name:
@@ -270,12 +325,13 @@ def find_unfit(known, asked, folder):
     return None
 
 
-def import_modules(modules, watched):
+def import_modules(modules, known, asked):
     folder = script_folder()
     if folder is not None:
+        hidden = sorted(name for name in sys.modules if "." not in name and os.path.isfile(f"{folder}/{name}.py"))
+        if hidden:
+            refuse(f"the folder of the script has {hidden[0]}.py, which an import would take")
         sys.path.insert(0, folder)
-    known, kind = descriptors(), type(os.environ)
-    asked = watch_environment(set(watched))
     for module in modules:
         tell("importing", module)
         try:
@@ -285,7 +341,6 @@ def import_modules(modules, watched):
         unfit = find_unfit(known, asked, folder)
         if unfit:
             refuse(f"module {module} {unfit}")
-    os.environ.__class__ = kind
     if folder is not None:
         sys.path.remove(folder)
         sys.path_importer_cache.pop(folder, None)
@@ -396,7 +451,7 @@ def draw_again():
         sys.modules["threading"].main_thread()._set_native_id()
 
 
-def become_rank(cloner, is_inside, packet, fds, changes, was_collecting):
+def become_rank(cloner, is_inside, packet, fds, changes, thresholds):
     """The copy, until it is the rank. The agent takes it by one byte; else it ends."""
     import atexit
     import gc
@@ -418,15 +473,17 @@ def become_rank(cloner, is_inside, packet, fds, changes, was_collecting):
         set_arguments(packet[6:end])
         draw_again()
         atexit.register(gc.unfreeze)  # the end collects all, and libraries look whether it has
-        if was_collecting:
-            gc.enable()
+        if gc.get_threshold()[0] == 0:
+            gc.set_threshold(*thresholds)
         os.write(channel, f"{os.getpid()} {int(is_inside)}".encode())
+        if os.read(channel, 1) != b"g":
+            os._exit(127)
+        os.close(channel)
     except BaseException as error:
-        os.write(channel, f"{type(error).__name__}: {error}".encode(errors="replace")[:1000])
-        os._exit(127)
-    if os.read(channel, 1) != b"g":
-        os._exit(127)
-    os.close(channel)
+        try:
+            os.write(channel, f"{type(error).__name__}: {error}".encode(errors="replace")[:1000])
+        finally:
+            os._exit(127)  # the agent has given this copy up
     try:
         for stream, text in printed:  # what the imports have printed, each rank would have
             while text:
@@ -435,7 +492,7 @@ def become_rank(cloner, is_inside, packet, fds, changes, was_collecting):
         pass  # nobody reads it
 
 
-def make_copies(cloner, changes, was_collecting):
+def make_copies(cloner, changes, thresholds):
     """Serves the agent until it ends. Returns in a copy."""
     while True:
         packet, fds = receive()
@@ -447,10 +504,13 @@ def make_copies(cloner, changes, was_collecting):
                 raise OSError(f"the template has {tasks()} threads")
             pid, is_inside = cloner.copy(cgroup)
         except BaseException as error:
-            os.write(fds[0], f"{type(error).__name__}: {error}".encode())
             pid = -1
+            try:
+                os.write(fds[0], f"{type(error).__name__}: {error}".encode())
+            except OSError:
+                pass  # the agent has given it up
         if pid == 0:
-            return become_rank(cloner, is_inside, packet, fds, changes, was_collecting)
+            return become_rank(cloner, is_inside, packet, fds, changes, thresholds)
         for fd in fds:
             os.close(fd)
 
@@ -460,20 +520,36 @@ def be_template():
     import gc
 
     modules, watched, base, _ = words
+    archive = int(os.path.dirname(__file__).rpartition("/")[2])
+    opened = [name for number, name in descriptors().items() if number > 2 and number not in (n, archive)]
+    if opened:
+        refuse(f"the start of the interpreter leaves {', '.join(opened)} open")
+    unfit = find_start_files(watched)
+    if unfit:
+        refuse(unfit)
     for stream in (1, 2):
         printed = os.memfd_create("printed", os.MFD_CLOEXEC)
         os.dup2(printed, stream)
         os.close(printed)
+    thresholds = gc.get_threshold()
+    gc.set_threshold(0)  # an import makes much, and next to nothing that can go
+    kind, asked = watch_environment(set(watched))
+    known = {number: name for number, name in descriptors().items() if number != archive}
     outcome = restore_start()
-    was_collecting = gc.isenabled()
-    gc.disable()  # an import makes much, and next to nothing that can go
+    unfit = find_unfit(known, asked, None)
+    if unfit:
+        refuse(f"sitecustomize {unfit}")
     cloner = Cloner()
-    import_modules(modules, watched)
+    import_modules(modules, known, asked)
+    os.environ.__class__ = os.environb.__class__ = kind
+    printed = sum(os.fstat(stream).st_size for stream in (1, 2))
+    if printed > MOST_PRINTED:
+        refuse(f"the imports print {printed} bytes")
     changes = {name: value for name, value in os.environ.items() if base.get(name) != value}
     changes.update({name: None for name in base if name not in os.environ})
     gc.freeze()  # or the next collection writes into every page, and no two processes share it
     tell("ready")
-    make_copies(cloner, changes, was_collecting)
+    make_copies(cloner, changes, thresholds)
     return outcome
 
 

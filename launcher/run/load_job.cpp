@@ -106,10 +106,21 @@ bool has_log_files(const JobSpec& spec) {
   return spec.has_run_dir || wants_log_dir(spec.logs, spec.has_run_dir);
 }
 
-void require_descriptors(const JobSpec& spec) {
-  const int of_template = spec.preload.empty() ? 0 : kTemplateDescriptors;
-  const int needed =
-      descriptors_needed(count_descriptors(), spec.nproc, has_log_files(spec)) + of_template;
+/// A template is a help, and no reason to refuse a job.
+void leave_out_template(JobSpec& spec, const std::string& what) {
+  spec.preload.clear();
+  spec.warnings.push_back("preload: the limit of " + what + " leaves none; starting without it");
+}
+
+void require_descriptors(JobSpec& spec) {
+  int needed = descriptors_needed(count_descriptors(), spec.nproc, has_log_files(spec));
+  if (!spec.preload.empty()) {
+    const int with_template = needed + kTemplateDescriptors;
+    if (raise_descriptor_limit(with_template) >= with_template)
+      needed = with_template;
+    else
+      leave_out_template(spec, "descriptors");
+  }
   const int limit = raise_descriptor_limit(needed);
   if (limit >= needed) return grow_descriptor_table(needed);
   throw SystemError("cannot start " + std::to_string(spec.nproc) + " workers: this needs " +
@@ -119,9 +130,10 @@ void require_descriptors(const JobSpec& spec) {
                     exit_code::kCannotExecute);
 }
 
-void require_processes(const JobSpec& spec) {
-  const int of_template = spec.preload.empty() ? 0 : 1;
-  const int needed = processes_needed(spec.nproc, has_log_files(spec)) + of_template;
+void require_processes(JobSpec& spec) {
+  const int needed = processes_needed(spec.nproc, has_log_files(spec));
+  if (!spec.preload.empty() && find_process_shortage(needed + 1))
+    leave_out_template(spec, "processes");
   const std::optional<ProcessShortage> shortage = find_process_shortage(needed);
   if (!shortage) return;
   throw SystemError("cannot start " + std::to_string(spec.nproc) + " workers: this needs " +

@@ -4,10 +4,13 @@
 #include <variant>
 
 #include "common/error.h"
+#include "common/files/files.h"
+#include "launcher/plan/start/preload.h"
 
 namespace ddp::launcher {
 namespace {
 
+constexpr std::size_t kMostScript = 64 << 10;  // bytes of a script in the place of the interpreter
 constexpr std::chrono::milliseconds kStopPause(200);  // between two looks whether it is stopped
 
 void give_up(Console& console, const std::string& why) {
@@ -34,6 +37,11 @@ std::shared_ptr<PythonTemplate> start_template(PreloadParts parts, const Placeme
   }
   try {
     ProcessSpec rank = parts.group.plan_process(first);
+    const std::string program = read_file(rank.executable, kMostScript).value_or("");
+    if (const auto name = find_rank_variable(program)) {
+      give_up(parts.console, rank.executable + " is a script that names " + *name);
+      return nullptr;
+    }
     if (parts.spec.nproc > 1) rank.cpus.clear();  // each copy gets its own
     auto source = std::make_shared<PythonTemplate>(parts.io, rank, parts.spec.preload);
     parts.group.use_template(source.get());

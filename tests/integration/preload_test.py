@@ -180,9 +180,13 @@ BAD_MODULES = {
     "stopped at the fork": ("import os; os.register_at_fork(before=lambda: os.kill(os.getpid(), 19))", "rank 0: it is stopped"),
     "killed at the fork": ("import os; os.register_at_fork(before=lambda: os.kill(os.getpid(), 9))", "rank 0: it has ended"),
     "killed copy": ("import os; os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), 9))", "rank 0: it has ended"),
+    "closed socket": ("os.closerange(3, 1000)", ", has ended (import of bad)"),
+    "environment": ("held = dict(os.environ)", "module bad reads the whole environment"),
+    "path": ("sys.path.insert(0, '/nowhere')", "module bad changes sys.path"),
+    "much text": ("print('x' * (2 << 20))", "the imports print 2097153 bytes"),
 }  # fmt: skip
 # A module that hurts only a template: in a rank it does nothing.
-ONLY_THERE = "import os, sys\nif 'RANK' not in dict(os.environ):\n    exec({text!r})\n"
+ONLY_THERE = "import os, sys\nif b'RANK' not in os.environ._data:\n    exec({text!r})\n"
 
 
 class PreloadTest(processes.ProcessTest):
@@ -293,14 +297,24 @@ class Refusals(PreloadTest):
         self.assertTrue(told[0].endswith("; starting without it"), told[0])
 
     def test_a_module_that_makes_it_unfit_is_named(self):
-        script = self.script("import heavy; print('hello')")
+        script = self.script("import heavy; open('ran', 'a').write('once '); print('hello')")
         for name, (text, line) in BAD_MODULES.items():
             with self.subTest(name):
+                (self.folder / "ran").unlink(missing_ok=True)
                 (self.library / "bad.py").write_text(ONLY_THERE.format(text=text))
                 begin = time.monotonic()
                 self.expect(line, "--preload", "heavy,bad", script)
                 self.assertLess(time.monotonic() - begin, 30)
                 self.check_nothing_lives()
+                self.assertEqual((self.folder / "ran").read_text(), "once ")
+
+    def test_a_copy_that_is_given_up_does_not_run_the_script(self):
+        text = "import time\nleft = [3.5]\nsys.addaudithook(lambda event, _: time.sleep(left.pop()) if event == 'os.putenv' and left else None)"
+        (self.library / "bad.py").write_text(ONLY_THERE.format(text=text))
+        script = self.script("import time; open('ran', 'a').write('once '); time.sleep(2); print('hello')")
+        self.expect("rank 0: it does not answer", "--preload", "bad", script)
+        self.assertEqual((self.folder / "ran").read_text(), "once ")
+        self.check_nothing_lives()
 
     def test_what_cannot_have_a_template(self):
         script = self.script("print('hello')")
@@ -316,6 +330,16 @@ class Refusals(PreloadTest):
         self.expect("rank 1: CUDA_VISIBLE_DEVICES differs between ranks", "--preload", "json", "--nproc-per-node", 2, "--virtual-local-rank",
                     script, lines=("[0:0] hello", "[0:1] hello"), CUDA_VISIBLE_DEVICES="0,1")  # fmt: skip
         self.expect("auto finds none of numpy, torch, torchvision among the imports of script.py", "--preload", "auto", script)
+        wrapper.write_text(f'#!/bin/sh\nexport DEVICE=$LOCAL_RANK\nexec {self.python} "$@"\n')
+        self.expect("is a script that names RANK", "--preload", "json", script, PYTHON_EXEC=str(wrapper))
+        (self.library / "numpy.py").write_text("")
+        script = self.script("import os\nos.environ['OMP_NUM_THREADS'] = '1'\nimport numpy\nprint('hello')")
+        self.expect("auto: line 2 of script.py runs before the import of numpy", "--preload", "auto", script)
+        script = self.script("import beside\nimport numpy\nprint('hello')")
+        self.expect("auto: its own beside of script.py runs before the import of numpy", "--preload", "auto", script)
+        (self.library / "sitecustomize.py").write_text("import os\nheld = os.environ.get('LOCAL_RANK')\n")
+        self.expect("sitecustomize reads LOCAL_RANK", "--preload", "json", script)
+        (self.library / "sitecustomize.py").unlink()
         (self.library / "usercustomize.py").write_text("")
         if not self.python_is_virtual():
             self.expect("usercustomize", "--preload", "json", script)
@@ -392,7 +416,7 @@ class Faults(PreloadTest):
 
 
 ALLREDUCE = """
-import sys
+import os
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
@@ -401,8 +425,9 @@ torch.manual_seed(0)
 model = DistributedDataParallel(torch.nn.Linear(4, 2))
 loss = model(torch.full((3, 4), 1.0 + dist.get_rank())).sum()
 loss.backward()
-print(round(loss.item(), 4), model.module.weight.grad.sum().item(), torch.get_num_threads(), torch.initial_seed())
-dist.destroy_process_group()
+print(round(loss.item(), 4), model.module.weight.grad.sum().item(), torch.get_num_threads(), torch.initial_seed(), flush=True)
+dist.barrier()
+os._exit(0)  # torch now and then aborts where threads of Gloo meet the end of the interpreter
 """
 LOADER = """
 import torch

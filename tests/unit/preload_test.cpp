@@ -95,6 +95,12 @@ TEST(Preload, OnlyPythonCanBeCopied) {
   EXPECT_EQ(find_preload_obstacle(bound), std::nullopt);
 }
 
+TEST(Preload, AScriptThatReadsTheRankIsToBeRunByEachRank) {
+  EXPECT_EQ(find_rank_variable("#!/bin/sh\nexport D=$LOCAL_RANK; exec python3 \"$@\"\n"), "RANK");
+  EXPECT_EQ(find_rank_variable("#!/bin/sh\nexec python3 \"$@\"\n"), std::nullopt);
+  EXPECT_EQ(find_rank_variable("\177ELF RANK"), std::nullopt);
+}
+
 TEST(Preload, RequestsAreWordsWithNullBytesBetween) {
   const std::string imports = import_request({"a", "b"}, {{"RANK", "0"}, {"X", "y=z"}});
   EXPECT_EQ(imports, "a\0b\0\0RANK\0\0X=y=z"s);

@@ -78,6 +78,14 @@ std::optional<std::string> find_preload_obstacle(const JobSpec& spec) {
   return std::nullopt;
 }
 
+std::optional<std::string> find_rank_variable(std::string_view program) {
+  if (!program.starts_with("#!")) return std::nullopt;
+  for (const std::string_view name : kOfOneRank) {
+    if (program.find(name) != std::string_view::npos) return std::string(name);
+  }
+  return std::nullopt;
+}
+
 std::optional<std::string> find_other_variable(const Environment& base, const Environment& rank) {
   const Environment wanted = template_environment(rank);
   for (const auto& [name, value] : wanted) {

@@ -22,6 +22,10 @@ Environment template_environment(const Environment& rank);
 /// Why the ranks of this node cannot be copies of one process. Nothing: they can be.
 std::optional<std::string> find_preload_obstacle(const JobSpec& spec);
 
+/// The variable of a rank that a script in the place of the interpreter names: each rank is to have
+/// it read. Nothing: none, or `program` is no script.
+std::optional<std::string> find_rank_variable(std::string_view program);
+
 /// Why that rank cannot be a copy of a template with the environment `base`: a variable that an
 /// import may have read has another value there. Nothing: it can be.
 std::optional<std::string> find_other_variable(const Environment& base, const Environment& rank);
