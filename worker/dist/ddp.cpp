@@ -125,7 +125,9 @@ void keep_for_ever(std::shared_ptr<void> object) {
 }  // namespace
 
 Ddp::Ddp(DdpRequest request, Group& group) : request_(std::move(request)), group_(group) {
-  if (group_.process_group() != nullptr) build_reducer();
+  if (group_.process_group() == nullptr) return;
+  if (request_.has_views) remove_gradients();  // of a step that was given up
+  build_reducer();
 }
 
 Ddp::~Ddp() {
@@ -219,13 +221,9 @@ void Ddp::note_sample() {
 void Ddp::prepare_to_reduce() {
   if (!reducer_) return;
   if (request_.buffer_sync == BufferSync::each_step) sync_buffers();
-  with_peers(group_, "the rebuilding of buckets", [this] {
-    const InCollective waiting = group_.enter();
-    logger_->set_runtime_stats_and_log();
-    note_sample();
-    reducer_->prepare_for_forward();
-    reducer_->rebuild_buckets();
-  });
+  logger_->set_runtime_stats_and_log();
+  note_sample();
+  reducer_->prepare_for_forward();
 }
 
 void Ddp::backward(const at::Tensor& loss, bool reduce) {
@@ -271,6 +269,11 @@ void Ddp::finish_reduction(const at::Tensor& loss) {
     throw UsageError("no gradient for " + names + " on rank " + std::to_string(group_.rank()) +
                      ": the loss does not depend on them" + what_to_do(request_));
   }
+  // Trap: new buckets take the gradients that are there as their views, and the reducer divides a
+  // view by the number of ranks, but multiplies any other gradient by its inverse. So they are made
+  // here, once, and not before a last micro-step, as DistributedDataParallel does: all steps round
+  // alike.
+  reducer_->rebuild_buckets();
   log_unused();
 }
 
