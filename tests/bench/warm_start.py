@@ -8,6 +8,7 @@ Memory: the sum of all ranks' PSS after the import, beside that of the template.
 """
 
 import argparse
+import math
 import os
 import pathlib
 import re
@@ -58,7 +59,8 @@ def measure(ways, times, folder, ranks):
     for _ in range(times):
         for name, head in ways.items():
             begin, _, text = run([*head, "--nproc-per-node", ranks, "--max-restarts", 1, "script.py"], folder, BENCH_RESTART="1")
-            reduced = {restart: max(float(at) for number, at in re.findall(r"reduced (\d) ([0-9.]+)", text) if number == restart)
+            # torchrun now and then makes no second round.
+            reduced = {restart: max((float(at) for number, at in re.findall(r"reduced (\d) ([0-9.]+)", text) if number == restart), default=math.nan)
                        for restart in "01"}  # fmt: skip
             found[name]["start"].append(reduced["0"] - begin)
             found[name]["restart"].append(reduced["1"] - float(re.search(r"killed ([0-9.]+)", text).group(1)))
