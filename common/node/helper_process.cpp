@@ -113,12 +113,13 @@ HelperAnswer ask_helper(const HelperBody& body, std::chrono::seconds limit) {
   return answer;
 }
 
-void write_all(int fd, std::string_view text) {
+bool write_all(int fd, std::string_view text) {
   for (std::size_t sent = 0; sent < text.size();) {
     const ssize_t more = ::write(fd, text.data() + sent, text.size() - sent);
-    if (more < 0) return;
+    if (more < 0) return false;
     sent += static_cast<std::size_t>(more);
   }
+  return true;
 }
 
 bool signal_process(pid_t pid, int signal) {

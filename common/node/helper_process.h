@@ -48,8 +48,9 @@ struct HelperAnswer {
 /// that is stuck in the driver dies later, and stays our zombie until we end. Errors: SystemError.
 HelperAnswer ask_helper(const HelperBody& body, std::chrono::seconds limit);
 
-/// For a helper's body: writes all of `text`.
-void write_all(int fd, std::string_view text);
+/// Writes all of `text`, without an exception: a helper's body may call it. False: it cannot, and
+/// errno says why.
+bool write_all(int fd, std::string_view text);
 
 /// Sends `signal` to one process. For kill(2) 0 and negative numbers mean many processes, -1 all of
 /// the machine; such a number, or init's, is refused. False: refused, or the process is gone.

@@ -6,24 +6,14 @@
 
 #include <cerrno>
 #include <csignal>
-#include <cstddef>
 #include <utility>
 
+#include "common/files/embedded_file.h"
 #include "common/node/helper_process.h"
 #include "common/text/parse_whole.h"
 #include "common/text/split.h"
 
-// The bytes of the program. A compiler's cache must not keep this file: they are not in its text.
-__asm__(
-    ".section .rodata\n"
-    "ddp_probe_begin:\n"
-    ".incbin \"" DDP_PROBE
-    "\"\n"
-    "ddp_probe_end:\n"
-    ".byte 0\n"
-    ".previous");
-extern "C" __attribute__((visibility("hidden"))) const char ddp_probe_begin[];
-extern "C" __attribute__((visibility("hidden"))) const char ddp_probe_end[];
+DDP_EMBED_FILE(ddp_probe, DDP_PROBE)
 
 namespace ddp {
 namespace {
@@ -33,16 +23,10 @@ constexpr std::string_view kEnd = "end";
 
 /// Runs in the helper. Returns errno, or not at all.
 int become_probe(int fd, const std::vector<std::string>& question) {
-  const std::string_view program(ddp_probe_begin,
-                                 static_cast<std::size_t>(ddp_probe_end - ddp_probe_begin));
   ::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is one on memory, too: EFBIG
   const int file = ::memfd_create("ddp-probe", MFD_CLOEXEC);
   if (file < 0) return errno;
-  for (std::size_t written = 0; written < program.size();) {
-    const ssize_t more = ::write(file, program.data() + written, program.size() - written);
-    if (more < 0) return errno;
-    written += static_cast<std::size_t>(more);
-  }
+  if (!write_all(file, ddp_probe())) return errno;
   const std::string path = "/proc/self/fd/" + std::to_string(file);
   std::vector<std::string> words{"ddp-probe", std::to_string(fd)};
   words.insert(words.end(), question.begin(), question.end());

@@ -14,21 +14,13 @@
 #include <utility>
 
 #include "common/error.h"
+#include "common/files/embedded_file.h"
+#include "common/node/helper_process.h"
 #include "common/text/split.h"
 #include "launcher/os/descriptors.h"
 #include "launcher/os/process_state.h"
 
-// The text. A compiler's cache must not keep this file: the bytes are not in its text.
-__asm__(
-    ".section .rodata\n"
-    "ddp_python_template_begin:\n"
-    ".incbin \"" DDP_PYTHON_TEMPLATE
-    "\"\n"
-    "ddp_python_template_end:\n"
-    ".byte 0\n"
-    ".previous");
-extern "C" __attribute__((visibility("hidden"))) const char ddp_python_template_begin[];
-extern "C" __attribute__((visibility("hidden"))) const char ddp_python_template_end[];
+DDP_EMBED_FILE(ddp_python_template, DDP_PYTHON_TEMPLATE)
 
 namespace ddp::launcher {
 namespace {
@@ -51,11 +43,7 @@ Pair make_pair() {
 /// A file in memory: a packet may be longer than a socket takes at once.
 Descriptor make_file(std::string_view text) {
   Descriptor file(check(::memfd_create("ddp-request", MFD_CLOEXEC), "memfd_create", kLabel));
-  for (std::size_t written = 0; written < text.size();) {
-    const ssize_t more = ::write(file.fd(), text.data() + written, text.size() - written);
-    check(more, "write", kLabel);
-    written += static_cast<std::size_t>(more);
-  }
+  check(write_all(file.fd(), text) ? 0 : -1, "write", kLabel);
   return file;
 }
 
@@ -88,9 +76,7 @@ PythonTemplate::PythonTemplate(asio::io_context& io,
   check(::pipe2(ends, O_CLOEXEC | O_NONBLOCK), "pipe2", kLabel);
   errors_ = Descriptor(ends[0]);
   const Descriptor output(ends[1]);
-  const std::string_view text(
-      ddp_python_template_begin,
-      static_cast<std::size_t>(ddp_python_template_end - ddp_python_template_begin));
+  const std::string_view text = ddp_python_template();
   check(::send(pair.ours.fd(), text.data(), text.size(), MSG_NOSIGNAL), "send", kLabel);
   const Descriptor request = make_file(import_request(modules, rank.environment));
   if (!send_descriptors(pair.ours.fd(), {request.fd()}))

@@ -199,13 +199,13 @@ def execute_again():
 # --- The second process.
 
 
-def restore_start():
+def restore_start(archive):
     """Takes this file out of the interpreter's view, and imports what is sitecustomize without it. Returns its exception."""
     path = os.path.dirname(__file__)
     sys.path.remove(path)
     sys.path_importer_cache.pop(path, None)
     sys.modules["zipimport"]._zip_directory_cache.pop(path, None)
-    os.close(int(path.rpartition("/")[2]))
+    os.close(archive)
     if words[3] is None:
         os.environ.pop("PYTHONPATH", None)
     else:
@@ -535,7 +535,7 @@ def be_template():
     gc.set_threshold(0)  # an import makes much, and next to nothing that can go
     kind, asked = watch_environment(set(watched))
     known = {number: name for number, name in descriptors().items() if number != archive}
-    outcome = restore_start()
+    outcome = restore_start(archive)
     unfit = find_unfit(known, asked, None)
     if unfit:
         refuse(f"sitecustomize {unfit}")

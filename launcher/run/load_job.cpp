@@ -108,20 +108,17 @@ bool has_log_files(const JobSpec& spec) {
 
 /// A template is a help, and no reason to refuse a job.
 void leave_out_template(JobSpec& spec, const std::string& what) {
+  if (spec.preload.empty()) return;
   spec.preload.clear();
   spec.warnings.push_back("preload: the limit of " + what + " leaves none; starting without it");
 }
 
 void require_descriptors(JobSpec& spec) {
-  int needed = descriptors_needed(count_descriptors(), spec.nproc, has_log_files(spec));
-  if (!spec.preload.empty()) {
-    const int with_template = needed + kTemplateDescriptors;
-    if (raise_descriptor_limit(with_template) >= with_template)
-      needed = with_template;
-    else
-      leave_out_template(spec, "descriptors");
-  }
-  const int limit = raise_descriptor_limit(needed);
+  const int needed = descriptors_needed(count_descriptors(), spec.nproc, has_log_files(spec));
+  const int wanted = needed + (spec.preload.empty() ? 0 : kTemplateDescriptors);
+  const int limit = raise_descriptor_limit(wanted);
+  if (limit >= wanted) return grow_descriptor_table(wanted);
+  leave_out_template(spec, "descriptors");
   if (limit >= needed) return grow_descriptor_table(needed);
   throw SystemError("cannot start " + std::to_string(spec.nproc) + " workers: this needs " +
                         std::to_string(needed) + " descriptors, the limit is " +
@@ -132,9 +129,12 @@ void require_descriptors(JobSpec& spec) {
 
 void require_processes(JobSpec& spec) {
   const int needed = processes_needed(spec.nproc, has_log_files(spec));
-  if (!spec.preload.empty() && find_process_shortage(needed + 1))
+  const bool has_template = !spec.preload.empty();
+  std::optional<ProcessShortage> shortage = find_process_shortage(needed + (has_template ? 1 : 0));
+  if (shortage && has_template) {
     leave_out_template(spec, "processes");
-  const std::optional<ProcessShortage> shortage = find_process_shortage(needed);
+    shortage = find_process_shortage(needed);
+  }
   if (!shortage) return;
   throw SystemError("cannot start " + std::to_string(spec.nproc) + " workers: this needs " +
                         std::to_string(needed) + " processes and threads, " +

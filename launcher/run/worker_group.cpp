@@ -120,10 +120,7 @@ void WorkerGroup::start_one(const Placement& placement,
   if (!facts_.log_dir.empty()) place_file(directory, files.error_file);  // the worker makes it
   worker->output = open_stream(placement, directory, files, WorkerStream::output);
   worker->errors = open_stream(placement, directory, files, WorkerStream::errors);
-  ProcessSpec process = plan_process(placement);
-  process.environment = worker_environment(
-      spec_,
-      added_environment(spec_, placement, facts_, worker->error_file.string(), worker->page.fd()));
+  ProcessSpec process = plan_process(placement, worker->error_file.string(), worker->page.fd());
   process.stdout_fd = worker->output->write_end();
   process.stderr_fd = worker->errors->write_end();
   process.inherited_fd = worker->page.fd();
@@ -157,13 +154,15 @@ void WorkerGroup::start_one(const Placement& placement,
   asio::co_spawn(io_, read_output(*workers_[index]->errors), rethrow);
 }
 
-ProcessSpec WorkerGroup::plan_process(const Placement& placement) const {
+ProcessSpec WorkerGroup::plan_process(const Placement& placement,
+                                      const std::string& error_file,
+                                      int page_fd) const {
   ProcessSpec process;
   process.label = "rank " + std::to_string(placement.rank);
   process.executable = spec_.executable;
   process.arguments = worker_arguments(spec_, placement);
   process.environment =
-      worker_environment(spec_, added_environment(spec_, placement, facts_, "", -1));
+      worker_environment(spec_, added_environment(spec_, placement, facts_, error_file, page_fd));
   if (!spec_.cpu_sets.empty())
     process.cpus = spec_.cpu_sets[static_cast<std::size_t>(placement.local_rank)];
   return process;

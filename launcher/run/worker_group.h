@@ -91,8 +91,11 @@ class WorkerGroup {
   /// outlives the group. Null: none is a copy.
   void use_template(PythonTemplate* source) { template_ = source; }
 
-  /// How the worker of a placement would be started, without its streams and files.
-  [[nodiscard]] ProcessSpec plan_process(const Placement& placement) const;
+  /// How the worker of a placement is started, but for what only a start opens: its streams, lock
+  /// and cgroup, and, unless they are given, its error file and the descriptor of its page.
+  [[nodiscard]] ProcessSpec plan_process(const Placement& placement,
+                                         const std::string& error_file = {},
+                                         int page_fd = -1) const;
 
   /// Takes an event: keeps the ending of a worker and reaps it; reaps an adopted orphan.
   void note(const AgentEvent& event);

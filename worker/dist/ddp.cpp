@@ -1,7 +1,5 @@
 #include "worker/dist/ddp.h"
 
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
@@ -233,7 +231,7 @@ void Ddp::backward(const at::Tensor& loss, bool reduce) {
   if (!reducer_) {
     torch::autograd::backward({loss}, {});
     own_gradients();
-    if (reduce) log_unused();
+    if (reduce) note_reduction();
     return;
   }
   with_peers(group_, "backward", [&] {
@@ -274,15 +272,19 @@ void Ddp::finish_reduction(const at::Tensor& loss) {
   // here, once, and not before a last micro-step, as DistributedDataParallel does: all steps round
   // alike.
   reducer_->rebuild_buckets();
-  log_unused();
+  note_reduction();
 }
 
 bool Ddp::searches_unused() const {
   return request_.find_unused && !request_.static_graph;
 }
 
-void Ddp::log_unused() {
-  if (std::exchange(has_reduced_, true) || !request_.has_views || !group_.is_root()) return;
+void Ddp::note_reduction() {
+  const bool is_first = !std::exchange(has_reduced_, true);
+  if (is_first && request_.has_views && group_.is_root()) log_unused();
+}
+
+void Ddp::log_unused() const {
   std::vector<std::string> names;
   for (const NamedTensor& parameter : request_.parameters) {
     if (!parameter.tensor.grad().defined()) names.push_back(parameter.name);

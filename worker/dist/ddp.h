@@ -125,7 +125,8 @@ class Ddp {
   [[nodiscard]] bool searches_unused() const;
   void finish_reduction(const at::Tensor& loss);
   void own_gradients();
-  void log_unused();
+  void note_reduction();
+  void log_unused() const;
 
   DdpRequest request_;
   Group& group_;
