@@ -46,6 +46,7 @@
 #include "launcher/run/lock_job.h"
 #include "launcher/run/rendezvous.h"
 #include "launcher/run/token.h"
+#include "launcher/run/warm.h"
 
 using namespace ddp;
 using namespace ddp::launcher;
@@ -142,7 +143,9 @@ int main(int argc, char** argv) try {
   Environment environment = read_environment();
   Secret token = take_token(environment);
   if (const auto request = parse_verb(arguments)) {
-    return answer(request->help ? verb_help(request->verb) : ask_agents(*request, environment));
+    if (request->help) return answer(verb_help(request->verb));
+    return answer(request->verb == "warm" ? answer_warm(*request, environment)
+                                          : ask_agents(*request, environment));
   }
   const Options options = parse_options(arguments, environment);
   if (options.help && !options.verb.empty()) return answer(verb_help(options.verb));

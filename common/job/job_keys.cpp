@@ -216,6 +216,12 @@ std::vector<JobKey> launch_keys() {
        .help = "modules that are imported once, before the ranks of a Python script are started as "
                "copies of that process; [auto]: what the script imports of numpy, torch and "
                "torchvision, and what its DDP needs"},
+      {.path = "launch.preload_idle",
+       .type = JobType::duration,
+       .default_value = "null",
+       .may_differ = true,
+       .help = "how long that process stays for another job that could use it, after the last one; "
+               "0s: it ends with the job; null: 10 minutes, in a job of Slurm 0s"},
       {.path = "launch.virtual_local_rank",
        .type = JobType::boolean,
        .default_value = "false",

@@ -297,7 +297,7 @@ std::set<uid_t> users_of_descendants() {
   return users;
 }
 
-std::vector<Session> sessions_below(std::span<const pid_t> except) {
+std::vector<Session> sessions_below(std::span<const pid_t> except, pid_t also) {
   const std::uint64_t begin = boot_ticks();
   std::map<pid_t, ProcessState> states;
   for_each_process([&](pid_t pid) { states.emplace(pid, read_process_state(pid)); });
@@ -309,7 +309,7 @@ std::vector<Session> sessions_below(std::span<const pid_t> except) {
       const auto found = states.find(pid);
       if (found == states.end()) return false;
       pid = found->second.parent;
-      if (pid == self) return true;
+      if (pid == self || (also != 0 && pid == also)) return true;
     }
     return false;
   };

@@ -45,10 +45,11 @@ std::vector<pid_t> children();
 std::set<uid_t> users_of_descendants();
 
 /// The sessions, other than our own, of live descendants: those that workers lead, and those that
-/// daemons have made. Left out are `except` and their descendants, and the guard of a launcher that
-/// runs as a worker. Each gets held_until = now. Proof is the chain of parents, which always
-/// contains a subreaper. Cost: a small file for each process of the machine.
-std::vector<Session> sessions_below(std::span<const pid_t> except);
+/// daemons have made; also those below the process `also`, a subreaper. Left out are `except` and
+/// their descendants, and the guard of a launcher that runs as a worker. Each gets held_until =
+/// now. Proof is the chain of parents, which always contains a subreaper. Cost: a small file for
+/// each process of the machine.
+std::vector<Session> sessions_below(std::span<const pid_t> except, pid_t also = 0);
 
 /// The live processes of these sessions.
 std::vector<SessionProcess> session_processes(std::vector<Session> sessions);

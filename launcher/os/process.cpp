@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <cstring>
 #include <fstream>
+#include <utility>
 
 #include "common/error.h"
 #include "common/node/helper_process.h"
@@ -229,8 +230,12 @@ Process::Process(asio::io_context& io, const ProcessSpec& spec) : pidfd_(io) {
   watch(spec.label);
 }
 
-Process::Process(asio::io_context& io, pid_t child, bool is_in_cgroup, const std::string& label)
-    : pid_(child), is_in_cgroup_(is_in_cgroup), pidfd_(io) {
+Process::Process(asio::io_context& io,
+                 pid_t child,
+                 bool is_in_cgroup,
+                 const std::string& label,
+                 std::shared_ptr<ForeignParent> parent)
+    : pid_(child), is_in_cgroup_(is_in_cgroup), parent_(std::move(parent)), pidfd_(io) {
   watch(label);
 }
 
@@ -257,21 +262,22 @@ void Process::take_back(const char* call, const std::string& label, int error) {
 Process::~Process() {
   if (pid_ == 0) return;
   signal_group(SIGKILL);
-  reap_within(pid_, std::chrono::seconds(pidfd_.is_open() ? 1 : 0));
+  const std::chrono::seconds limit(pidfd_.is_open() ? 1 : 0);
+  if (!parent_) {
+    reap_within(pid_, limit);
+    return;
+  }
+  pollfd entry{pidfd_.is_open() ? pidfd_.native_handle() : -1, POLLIN, 0};
+  if (::poll(&entry, 1, static_cast<int>(std::chrono::milliseconds(limit).count())) == 1)
+    parent_->reap(pid_);
 }
 
 asio::awaitable<std::optional<ExitStatus>> Process::wait() {
   const auto [error] = co_await pidfd_.async_wait(asio::posix::descriptor_base::wait_read, kResult);
   if (error) co_return std::nullopt;
-  siginfo_t info{};
   asio::steady_timer timer(pidfd_.get_executor());
-  while (true) {
-    // WNOWAIT keeps the zombie, so that its pid and its group's number are still its own when the
-    // group is killed below (waitid(2)).
-    check(::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT | WNOHANG),
-          "waitid",
-          "worker " + std::to_string(pid_));
-    if (info.si_pid != 0) break;
+  std::optional<ExitStatus> status;
+  while (!(status = find_exit())) {
     // A debugger traces it and is told first (ptrace(2)). No event tells when the debugger has
     // taken it, so poll.
     timer.expires_after(kTracerPause);
@@ -279,7 +285,18 @@ asio::awaitable<std::optional<ExitStatus>> Process::wait() {
     if (!pidfd_.is_open()) co_return std::nullopt;
   }
   signal_group(SIGKILL);  // the rest of the leader's group
-  co_return to_status(info);
+  co_return status;
+}
+
+/// The zombie stays, so that its pid and its group's number are still its own when the group is
+/// killed (waitid(2), WNOWAIT).
+std::optional<ExitStatus> Process::find_exit() const {
+  if (parent_) return parent_->find_exit(pid_);
+  siginfo_t info{};
+  check(::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT | WNOHANG),
+        "waitid",
+        "worker " + std::to_string(pid_));
+  return info.si_pid != 0 ? std::optional(to_status(info)) : std::nullopt;
 }
 
 void Process::unwatch() {
@@ -288,7 +305,8 @@ void Process::unwatch() {
 }
 
 void Process::reap() {
-  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  if (parent_) parent_->reap(pid_);
+  while (!parent_ && ::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
   pid_ = 0;
   boost::system::error_code ignored;
@@ -304,7 +322,7 @@ void Process::signal(int signal) {
 
 /// For kill(2) 0 means our own group, and -1 every process of the machine.
 void Process::signal_group(int signal) const {
-  if (pid_ > 1) ::kill(-pid_, signal);
+  if (pid_ > 1 && (!parent_ || parent_->is_alive())) ::kill(-pid_, signal);
 }
 
 bool Process::forward(int signal) const {

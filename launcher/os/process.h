@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,15 +38,36 @@ struct ProcessSpec {
   int lock_fd = -1;       // stays open too, to keep the job locked
 };
 
+/// Another process of ours, whose children it follows for us.
+class ForeignParent {
+ public:
+  ForeignParent() = default;
+  ForeignParent(const ForeignParent&) = delete;
+  ForeignParent& operator=(const ForeignParent&) = delete;
+  virtual ~ForeignParent() = default;
+
+  /// How its child has ended, which stays a zombie; nothing: it runs. Once the parent is gone, so
+  /// are its children: by SIGKILL. Blocks: a moment.
+  virtual std::optional<ExitStatus> find_exit(pid_t child) = 0;
+  virtual void reap(pid_t child) = 0;
+  /// Whether the pids of its children are still theirs.
+  [[nodiscard]] virtual bool is_alive() const = 0;
+};
+
 class Process {
  public:
   /// Starts it as the leader of a new session, with default signals; the kernel kills it when the
   /// launcher dies. Blocks: until exec has succeeded or failed. Errors: SystemError, 127 for a
   /// missing program, 126 when it cannot be executed or started; then no process is left.
   Process(asio::io_context& io, const ProcessSpec& spec);
-  /// Takes over a child of ours that leads its session, and that this class has not started (a copy
-  /// of os/python_template). Errors: SystemError; then no process is left.
-  Process(asio::io_context& io, pid_t child, bool is_in_cgroup, const std::string& label);
+  /// Takes over a process that leads its session, and that this class has not started (a copy of
+  /// os/python_template). `parent`: whose child it is; null: ours. Errors: SystemError; then no
+  /// process is left.
+  Process(asio::io_context& io,
+          pid_t child,
+          bool is_in_cgroup,
+          const std::string& label,
+          std::shared_ptr<ForeignParent> parent = nullptr);
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
   /// Sends SIGKILL to the group, then reaps. Blocks: until the leader has ended, at most a second;
@@ -62,6 +84,9 @@ class Process {
   /// Reaps the leader. Precondition: wait() has returned.
   void reap();
 
+  /// Forgets a child of ours that is to outlive us.
+  void release() { pid_ = 0; }
+
   /// Sends `signal` to the whole group, then SIGCONT: a frozen process acts on nothing but SIGKILL.
   /// No effect when reaped.
   void signal(int signal);
@@ -75,12 +100,14 @@ class Process {
   [[nodiscard]] bool is_reaped() const { return pid_ == 0; }
 
  private:
+  [[nodiscard]] std::optional<ExitStatus> find_exit() const;
   void signal_group(int signal) const;
   void watch(const std::string& label);
   [[noreturn]] void take_back(const char* call, const std::string& label, int error);
 
   pid_t pid_ = 0;
   bool is_in_cgroup_ = false;
+  std::shared_ptr<ForeignParent> parent_;  // owners: this, its siblings and their template
   asio::posix::stream_descriptor pidfd_;
 };
 

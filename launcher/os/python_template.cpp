@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -16,10 +17,12 @@
 #include "common/error.h"
 #include "common/files/embedded_file.h"
 #include "common/node/helper_process.h"
+#include "common/text/parse_whole.h"
 #include "common/text/split.h"
 #include "launcher/os/descriptors.h"
 #include "launcher/os/process_state.h"
 
+DDP_EMBED_FILE(ddp_warm_template, DDP_WARM_TEMPLATE)
 DDP_EMBED_FILE(ddp_python_template, DDP_PYTHON_TEMPLATE)
 
 namespace ddp::launcher {
@@ -47,6 +50,11 @@ Descriptor make_file(std::string_view text) {
   return file;
 }
 
+bool is_stopped_process(pid_t pid) {
+  const char state = pid > 1 ? read_process_state(pid).state : '?';
+  return state == 'T' || state == 't';
+}
+
 /// Sends one byte with descriptors. False: the other end is gone, or does not read.
 bool send_descriptors(int socket, const std::vector<int>& fds) {
   char byte = 'd';
@@ -67,19 +75,67 @@ bool send_descriptors(int socket, const std::vector<int>& fds) {
 
 }  // namespace
 
+/// The fork of a warm template that serves this job. It ends when its socket closes.
+class PythonTemplate::JobTemplate : public ForeignParent {
+ public:
+  JobTemplate(Descriptor socket, pid_t pid)
+      : socket_(move_to_high_number(socket.release())),
+        pidfd_(move_to_high_number(open_pidfd(pid))),
+        pid_(pid) {}
+
+  std::optional<ExitStatus> find_exit(pid_t child) override {
+    const std::optional<std::string> answer = ask("look " + std::to_string(child));
+    return answer ? read_exit(*answer) : ExitStatus{0, SIGKILL, false};
+  }
+  void reap(pid_t child) override { (void)ask("reap " + std::to_string(child)); }
+  [[nodiscard]] bool is_alive() const override {
+    pollfd entry{pidfd_.fd(), POLLIN, 0};
+    return socket_ && ::poll(&entry, 1, 0) == 0;
+  }
+
+  [[nodiscard]] int socket() const { return socket_.fd(); }
+  [[nodiscard]] pid_t pid() const { return is_alive() ? pid_ : 0; }
+  void end() { socket_ = Descriptor(); }
+
+ private:
+  /// One that does not answer is killed, and its copies with it.
+  std::optional<std::string> ask(const std::string& request) {
+    if (!is_alive()) return std::nullopt;
+    signal_pidfd(pidfd_.fd(), SIGCONT);
+    const auto size = static_cast<ssize_t>(request.size());
+    if (::send(socket_.fd(), request.data(), request.size(), MSG_NOSIGNAL) == size) {
+      if (auto answer = receive_packet(socket_.fd(), kCopyLimit)) return answer;
+    }
+    signal_pidfd(pidfd_.fd(), SIGKILL);
+    return std::nullopt;
+  }
+
+  Descriptor socket_;
+  const Descriptor pidfd_;
+  const pid_t pid_;
+};
+
 PythonTemplate::PythonTemplate(asio::io_context& io,
                                const ProcessSpec& rank,
-                               const std::vector<std::string>& modules)
-    : io_(io), socket_(io), base_(template_environment(rank.environment)) {
+                               const std::vector<std::string>& modules,
+                               std::optional<WarmPool::Place> place)
+    : io_(io),
+      socket_(io),
+      life_(place ? TemplateLife::warm : TemplateLife::job),
+      base_(template_environment(rank.environment, life_)),
+      arguments_(rank.arguments) {
+  const WarmPlace names = place ? place->names : WarmPlace{};
   Pair pair = make_pair();
   int ends[2];
   check(::pipe2(ends, O_CLOEXEC | O_NONBLOCK), "pipe2", kLabel);
   errors_ = Descriptor(ends[0]);
   const Descriptor output(ends[1]);
-  const std::string_view text = ddp_python_template();
+  const std::string text = std::string(ddp_warm_template()).append(ddp_python_template());
   check(::send(pair.ours.fd(), text.data(), text.size(), MSG_NOSIGNAL), "send", kLabel);
-  const Descriptor request = make_file(import_request(modules, rank.environment));
-  if (!send_descriptors(pair.ours.fd(), {request.fd()}))
+  const Descriptor request = make_file(import_request(modules, rank.environment, base_, names));
+  std::vector<int> fds{request.fd()};
+  if (place) fds.push_back(place->socket.fd());
+  if (!send_descriptors(pair.ours.fd(), fds))
     throw SystemError(system_message("sendmsg", kLabel, errno));
   ProcessSpec spec;
   spec.label = kLabel;
@@ -90,7 +146,9 @@ PythonTemplate::PythonTemplate(asio::io_context& io,
       "-c",
       "import os;n=" + std::to_string(pair.theirs.fd()) + ";s=os.read(n,1<<18);exec(s)"};
   // The text executes the interpreter again, with these.
-  spec.arguments.insert(spec.arguments.end(), rank.arguments.begin() + 1, rank.arguments.end());
+  const std::vector<std::string> words =
+      place ? without_own_arguments(rank.arguments) : rank.arguments;
+  spec.arguments.insert(spec.arguments.end(), words.begin() + 1, words.end());
   spec.environment = base_;
   spec.stdout_fd = output.fd();
   spec.stderr_fd = output.fd();
@@ -99,14 +157,58 @@ PythonTemplate::PythonTemplate(asio::io_context& io,
   socket_.assign(move_to_high_number(pair.ours.release()));
 }
 
+PythonTemplate::PythonTemplate(asio::io_context& io, const ProcessSpec& rank)
+    : io_(io),
+      socket_(io),
+      life_(TemplateLife::warm),
+      base_(template_environment(rank.environment, life_)),
+      arguments_(rank.arguments) {}
+
 PythonTemplate::~PythonTemplate() {
   end();
+}
+
+std::string PythonTemplate::join(const std::string& key, Descriptor connection) {
+  const Descriptor request = make_file(job_request(key, arguments_));
+  if (!connection || !send_descriptors(connection.fd(), {request.fd(), STDIN_FILENO}))
+    return "it has ended";
+  const pid_t listener = listener_of(connection.fd());
+  std::string problem;
+  const std::string answer = await_answer(connection.fd(), listener, problem);
+  if (!problem.empty()) return problem;
+  const TemplateMessage message = read_template_message(answer);
+  if (message.kind != TemplateMessage::Kind::ready) return message.text;
+  const pid_t pid = parse_whole<pid_t>(message.text, 2).value_or(0);
+  const ProcessState state = read_process_state(pid);
+  if (state.parent != listener || state.session != pid) return "its fork is not its child";
+  job_ = std::make_shared<JobTemplate>(std::move(connection), pid);
+  return "";
 }
 
 void PythonTemplate::end() {
   boost::system::error_code ignored;
   socket_.close(ignored);
+  // A warm one that we have started and that was ready outlives us.
+  if (job_ && process_) process_->release();
+  if (job_) job_->end();
   process_.reset();
+}
+
+void PythonTemplate::retire() {
+  is_retired_ = true;
+  if (!job_) end();  // else its copies would end with it
+}
+
+pid_t PythonTemplate::pid() const {
+  return job_ ? job_->pid() : child();
+}
+
+pid_t PythonTemplate::parent_of_copies() const {
+  return job_ ? job_->pid() : 0;
+}
+
+void PythonTemplate::reap_orphans() {
+  if (job_) job_->reap(0);
 }
 
 asio::awaitable<TemplateMessage> PythonTemplate::listen() {
@@ -131,19 +233,18 @@ asio::awaitable<TemplateMessage> PythonTemplate::listen() {
 }
 
 bool PythonTemplate::is_stopped() const {
-  const char state = process_ ? read_process_state(process_->pid()).state : '?';
-  return state == 'T' || state == 't';
+  return is_stopped_process(pid());
 }
 
-/// The copy's first packet. `problem`: why there is none.
-std::string PythonTemplate::await_answer(int channel, std::string& problem) const {
+/// The first packet of a copy or of a fork that `from` makes. `problem`: why there is none.
+std::string PythonTemplate::await_answer(int channel, pid_t from, std::string& problem) const {
   const Deadline deadline = Clock::now() + kCopyLimit;
   std::array<char, 4096> packet;
   while (true) {
     pollfd entry{channel, POLLIN, 0};
     const int ready = ::poll(&entry, 1, static_cast<int>(kStopPause.count()));
     if (ready > 0) break;
-    if (is_stopped()) problem = "it is stopped";
+    if (is_stopped_process(from)) problem = "it is stopped";
     if (Clock::now() >= deadline) problem = "it does not answer";
     if (!problem.empty()) return "";
   }
@@ -152,10 +253,11 @@ std::string PythonTemplate::await_answer(int channel, std::string& problem) cons
 }
 
 std::variant<std::unique_ptr<Process>, std::string> PythonTemplate::copy(const ProcessSpec& rank) {
-  if (!process_) return "it has ended";
-  if (auto other = find_other_variable(base_, rank.environment)) return *std::move(other);
+  if (pid() == 0) return "it has ended";
+  const Environment wanted = template_environment(rank.environment, life_);
+  if (auto other = find_other_variable(base_, wanted)) return *std::move(other);
   CopyPlan plan;
-  plan.parent = ::getpid();
+  plan.parent = job_ ? pid() : ::getpid();
   plan.page_fd = rank.inherited_fd;
   plan.lock_fd = rank.lock_fd;
   plan.cpus = rank.cpus;
@@ -173,16 +275,17 @@ std::variant<std::unique_ptr<Process>, std::string> PythonTemplate::copy(const P
   const Descriptor request = make_file(copy_request(plan));
   std::vector<int> fds{request.fd(), channel.theirs.fd(), rank.stdout_fd, rank.stderr_fd};
   fds.insert(fds.end(), optional.begin(), optional.end());
-  if (!send_descriptors(socket_.native_handle(), fds)) return "it has ended";
+  if (!send_descriptors(job_ ? job_->socket() : socket_.native_handle(), fds))
+    return "it has ended";
   channel.theirs = Descriptor();
   std::string problem;
-  const CopyAnswer answer = read_copy_answer(await_answer(channel.ours.fd(), problem));
+  const CopyAnswer answer = read_copy_answer(await_answer(channel.ours.fd(), pid(), problem));
   if (!problem.empty()) return problem;
   if (answer.pid == 0) return answer.problem;
   const ProcessState state = read_process_state(answer.pid);
   if (state.parent != plan.parent || state.session != answer.pid)
     return "its copy, pid " + std::to_string(answer.pid) + ", is not a child of ours";
-  auto process = std::make_unique<Process>(io_, answer.pid, answer.is_in_cgroup, rank.label);
+  auto process = std::make_unique<Process>(io_, answer.pid, answer.is_in_cgroup, rank.label, job_);
   // The copy waits for it. Without it the copy ends, and is a worker that has failed.
   if (::send(channel.ours.fd(), "g", 1, MSG_NOSIGNAL) != 1) return "its copy has ended";
   return process;

@@ -5,8 +5,9 @@
 # 2. there, as sitecustomize: it imports the modules, says whether the process can be copied, and makes copies on command. A copy leaves
 #    this file as if there were no sitecustomize. From there on CPython itself starts the script: __main__, sys.path[0], traceback, -m and
 #    exit code are its own.
-# Trap: a copy is made by clone(2), not fork(3), as the agent shall be its parent (CLONE_PARENT). So handlers of pthread_atfork(3) do not
-# run. That is sound because nothing holds a lock: there is one thread.
+# A template that stays warm between jobs is in warm_template.py, which is sent before this text, in one packet.
+# Trap: a copy is made by clone(2), not fork(3), as the agent shall be its parent (CLONE_PARENT) where the template is of one job alone. So
+# handlers of pthread_atfork(3) do not run. That is sound because nothing holds a lock: there is one thread.
 # BOOT has set `n`, the socket, and `s`, this text. In the second process also `words`: what the first one has read and found.
 import os
 import sys
@@ -34,19 +35,20 @@ def tasks():
 
 
 def receive():
-    """A packet's words, and the descriptors behind the first one, which holds them. Nothing at the end of the agent."""
+    """A packet's words, and the descriptors behind the first one, which holds them; or the words of a short packet, without descriptors.
+    Nothing at the end of the agent."""
     import _socket as socket
 
     connection = socket.socket(fileno=n)
     try:
-        _, parts, _, _ = connection.recvmsg(1, socket.CMSG_SPACE(4 * 16), socket.MSG_CMSG_CLOEXEC)
+        short, parts, _, _ = connection.recvmsg(64, socket.CMSG_SPACE(4 * 16), socket.MSG_CMSG_CLOEXEC)
     finally:
         connection.detach()
     fds = []
     for _, _, data in parts:
         fds += [int.from_bytes(data[i : i + 4], sys.byteorder) for i in range(0, len(data), 4)]
     if not fds:
-        return None, []
+        return short.decode(errors="replace").split() or None, []
     text = read_all(fds[0])
     os.close(fds[0])
     return [os.fsdecode(word) for word in text.split(b"\0")], fds[1:]
@@ -91,6 +93,10 @@ def find_refusal(command):
     return None
 
 
+class Unfit(Exception):
+    """Why there can be no template."""
+
+
 def find_imports(script):
     """What the script imports at its top level, of what is known to be fit. It is read, not run."""
     import ast
@@ -113,7 +119,7 @@ def find_imports(script):
         elif not is_declaration(statement):
             first = first or f"line {statement.lineno}"
         if first and names & set(FIT):
-            refuse(f"auto: {first} of {script} runs before the import of {min(names & set(FIT))}")
+            raise Unfit(f"auto: {first} of {script} runs before the import of {min(names & set(FIT))}")
         found |= names
         first = first or next((f"its own {name}" for name in sorted(names) if is_beside(script, name)), None)
     chosen = [name for name in FIT if name in found]
@@ -155,8 +161,7 @@ def choose_modules(modules, arguments):
         script = path + ".py" if os.path.isfile(path + ".py") else path + "/__main__.py"
     chosen = find_imports(script)
     if not chosen:
-        refuse(f"auto finds none of {', '.join(FIT)} among the imports of {script}")
-    tell("chosen", ", ".join(chosen))
+        raise Unfit(f"auto finds none of {', '.join(FIT)} among the imports of {script}")
     return chosen
 
 
@@ -173,17 +178,27 @@ def stored_zip(name, data):
 def execute_again():
     with open("/proc/self/cmdline", "rb") as file:
         command = [os.fsdecode(word) for word in file.read().split(b"\0")[:-1]]
+    packet, listener = receive()  # before anything is told: an end with unread packets would take back what was (unix(7))
+    if packet is None:
+        os._exit(0)
     refusal = find_refusal(command)
     if refusal:
         refuse(refusal)
-    packet, _ = receive()
-    if packet is None:
-        os._exit(0)
-    end = packet.index("")
-    modules = choose_modules(packet[:end], sys.argv)
+    end = packet.index("", 4)
+    asked = packet[4:end]
+    try:
+        modules = choose_modules(asked, sys.argv)
+    except Unfit as unfit:
+        refuse(str(unfit))
+    if asked == ["auto"]:
+        tell("chosen", ", ".join(modules))
     watched = packet[end + 1 : packet.index("", end + 1)]
     base = split_environment(packet[packet.index("", end + 1) + 1 :])
-    found = (n, modules, watched, base, os.environ.get("PYTHONPATH"))
+    pool = None
+    if listener:
+        os.set_inheritable(listener[0], True)
+        pool = (listener[0], *packet[:4], asked)
+    found = (n, modules, watched, base, os.environ.get("PYTHONPATH"), pool)
     text = f"n, *words = {ascii(found)}\n".encode() + s
     archive = os.memfd_create("ddp-template", 0)
     with open(archive, "wb", closefd=False) as file:
@@ -291,6 +306,13 @@ def count_threads():
     return tasks()
 
 
+def mappings():
+    """The access and the name of each piece of memory."""
+    with open("/proc/self/maps") as file:
+        rows = [line.split(None, 5) for line in file]
+    return [(row[1], row[5].strip() if len(row) == 6 else "memory") for row in rows]
+
+
 def find_unfit(known, asked, folder):
     """Why the process cannot be copied after an import; None: it can."""
     threads = count_threads()
@@ -299,18 +321,11 @@ def find_unfit(known, asked, folder):
     opened = [name for number, name in descriptors().items() if known.get(number) != name]
     if opened:
         return f"left {', '.join(opened)} open"
-    with open("/proc/self/maps") as file:
-        for line in file:
-            fields = line.split(None, 5)
-            name = fields[5].strip() if len(fields) == 6 else "memory"
-            if name.startswith(("/dev/nvidia", "/dev/kfd", "/dev/dri")) or fields[1].startswith("rw-s"):
-                return f"shares {name}"
-    try:
-        with open(f"/proc/self/task/{os.getpid()}/children") as file:
-            if file.read().split():
-                return "left a process running"
-    except OSError:
-        pass  # not in every kernel
+    for access, name in mappings():
+        if name.startswith(("/dev/nvidia", "/dev/kfd", "/dev/dri")) or access.startswith("rw-s"):
+            return f"shares {name}"
+    if children():
+        return "left a process running"
     if asked:
         return f"reads {', '.join(sorted(asked))}, which differs between ranks"
     if folder is not None and sys.path[0] != folder:
@@ -325,12 +340,19 @@ def find_unfit(known, asked, folder):
     return None
 
 
+def find_hidden(folder):
+    """A file of the script's folder that an import would take in the place of what is imported; None: there is none."""
+    names = () if folder is None else (name for name in sys.modules if "." not in name)
+    hidden = sorted(name for name in names if os.path.isfile(f"{folder}/{name}.py"))
+    return f"the folder of the script has {hidden[0]}.py, which an import would take" if hidden else None
+
+
 def import_modules(modules, known, asked):
     folder = script_folder()
+    hidden = find_hidden(folder)
+    if hidden:
+        refuse(hidden)
     if folder is not None:
-        hidden = sorted(name for name in sys.modules if "." not in name and os.path.isfile(f"{folder}/{name}.py"))
-        if hidden:
-            refuse(f"the folder of the script has {hidden[0]}.py, which an import would take")
         sys.path.insert(0, folder)
     for module in modules:
         tell("importing", module)
@@ -347,7 +369,7 @@ def import_modules(modules, known, asked):
 
 
 class Cloner:
-    """Makes copies of this process that are children of its parent."""
+    """Makes copies of this process. They are children of its parent, or its own in a job's template."""
 
     def __init__(self):
         import ctypes
@@ -363,16 +385,19 @@ class Cloner:
         self.before, self.after = ctypes.pythonapi.PyOS_BeforeFork, ctypes.pythonapi.PyOS_AfterFork_Parent
         self.after_in_copy = ctypes.pythonapi.PyOS_AfterFork_Child
         self.robust = (ctypes.c_void_p(), ctypes.c_size_t())
+        self.has_own_children = False
         self.call(get_robust_list, 0, ctypes.addressof(self.robust[0]), ctypes.addressof(self.robust[1]))
 
     def call(self, *numbers):
         return self.libc.syscall(*map(self.ctypes.c_long, numbers))
 
     def arguments(self, cgroup):
-        flags = 0x8000 | 0x1000000 | 0x200000  # CLONE_PARENT, CLONE_CHILD_SETTID, CLONE_CHILD_CLEARTID
+        flags = 0x1000000 | 0x200000  # CLONE_CHILD_SETTID, CLONE_CHILD_CLEARTID
+        flags |= 0 if self.has_own_children else 0x8000  # CLONE_PARENT, whose exit signal must be 0
+        end = 17 if self.has_own_children else 0  # SIGCHLD
         into = 0 if cgroup is None else 0x200000000  # CLONE_INTO_CGROUP
-        # flags, pidfd, child_tid, parent_tid, exit_signal (the parent's), stack, its size, tls, set_tid, its size, cgroup
-        return flags, (self.ctypes.c_uint64 * 11)(flags | into, 0, self.tid.value, 0, 0, 0, 0, 0, 0, 0, cgroup or 0)
+        # flags, pidfd, child_tid, parent_tid, exit_signal, stack, its size, tls, set_tid, its size, cgroup
+        return flags, (self.ctypes.c_uint64 * 11)(flags | into, 0, self.tid.value, 0, end, 0, 0, 0, 0, 0, cgroup or 0)
 
     def copy(self, cgroup):
         """As os.fork(), and whether it is in the cgroup. Errors: OSError."""
@@ -402,6 +427,14 @@ class Cloner:
         self.libc.prctl(1, 9, 0, 0, 0)  # PR_SET_PDEATHSIG, SIGKILL
         if os.getppid() != parent:
             os._exit(127)
+
+    def end_alone(self):
+        self.libc.prctl(1, 0, 0, 0, 0)
+
+    def become_job_template(self):
+        """From now on copies are our children, and so are their orphans."""
+        self.has_own_children = True
+        self.libc.prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 
 
 def place_descriptors(channel, targets):
@@ -492,12 +525,38 @@ def become_rank(cloner, is_inside, packet, fds, changes, thresholds):
         pass  # nobody reads it
 
 
+def follow(verb, pid, ranks):
+    """Tells how a copy of a job's template has ended, or reaps it and the orphans that have ended."""
+    if verb == "look":
+        end = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+        return ("ended", f"{end.si_code} {end.si_status}") if end else ("runs", "")
+    if pid in ranks:
+        ranks.remove(pid)
+        os.waitpid(pid, 0)
+    for child in children():
+        if child not in ranks:
+            os.waitpid(child, os.WNOHANG)
+    return ("reaped", "")
+
+
+def children():
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children") as file:
+            return list(map(int, file.read().split()))
+    except OSError:
+        return []  # not in every kernel
+
+
 def make_copies(cloner, changes, thresholds):
     """Serves the agent until it ends. Returns in a copy."""
+    ranks = set()
     while True:
         packet, fds = receive()
         if packet is None:
             os._exit(0)
+        if not fds:
+            tell(*follow(packet[0], int(packet[1]), ranks))
+            continue
         cgroup = dict(zip(packet[1], fds[3:])).get("c")
         try:
             if tasks() != 1:
@@ -511,6 +570,7 @@ def make_copies(cloner, changes, thresholds):
                 pass  # the agent has given it up
         if pid == 0:
             return become_rank(cloner, is_inside, packet, fds, changes, thresholds)
+        ranks.add(pid)
         for fd in fds:
             os.close(fd)
 
@@ -519,9 +579,9 @@ def be_template():
     """Returns in a copy, with the exception of the real sitecustomize."""
     import gc
 
-    modules, watched, base, _ = words
+    modules, watched, base, _, pool = words
     archive = int(os.path.dirname(__file__).rpartition("/")[2])
-    opened = [name for number, name in descriptors().items() if number > 2 and number not in (n, archive)]
+    opened = [name for number, name in descriptors().items() if number > 2 and number not in (n, archive, pool and pool[0])]
     if opened:
         refuse(f"the start of the interpreter leaves {', '.join(opened)} open")
     unfit = find_start_files(watched)
@@ -547,8 +607,14 @@ def be_template():
         refuse(f"the imports print {printed} bytes")
     changes = {name: value for name, value in os.environ.items() if base.get(name) != value}
     changes.update({name: None for name in base if name not in os.environ})
+    if pool:
+        os.set_inheritable(pool[0], False)
+        pool = Pool(*pool)
     gc.freeze()  # or the next collection writes into every page, and no two processes share it
-    tell("ready")
+    if pool:
+        stay_warm(pool, cloner)
+    else:
+        tell("ready")
     make_copies(cloner, changes, thresholds)
     return outcome
 

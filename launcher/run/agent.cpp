@@ -230,7 +230,10 @@ void Agent::find_daemons() {
   constexpr int kShareOfTime = 200;  // with many processes a scan takes long
   if (commands_.state() == NodeCommands::State::waiting || Clock::now() < next_daemon_look_) return;
   const std::clock_t begin = std::clock();
-  guard_.cover_daemons(sessions_below(workers_.earlier_children()));
+  std::vector<pid_t> except = workers_.earlier_children();
+  const PythonTemplate* const source = workers_.python_template();
+  if (source != nullptr && source->child() != 0) except.push_back(source->child());
+  guard_.cover_daemons(sessions_below(except, source != nullptr ? source->parent_of_copies() : 0));
   const std::chrono::duration<double> cost(static_cast<double>(std::clock() - begin) /
                                            CLOCKS_PER_SEC);
   next_daemon_look_ =

@@ -55,7 +55,12 @@ void NodeWorkers::make_group() {
                                          earlier_children_);
   group_->use_cgroup(cgroup_);
   if (parts_.lock != nullptr) group_->share_lock(parts_.lock->fd());
-  if (template_ && template_->pid() != 0) group_->use_template(template_.get());
+  if (!template_) return;
+  if (template_->pid() == 0 && !template_->is_retired()) {
+    parts_.console.warning("preload: the template's fork has ended; starting without it");
+    template_->retire();
+  }
+  if (template_->pid() != 0) group_->use_template(template_.get());
 }
 
 asio::awaitable<void> NodeWorkers::begin(StartRound start, Addresses addresses) {
@@ -94,8 +99,17 @@ asio::awaitable<void> NodeWorkers::preload(const StartRound& start, const NodeCo
   if (parts_.spec.preload.empty() || has_preloaded_) co_return;
   const std::vector<Placement> placements =
       place(start.workers_of_node, start.role_of_node, start.node_rank);
-  const PreloadParts parts{parts_.io, parts_.inbox, parts_.console, *group_, parts_.spec, commands};
+  const PreloadParts parts{parts_.io,
+                           parts_.inbox,
+                           parts_.console,
+                           *group_,
+                           parts_.spec,
+                           parts_.scratch.path().parent_path(),
+                           commands};
   template_ = co_await make_template(parts, placements.front());
+  // Without us it ends by itself, unless it is stopped.
+  const pid_t parent = template_ ? template_->parent_of_copies() : 0;
+  if (parent != 0) parts_.guard.cover(session_of(parent));
   has_preloaded_ = !commands.end_command();
 }
 

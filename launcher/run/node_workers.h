@@ -62,10 +62,12 @@ class NodeWorkers {
   /// make_template() says.
   asio::awaitable<void> preload(const StartRound& start, const NodeCommands& commands);
 
-  /// No further round begins. Blocks: until the template is gone.
+  /// No further round begins. Blocks: until a template of this job alone is gone.
   void end_template() {
     if (template_) template_->end();
   }
+  /// Null: none.
+  [[nodiscard]] const PythonTemplate* python_template() const { return template_.get(); }
 
   /// Starts the workers. Errors: Error; workers that were started before it are still alive.
   [[nodiscard]] GroupStarted start(const StartRound& start);

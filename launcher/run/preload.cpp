@@ -1,10 +1,13 @@
 #include "launcher/run/preload.h"
 
+#include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 
 #include "common/error.h"
 #include "common/files/files.h"
+#include "launcher/os/warm_pool.h"
 #include "launcher/plan/start/preload.h"
 
 namespace ddp::launcher {
@@ -29,22 +32,43 @@ asio::awaitable<void> pass_on(std::shared_ptr<PythonTemplate> source, Inbox<Agen
   }
 }
 
+/// The pool of warm templates, and the key of this job's. Nothing: it shall have one of its own.
+struct Warm {
+  WarmPool pool;
+  std::string key;
+};
+std::optional<Warm> open_pool(const PreloadParts& parts, const ProcessSpec& rank) {
+  if (parts.spec.preload_idle == std::chrono::seconds(0)) return std::nullopt;
+  std::optional<WarmPool> pool = WarmPool::open(parts.scratch_place);
+  if (!pool) return std::nullopt;
+  const Environment base = template_environment(rank.environment, TemplateLife::warm);
+  return Warm{std::move(*pool),
+              warm_key(rank.arguments, parts.spec.preload, base, inherited_state(rank.executable))};
+}
+
+/// A warm one that serves this job. Null: there is none that fits.
+std::shared_ptr<PythonTemplate> find_warm(const PreloadParts& parts,
+                                          const ProcessSpec& rank,
+                                          const Warm& warm) {
+  Descriptor connection = warm.pool.find(warm.key);
+  if (!connection) return nullptr;
+  const std::string name = "the warm template, pid " + std::to_string(listener_of(connection.fd()));
+  auto source = std::make_shared<PythonTemplate>(parts.io, rank);
+  const std::string problem = source->join(warm.key, std::move(connection));
+  parts.console.debug("preload: " + name + ", " +
+                      (problem.empty() ? "serves this job" : "does not fit: " + problem));
+  return problem.empty() ? source : nullptr;
+}
+
 /// Null: it cannot be started, which is said.
-std::shared_ptr<PythonTemplate> start_template(PreloadParts parts, const Placement& first) {
-  if (const auto obstacle = find_preload_obstacle(parts.spec)) {
-    give_up(parts.console, *obstacle);
-    return nullptr;
-  }
+std::shared_ptr<PythonTemplate> start_template(const PreloadParts& parts,
+                                               const ProcessSpec& rank,
+                                               const std::optional<Warm>& warm) {
   try {
-    ProcessSpec rank = parts.group.plan_process(first);
-    const std::string program = read_file(rank.executable, kMostScript).value_or("");
-    if (const auto name = find_rank_variable(program)) {
-      give_up(parts.console, rank.executable + " is a script that names " + *name);
-      return nullptr;
-    }
-    if (parts.spec.nproc > 1) rank.cpus.clear();  // each copy gets its own
-    auto source = std::make_shared<PythonTemplate>(parts.io, rank, parts.spec.preload);
-    parts.group.use_template(source.get());
+    std::optional<WarmPool::Place> place;
+    if (warm) place = warm->pool.make_place(warm->key, parts.spec.preload_idle);
+    auto source =
+        std::make_shared<PythonTemplate>(parts.io, rank, parts.spec.preload, std::move(place));
     asio::co_spawn(parts.io, pass_on(source, parts.inbox), rethrow);
     return source;
   } catch (const SystemError& error) {
@@ -53,41 +77,74 @@ std::shared_ptr<PythonTemplate> start_template(PreloadParts parts, const Placeme
   }
 }
 
-}  // namespace
+/// Why ranks that are started as `rank` cannot be copies. Nothing: they can be.
+std::optional<std::string> find_obstacle(const JobSpec& spec, const ProcessSpec& rank) {
+  if (auto obstacle = find_preload_obstacle(spec)) return obstacle;
+  const std::string program = read_file(rank.executable, kMostScript).value_or("");
+  if (const auto name = find_rank_variable(program))
+    return rank.executable + " is a script that names " + *name;
+  return std::nullopt;
+}
 
-asio::awaitable<std::shared_ptr<PythonTemplate>> make_template(PreloadParts parts,
-                                                               Placement first) {
+/// Nothing: it is ready. Else why it is not; empty: the round is to end.
+asio::awaitable<std::optional<std::string>> await_ready(PreloadParts parts,
+                                                        std::shared_ptr<PythonTemplate> source) {
   using Kind = TemplateMessage::Kind;
-  std::shared_ptr<PythonTemplate> source = start_template(parts, first);
   const Clock::time_point begin = Clock::now();
+  const std::string name = "the template, pid " + std::to_string(source->pid());
   std::string doing = "its start";
-  std::string problem;
-  while (source && problem.empty() && !parts.commands.end_command()) {
+  while (!parts.commands.end_command()) {
     const std::optional<AgentEvent> event = co_await parts.inbox.next(Clock::now() + kStopPause);
     if (event) parts.group.note(*event);
     const auto* const told = event ? std::get_if<TemplateTold>(&*event) : nullptr;
-    const std::string name = "the template, pid " + std::to_string(source->pid());
     if (told == nullptr) {
-      if (source->is_stopped()) problem = name + ", is stopped (" + doing + ")";
-      if (Clock::now() - begin > kImportLimit) problem = name + ", takes too long (" + doing + ")";
+      if (source->is_stopped()) co_return name + ", is stopped (" + doing + ")";
+      if (Clock::now() - begin > kImportLimit) co_return name + ", takes too long (" + doing + ")";
       continue;
     }
     const TemplateMessage& message = told->message;
     if (message.kind == Kind::chosen) parts.console.info("preload: auto takes " + message.text);
     if (message.kind == Kind::importing) doing = "import of " + message.text;
-    if (message.kind == Kind::unfit) problem = message.text;
+    if (message.kind == Kind::unfit) co_return message.text;
     if (message.kind == Kind::ended)
-      problem =
-          name + ", has ended (" + doing + ")" + (message.text.empty() ? "" : ": " + message.text);
+      co_return name + ", has ended (" + doing + ")" +
+          (message.text.empty() ? "" : ": " + message.text);
     if (message.kind != Kind::ready) continue;
     const auto taken = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
     parts.console.debug("preload: " + name + ", is ready after " + std::to_string(taken.count()) +
                         " ms");
-    co_return source;
+    co_return std::nullopt;
   }
-  if (!source) co_return nullptr;
-  if (!problem.empty()) give_up(parts.console, problem);
-  parts.group.use_template(nullptr);
+  co_return "";
+}
+
+}  // namespace
+
+asio::awaitable<std::shared_ptr<PythonTemplate>> make_template(PreloadParts parts,
+                                                               Placement first) {
+  ProcessSpec rank = parts.group.plan_process(first);
+  if (parts.spec.nproc > 1) rank.cpus.clear();  // each copy gets its own
+  if (const auto obstacle = find_obstacle(parts.spec, rank)) {
+    give_up(parts.console, *obstacle);
+    co_return nullptr;
+  }
+  const std::optional<Warm> warm = open_pool(parts, rank);
+  std::shared_ptr<PythonTemplate> source = warm ? find_warm(parts, rank, *warm) : nullptr;
+  std::optional<std::string> problem;
+  if (!source) {
+    source = start_template(parts, rank, warm);
+    if (!source) co_return nullptr;
+    parts.group.use_template(source.get());
+    problem = co_await await_ready(parts, source);
+    if (warm && !problem) {
+      const std::string why_not = source->join(warm->key, warm->pool.find(warm->key));
+      if (!why_not.empty()) problem = why_not;
+    }
+    if (warm) warm->pool.tidy();
+  }
+  parts.group.use_template(problem ? nullptr : source.get());
+  if (!problem) co_return source;
+  if (!problem->empty()) give_up(parts.console, *problem);
   source->end();
   co_return nullptr;
 }

@@ -2,6 +2,7 @@
 // keeps it from being made costs one line, and the ranks are started as without it.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 
 #include "launcher/os/python_template.h"
@@ -21,6 +22,7 @@ struct PreloadParts {
   Console& console;
   WorkerGroup& group;
   const JobSpec& spec;
+  std::filesystem::path scratch_place;  // of all jobs of this user
   const NodeCommands& commands;
 };
 

@@ -7,6 +7,7 @@
 #include "common/node/helper_process.h"
 #include "common/progress/survivor_page.h"
 #include "launcher/os/descendants.h"
+#include "launcher/os/process_state.h"
 #include "launcher/plan/rank_name.h"
 #include "launcher/plan/round/leftover_kill.h"
 #include "launcher/plan/round/output_drain.h"
@@ -170,14 +171,13 @@ ProcessSpec WorkerGroup::plan_process(const Placement& placement,
 
 /// A template that fails once is not asked again: the rank is started as without it.
 std::unique_ptr<Process> WorkerGroup::start_process(const ProcessSpec& spec) {
-  if (template_ != nullptr) {
+  if (template_ != nullptr && !template_->is_retired()) {
     auto copied = template_->copy(spec);
     if (auto* const process = std::get_if<std::unique_ptr<Process>>(&copied))
       return std::move(*process);
     console_.warning("preload: " + spec.label + ": " + std::get<std::string>(copied) +
                      "; starting without it");
-    template_->end();
-    template_ = nullptr;
+    template_->retire();
   }
   return std::make_unique<Process>(io_, spec);
 }
@@ -362,7 +362,7 @@ std::size_t WorkerGroup::kill_marked() {
     if (!worker->process->is_reaped()) sessions.push_back(worker->session);
   }
   kill_all_in_cgroup();
-  return kill_descendants(variable_, sessions, template_pid());
+  return kill_descendants(variable_, sessions, template_ ? template_->child() : 0);
 }
 
 asio::awaitable<void> WorkerGroup::drain() {
@@ -466,12 +466,16 @@ bool WorkerGroup::is_adopted(pid_t pid) const {
   const bool was_there =
       std::find(earlier_children_.begin(), earlier_children_.end(), pid) != earlier_children_.end();
   const bool is_helper = std::find(helpers_.begin(), helpers_.end(), pid) != helpers_.end();
-  return !is_worker(pid) && !was_there && !is_helper && pid != guard_.pid() &&
-         pid != template_pid();
+  const bool is_template = template_ != nullptr && pid == template_->child();
+  return !is_worker(pid) && !was_there && !is_helper && pid != guard_.pid() && !is_template;
 }
 
 std::vector<pid_t> WorkerGroup::adopted() const {
   std::vector<pid_t> pids = children();
+  if (const pid_t parent = template_ ? template_->parent_of_copies() : 0; parent != 0) {
+    const std::vector<pid_t> others = children_of(parent);
+    pids.insert(pids.end(), others.begin(), others.end());
+  }
   std::erase_if(pids, [this](pid_t pid) { return !is_adopted(pid); });
   return pids;
 }
@@ -486,6 +490,7 @@ void WorkerGroup::reap_adopted() {
       reap_within(other, std::chrono::milliseconds(0));
     break;
   }
+  if (template_ != nullptr) template_->reap_orphans();
 }
 
 }  // namespace ddp::launcher

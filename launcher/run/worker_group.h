@@ -173,7 +173,6 @@ class WorkerGroup {
   void signal_all(int signal);
   void kill_all_in_cgroup() const;
   void close_stream(const Worker& worker, LogStream& stream, const char* name);
-  [[nodiscard]] pid_t template_pid() const { return template_ ? template_->pid() : 0; }
   [[nodiscard]] bool is_worker(pid_t pid) const;
   [[nodiscard]] bool is_adopted(pid_t pid) const;
   [[nodiscard]] std::vector<pid_t> adopted() const;

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What --preload gains: torchrun, ddp-launch, and ddp-launch --preload of torch, and of what DDP imports too, in turn.
+"""What --preload gains: torchrun, ddp-launch, and ddp-launch --preload of torch, and of what DDP imports too, in turn; the last also for a
+second job, which finds the template warm.
 
 python3 tests/bench/warm_start.py --launcher build/release/ddp-launch --python PYTHON_WITH_TORCH [--times 5] [--ranks 2]
 
@@ -77,11 +78,14 @@ def main():
     launcher = options.launcher.absolute()
     os.environ["PYTHON_EXEC"] = str(options.python.absolute())
     ways = {"torchrun": [options.python.absolute(), "-m", "torch.distributed.run"], "ddp-launch": [launcher], "--preload torch": [launcher, "--preload", "torch"],
-            "--preload torch,torch._dynamo": [launcher, "--preload", "torch,torch._dynamo"]}
+            "--preload torch,torch._dynamo": [launcher, "--preload", "torch,torch._dynamo"],
+            "second job": [launcher, "--preload", "torch,torch._dynamo", "--preload-idle", "10min"]}
+    os.environ["DDP_PRELOAD_IDLE"] = "0s"  # of the others
     with tempfile.TemporaryDirectory() as folder:
         pathlib.Path(folder, "script.py").write_text(SCRIPT)
         pathlib.Path(folder, "memory.py").write_text(MEMORY)
         print("load", os.getloadavg(), "CPUs", os.cpu_count())
+        run([*ways["second job"], "script.py"], folder)  # the first one
         for name, rows in measure(ways, options.times, folder, options.ranks).items():
             for row, values in rows.items():
                 print(f"{name}, {options.ranks} ranks, {row}: {statistics.median(values):.2f} s of {sorted(round(v, 2) for v in values)}")
@@ -98,6 +102,7 @@ def main():
             print(f"{name}, PSS of {len(pss)} ranks: {sum(pss)} MiB, {pss}")
         noop = [end - begin for begin, end, _ in (run([launcher, "--no-python", "true"], folder) for _ in range(40))]
         print(f"no-op job: {1000 * statistics.median(noop):.1f} ms")
+        subprocess.run([launcher, "warm", "--stop"], check=True)
         print("load", os.getloadavg())
 
 

@@ -191,9 +191,14 @@ ONLY_THERE = "import os, sys\nif b'RANK' not in os.environ._data:\n    exec({tex
 
 class PreloadTest(processes.ProcessTest):
     python = sys.executable
+    idle = "0s"
 
     def setUp(self):
         super().setUp()
+        runtime = self.folder / "runtime"
+        runtime.mkdir(mode=0o700)
+        self.environment |= {"XDG_RUNTIME_DIR": str(runtime), "DDP_PRELOAD_IDLE": self.idle}
+        self.addCleanup(self.warm, "--stop")
         self.library = self.folder / "library"
         self.library.mkdir()
         self.imports = self.folder / "imports"
@@ -211,6 +216,21 @@ class PreloadTest(processes.ProcessTest):
         lines = re.sub(r"0x[0-9a-f]+", "0x", done.stdout).splitlines()
         return done.returncode, sorted(line for line in lines if line.startswith("[")), [line for line in lines if line.startswith("ddp-launch")]
 
+    def warm(self, *words):
+        """The lines of `ddp-launch warm`."""
+        done = subprocess.run([self.bin / "ddp-launch", "warm", *words], stdout=subprocess.PIPE, text=True, env=self.environment, check=True)
+        return done.stdout.splitlines()
+
+    def template(self):
+        """The pid of the only warm template."""
+        (line,) = self.warm()
+        return int(re.match(r"pid (\d+): ", line)[1])
+
+    def until(self, is_so, what, limit=20):
+        deadline = time.monotonic() + limit
+        while not is_so():
+            self.assertLess(time.monotonic(), deadline, what)
+
     def importers(self):
         return self.imports.read_text().split()
 
@@ -220,6 +240,8 @@ class PreloadTest(processes.ProcessTest):
 
 
 class Scripts(PreloadTest):
+    seen_by_imports = "sys.argv[1:]"
+
     def compare(self, name, *words, flags=()):
         text = INPUT.get(name, "")
         cold = self.launch(*flags, *words, text=text)
@@ -265,7 +287,7 @@ class Scripts(PreloadTest):
         self.assertEqual(len({word for line in lines for word in line.split()[1:]}), 4, lines)
 
     def test_a_sitecustomize_of_the_users_own_runs(self):
-        for name, text in {"prints": "import sys; print('customized', sys.argv[1:])", "fails": "raise ValueError('own')"}.items():
+        for name, text in {"prints": f"import sys; print('customized', {self.seen_by_imports})", "fails": "raise ValueError('own')"}.items():
             with self.subTest(name):
                 (self.library / "sitecustomize.py").write_text(text)
                 self.compare(name, self.script("import sys; print('sitecustomize' in sys.modules)"), "x")
@@ -285,6 +307,168 @@ class Scripts(PreloadTest):
         (self.folder / "job.yaml").write_text(f"launch: {{preload: [heavy], program: {script}}}\ndata: {{batch_per_rank: 1}}\n")
         self.assertEqual(self.launch("job.yaml")[0], 0)
         self.assertEqual(len(self.importers()), 1)
+
+
+class WarmScripts(Scripts):
+    """The same with a template that an earlier job has left."""
+
+    idle = "60s"
+    seen_by_imports = "'x'"  # no arguments
+
+    def compare(self, name, *words, flags=()):
+        if name in ("session", "names"):  # its parent and its command line are the template's
+            return
+        text = INPUT.get(name, "")
+        cold = self.launch(*flags, *words, text=text)
+        for job in ("first", "second"):
+            warm = self.launch(*flags, "--preload", "heavy,json", *words, text=text)
+            self.assertEqual([line for line in warm[2] if "pid" not in line], [line for line in cold[2] if "pid" not in line], job)
+            self.assertEqual(warm[:2], cold[:2], job)
+        self.assertEqual(self.importers(), [], warm)
+
+
+class WarmPool(PreloadTest):
+    idle = "60s"
+    job = ("--nproc-per-node", 2, "--preload", "heavy")
+
+    def run_job(self, *words, script="script.py", imports=0, **variables):
+        code, lines, said = self.launch(*self.job, *words, script, **variables)
+        self.assertEqual(code, 0, said)
+        self.assertNotIn("without it", "".join(said))
+        self.assertEqual(len(self.importers()), imports, said)
+        return lines
+
+    def test_jobs_share_a_template_that_is_listed_and_ended(self):
+        self.assertEqual(self.warm(), ["no template is warm"])
+        self.script("import sys; print('hello', sys.argv[1:])")
+        self.run_job(imports=1)
+        self.script("import sys; print('edited', sys.argv[1:])")
+        self.assertEqual(self.launch(*self.job, "script.py", "x")[1], ["[0:0] edited ['x']", "[0:1] edited ['x']"])
+        self.assertEqual(self.importers(), [])
+        self.assertRegex(self.warm()[0], r"^pid \d+: heavy for script.py, by .*python.*; 2 jobs in \d+s, \d+ MiB, (60|59|58|57)s left$")
+        self.assertEqual([line.startswith("ended: pid ") for line in self.warm("--stop")], [True])
+        self.assertEqual(self.warm(), ["no template is warm"])
+        self.check_nothing_lives()
+
+    def test_it_ends_when_no_job_has_come(self):
+        self.script("print('hello')")
+        self.run_job("--preload-idle", "1s", imports=1)
+        self.until(lambda: not self.alive(), "the end of the template")
+
+    def test_what_an_import_can_see_makes_another(self):
+        self.script("print('hello')")
+        self.run_job(imports=1)
+        self.run_job(imports=1, A_VARIABLE="1")
+        self.run_job(A_VARIABLE="1")
+        self.run_job(SHLVL="7")
+        (self.library / "heavy.py").write_text(HEAVY + "# another release\n")
+        self.run_job(imports=1)
+        self.run_job()
+        (self.library / "new_module.py").write_text("")
+        self.run_job(imports=1)
+        (self.folder / "heavy.py").write_text("")  # it hides what was imported
+        self.assertIn("heavy from the folder of the script", "".join(self.launch(*self.job, "script.py")[2]))
+
+    def test_auto_reads_the_script_again(self):
+        (self.library / "numpy.py").write_text(HEAVY)
+        (self.library / "torch.py").write_text(HEAVY)
+        self.script("import numpy")
+        flags = ("--preload", "auto", "script.py")
+        self.launch(*flags)
+        self.assertEqual(len(self.importers()), 1)
+        self.script("import numpy\nprint('edited')")
+        self.assertEqual(self.launch(*flags)[1], ["[0:0] edited"])
+        self.assertEqual(self.importers(), [])
+        self.script("import numpy, torch")
+        self.launch(*flags)
+        self.assertEqual(len(self.importers()), 2)
+
+    def test_there_are_two_at_most(self):
+        for name in ("a.py", "b.py", "c.py"):
+            self.run_job(script=self.script("print('hello')", name), imports=1)
+        self.assertEqual(len(self.warm()), 2)
+        self.run_job(script="b.py")
+        self.run_job(script="a.py", imports=1)
+
+    def test_jobs_at_once(self):
+        self.script("import time; time.sleep(1)")
+        self.assertEqual(self.start(self.bin / "ddp-launch", *self.job, "script.py").finish(), 0)
+        jobs = [self.start(self.bin / "ddp-launch", *self.job, "script.py") for _ in range(4)]
+        self.assertEqual([job.finish() for job in jobs], [0] * 4)
+        self.assertEqual(len(self.importers()), 1)
+        self.assertRegex(self.warm()[0], "; 5 jobs in ")
+
+    def test_a_template_that_is_gone_or_stopped_is_made_again(self):
+        self.script("print('hello')")
+        self.run_job(imports=1)
+        for number in (signal.SIGKILL, signal.SIGSTOP):
+            with self.subTest(number.name):
+                old = self.template()
+                os.kill(old, number)
+                self.run_job(imports=1)
+                self.assertNotEqual(self.template(), old)
+                if number == signal.SIGSTOP:
+                    os.kill(old, signal.SIGCONT)  # it sees that another one has its name
+                    self.until(lambda: old not in self.alive(), "the end of the old one")
+        self.run_job()
+
+    def begin(self, text, *flags):
+        """A second job, whose ranks run."""
+        begun = self.folder / "begun"
+        self.script("pass")
+        self.assertEqual(self.start(self.bin / "ddp-launch", *self.job, "script.py").finish(), 0)
+        self.script(f"import os, time\nopen({str(begun)!r}, 'a').write('x')\n" + text)
+        running = self.start(self.bin / "ddp-launch", *self.job, *flags, "script.py")
+        running.wait_until(lambda: begun.exists() and len(begun.read_text()) == 2, "both ranks")
+        return running
+
+    def test_a_job_goes_on_without_the_template(self):
+        running = self.begin(f"while not os.path.exists({str(self.folder / 'go')!r}):\n    time.sleep(0.01)\nraise SystemExit(3)")
+        os.kill(self.template(), signal.SIGKILL)
+        (self.folder / "go").touch()
+        self.assertEqual(running.finish(), 3)
+
+    def test_the_ranks_end_with_their_parent(self):
+        running = self.begin("if os.environ['TORCHELASTIC_RESTART_COUNT'] == '0':\n    time.sleep(300)", "--max-restarts", 1)
+        template = self.template()
+        (parent,) = pathlib.Path(f"/proc/{template}/task/{template}/children").read_text().split()
+        os.kill(int(parent), signal.SIGKILL)
+        self.assertEqual(running.finish(), 0)
+        self.assertIn("preload: the template's fork has ended; starting without it", running.text)
+
+    def test_a_killed_agent_leaves_the_template_alone(self):
+        running = self.begin("if os.fork() == 0:\n    os.setsid()\n    if os.fork() != 0:\n        os._exit(0)\ntime.sleep(300)")
+        os.kill(running.process.pid, signal.SIGKILL)
+        running.finish()
+        self.until(lambda: self.alive() == [self.template()], "the end of the ranks and their daemons")
+
+    def test_nothing_of_a_rank_outlives_the_job(self):
+        running = self.begin("if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        os.close(1); os.close(2)\n"
+                             "        time.sleep(300)\n    os._exit(0)\nos.wait()")  # fmt: skip
+        self.assertEqual(running.finish(), 0)
+        self.assertEqual(self.alive(), [self.template()])
+
+    def test_a_rank_that_is_killed_is_named(self):
+        text = "if os.environ['RANK'] == '1' and os.environ['TORCHELASTIC_RESTART_COUNT'] == '0':\n    os.kill(os.getpid(), 9)\ntime.sleep(0.2)"
+        running = self.begin(text, "--max-restarts", 1)
+        self.assertEqual(running.finish(), 0)
+        self.assertIn("SIGKILL", running.text)
+        self.assertEqual(len(self.importers()), 1)
+
+    def test_a_place_that_is_not_ours_is_not_used(self):
+        self.script("print('hello')")
+        place = self.folder / "runtime" / "ddp"
+        place.mkdir(mode=0o700)
+        (place / "warm").symlink_to("/tmp")
+        self.run_job(imports=1)
+        self.assertEqual(self.warm(), ["no template is warm"])
+        self.check_nothing_lives()
+
+    def test_a_job_of_slurm_leaves_none(self):
+        del self.environment["DDP_PRELOAD_IDLE"]
+        self.script("print('hello')")
+        self.run_job("--nnodes", 1, imports=1, SLURM_JOB_ID="7")
+        self.check_nothing_lives()
 
 
 class Refusals(PreloadTest):

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <csignal>
+
 #include "common/error.h"
 #include "common/job/resolve_job.h"
 #include "launcher/plan/command_line/options.h"
@@ -11,6 +13,7 @@
 namespace ddp::launcher {
 namespace {
 
+using namespace std::chrono_literals;
 using namespace std::string_literals;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -62,24 +65,32 @@ TEST(Preload, ModulesComeFromFlagVariableAndKey) {
 
 TEST(Preload, RanksAndRoundsDifferInWhatTheTemplateLacksAlone) {
   const JobSpec spec = make({"--nproc-per-node=2", "t.py"});
-  const Environment base = template_environment(environment_of(spec, 0, 0));
-  EXPECT_FALSE(base.contains("RANK"));
-  EXPECT_TRUE(base.contains("OMP_NUM_THREADS"));
-  EXPECT_EQ(find_other_variable(base, environment_of(spec, 1, 0)), std::nullopt);
-  EXPECT_EQ(find_other_variable(base, environment_of(spec, 1, 3)), std::nullopt);
+  for (const TemplateLife life : {TemplateLife::job, TemplateLife::warm}) {
+    const auto base_of = [&](int rank, int round) {
+      return template_environment(environment_of(spec, rank, round), life);
+    };
+    const Environment base = base_of(0, 0);
+    EXPECT_FALSE(base.contains("RANK"));
+    EXPECT_TRUE(base.contains("OMP_NUM_THREADS"));
+    EXPECT_EQ(base.contains("DDP_AGENT_ID"), life == TemplateLife::job);
+    EXPECT_EQ(find_other_variable(base, base_of(1, 0)), std::nullopt);
+    EXPECT_EQ(find_other_variable(base, base_of(1, 3)), std::nullopt);
+  }
 }
 
 TEST(Preload, AVariableThatAnImportMayHaveReadMustBeTheSame) {
   const Environment base{{"OMP_NUM_THREADS", "1"}};
-  EXPECT_THAT(find_other_variable(base, {{"OMP_NUM_THREADS", "2"}, {"RANK", "1"}}),
+  EXPECT_THAT(find_other_variable(base, {{"OMP_NUM_THREADS", "2"}}),
               Optional(HasSubstr("OMP_NUM_THREADS")));
   EXPECT_THAT(find_other_variable(base, {}), Optional(HasSubstr("OMP_NUM_THREADS")));
   EXPECT_THAT(find_other_variable(base, {{"OMP_NUM_THREADS", "1"}, {"PYTHONHASHSEED", "1"}}),
               Optional(HasSubstr("PYTHONHASHSEED")));
   const JobSpec spec = make({"--nproc-per-node=2", "--virtual-local-rank", "t.py"},
                             {{"CUDA_VISIBLE_DEVICES", "3,5"}});
-  EXPECT_THAT(find_other_variable(template_environment(environment_of(spec, 0, 0)),
-                                  environment_of(spec, 1, 0)),
+  const auto base_of = [&](int rank) {
+    return template_environment(environment_of(spec, rank, 0), TemplateLife::warm);
+  };
+  EXPECT_THAT(find_other_variable(base_of(0), base_of(1)),
               Optional(HasSubstr("CUDA_VISIBLE_DEVICES")));
 }
 
@@ -102,8 +113,14 @@ TEST(Preload, AScriptThatReadsTheRankIsToBeRunByEachRank) {
 }
 
 TEST(Preload, RequestsAreWordsWithNullBytesBetween) {
-  const std::string imports = import_request({"a", "b"}, {{"RANK", "0"}, {"X", "y=z"}});
-  EXPECT_EQ(imports, "a\0b\0\0RANK\0\0X=y=z"s);
+  const Environment rank{{"RANK", "0"}, {"X", "y=z"}};
+  EXPECT_EQ(import_request({"a", "b"}, rank, {{"X", "y=z"}}),
+            "\0\0"
+            "0\0\0a\0b\0\0RANK\0\0X=y=z"s);
+  EXPECT_EQ(import_request({"a"}, {}, {}, {"/p", "/p.1", 60s, "key"}),
+            "/p\0/p.1\0"
+            "60\0key\0a\0\0"s);
+  EXPECT_EQ(job_request("key", {"python3", "-u", "t.py"}), "key\0python3\0-u\0t.py"s);
   CopyPlan plan;
   plan.parent = 5;
   plan.descriptors = "pc";
@@ -121,6 +138,8 @@ TEST(Preload, RequestsAreWordsWithNullBytesBetween) {
 TEST(Preload, AnswersAreRead) {
   using Kind = TemplateMessage::Kind;
   EXPECT_EQ(read_template_message("ready ").kind, Kind::ready);
+  EXPECT_EQ(read_template_message("ready 17").text, "17");
+  EXPECT_EQ(read_template_message("stale t.py has changed").text, "t.py has changed");
   EXPECT_EQ(read_template_message("importing torch").text, "torch");
   EXPECT_EQ(read_template_message("unfit module a left x open").text, "module a left x open");
   EXPECT_EQ(read_template_message("what else").kind, Kind::unfit);
@@ -131,6 +150,43 @@ TEST(Preload, AnswersAreRead) {
     EXPECT_EQ(read_copy_answer(wrong).pid, 0) << wrong;
     EXPECT_FALSE(read_copy_answer(wrong).problem.empty()) << wrong;
   }
+}
+
+TEST(Preload, JobsShareAWarmTemplateByWhatItsImportsCouldSee) {
+  const auto key = [](const Words& arguments, const Words& modules, const Environment& base) {
+    return warm_key(arguments, modules, base, "state");
+  };
+  const std::string one = key({"python3", "-u", "t.py", "--lr", "1"}, {"a"}, {{"X", "1"}});
+  EXPECT_EQ(one, key({"python3", "-u", "t.py"}, {"a"}, {{"X", "1"}}));
+  EXPECT_NE(one, key({"python3", "-u", "u.py"}, {"a"}, {{"X", "1"}}));
+  EXPECT_NE(one, key({"python3", "-u", "t.py"}, {"a", "b"}, {{"X", "1"}}));
+  EXPECT_NE(one, key({"python3", "-u", "t.py"}, {"a"}, {{"X", "2"}}));
+  EXPECT_NE(key({"python3", "-u", "-m", "m"}, {}, {}), key({"python3", "-u", "-m", "n"}, {}, {}));
+  EXPECT_NE(one, warm_key({"python3", "-u", "t.py"}, {"a"}, {{"X", "1"}}, "other"));
+}
+
+TEST(Preload, EndsOfCopiesAreRead) {
+  EXPECT_EQ(read_exit("runs "), std::nullopt);
+  EXPECT_EQ(read_exit("ended 1 3"), (ExitStatus{3, 0, false}));
+  EXPECT_EQ(read_exit("ended 2 9"), (ExitStatus{0, SIGKILL, false}));
+  EXPECT_EQ(read_exit("ended 3 11"), (ExitStatus{0, SIGSEGV, true}));
+}
+
+TEST(Preload, AWarmTemplateDescribesItself) {
+  const auto found = read_warm_template("17\n1700000000\n540\n2\n/usr/bin/python3\ntorch\nt.py");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->pid, 17);
+  EXPECT_EQ(found->idle_left, 540);
+  EXPECT_EQ(found->script, "t.py");
+  EXPECT_FALSE(read_warm_template("unfit x"));
+  EXPECT_FALSE(read_warm_template("1\n\n\n\n\n\n"));
+}
+
+TEST(Preload, ATemplateStaysTenMinutesButNotInABatchJob) {
+  EXPECT_EQ(make({"t.py"}).preload_idle, 10min);
+  EXPECT_EQ(make({"t.py"}, {{"SLURM_JOB_ID", "7"}}).preload_idle, 0s);
+  EXPECT_EQ(make({"--preload-idle=90s", "t.py"}, {{"SLURM_JOB_ID", "7"}}).preload_idle, 90s);
+  EXPECT_EQ(make({"t.py"}, {{"DDP_PRELOAD_IDLE", "0s"}}).preload_idle, 0s);
 }
 
 }  // namespace

@@ -79,6 +79,13 @@ const std::vector<Flag>& table() {
        .help = "import these modules once, and start each rank of a Python script, in each round, "
                "as a copy of that process; auto: what the script imports of numpy, torch and "
                "torchvision, and what its DDP needs"},
+      {.name = "preload-idle",
+       .value = plain,
+       .variable = "DDP_PRELOAD_IDLE",
+       .key = "launch.preload_idle",
+       .placeholder = "TIME",
+       .help = "how long that process stays for another job (10min; in a job of Slurm 0s); "
+               "ddp-launch warm lists and ends them"},
       {.name = "virtual-local-rank",
        .value = none,
        .variable = "PET_VIRTUAL_LOCAL_RANK",

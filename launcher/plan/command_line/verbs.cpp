@@ -18,6 +18,8 @@ constexpr std::array kStatusFlags{
     VerbFlag{"--json", '\0', "what the agents answer, as one JSON array (docs/runs.md)"}};
 constexpr std::array kLogsFlags{
     VerbFlag{"--follow", 'f', "go on with what is printed from now on, until the job ends"}};
+constexpr std::array kWarmFlags{VerbFlag{"--status", '\0', "list them, as without a flag"},
+                                VerbFlag{"--stop", '\0', "end them; running jobs go on"}};
 constexpr std::array kCompareFlags{
     VerbFlag{"--html", '\0', "write a page into the FILE, too", "FILE"}};
 
@@ -28,6 +30,7 @@ constexpr std::array kVerbs{
          "Ranks, phases, steps and losses of running jobs; of all jobs without JOB.\n",
          kStatusFlags,
          1,
+         true,
          true},
     Verb{"stop",
          "stop [JOB]",
@@ -35,6 +38,7 @@ constexpr std::array kVerbs{
          "As a SIGTERM to its agent: ddp-worker saves a checkpoint first.\n",
          {},
          1,
+         true,
          true},
     Verb{"logs",
          "logs [JOB] [RANK] [-f]",
@@ -42,7 +46,19 @@ constexpr std::array kVerbs{
          "The last lines of every rank, or of one.\n",
          kLogsFlags,
          2,
+         true,
          true},
+    Verb{
+        "warm",
+        "warm [--status|--stop]",
+        "list or end the Python processes that --preload keeps for the next job",
+        "Each has imported the modules of --preload, waits for another job with the same\n"
+        "interpreter, script, directory and environment, and ends when none has come for the time\n"
+        "of --preload-idle. There are two at most (docs/warm-start.md).\n",
+        kWarmFlags,
+        0,
+        false,
+        true},
     Verb{"doctor",
          "doctor [FLAGS] [PROGRAM]",
          "look at the nodes of a job and the way between them",
@@ -66,6 +82,7 @@ void take_flag(VerbRequest& request, const VerbFlag& flag) {
   if (flag.name == "--watch") request.watch = true;
   if (flag.name == "--json") request.json = true;
   if (flag.name == "--follow") request.follow = true;
+  if (flag.name == "--stop") request.stop = true;
 }
 
 }  // namespace
@@ -76,7 +93,7 @@ std::span<const Verb> verbs() {
 
 std::optional<VerbRequest> parse_verb(std::span<const std::string> arguments) {
   const auto known = std::find_if(kVerbs.begin(), kVerbs.end(), [&](const Verb& candidate) {
-    return !arguments.empty() && candidate.asks_agents && candidate.name == arguments[0];
+    return !arguments.empty() && candidate.has_own_flags && candidate.name == arguments[0];
   });
   if (known == kVerbs.end()) return std::nullopt;
   const Verb& verb = *known;
@@ -104,9 +121,11 @@ std::optional<VerbRequest> parse_verb(std::span<const std::string> arguments) {
   }
   if (request.help) return request;
   if (words.size() > verb.most_words) {
-    problems.push_back(request.verb + " takes one job" +
-                       (verb.most_words > 1 ? " and one rank, got " : ", got ") +
-                       std::to_string(words.size()) + " words" + type + file);
+    const std::string_view most = verb.most_words == 0   ? " takes no word, got "
+                                  : verb.most_words == 1 ? " takes one job, got "
+                                                         : " takes one job and one rank, got ";
+    problems.push_back(request.verb + std::string(most) + std::to_string(words.size()) + " word" +
+                       (words.size() == 1 ? "" : "s") + type + file);
   }
   if (request.watch && request.json)
     problems.push_back("status: --watch and --json do not go together. Leave one of them out.");

@@ -25,11 +25,12 @@ struct Verb {
   std::span<const VerbFlag> flags = {};
   std::size_t most_words = 1;  // most words after the verb
   bool asks_agents = false;
+  bool has_own_flags = false;  // parse_verb() takes it
 };
 
 std::span<const Verb> verbs();
 
-/// A request by `status`, `stop` or `logs`.
+/// A request by a verb that has flags of its own.
 struct VerbRequest {
   std::string verb;
   bool help = false;
@@ -38,6 +39,7 @@ struct VerbRequest {
   bool watch = false;
   bool json = false;
   bool follow = false;
+  bool stop = false;  // warm: ends the templates
   bool operator==(const VerbRequest&) const = default;
 };
 

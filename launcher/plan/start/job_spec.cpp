@@ -487,6 +487,12 @@ class Maker {
   void take_preload() {
     const std::string key = "launch.preload";
     spec_.preload = job().texts(key);
+    // A batch system ends what is left in its job, or waits for it.
+    const bool is_batch = find_variable(base_, "SLURM_JOB_ID").has_value();
+    spec_.preload_idle = std::chrono::duration_cast<std::chrono::seconds>(
+        job()
+            .maybe_duration("launch.preload_idle")
+            .value_or(is_batch ? std::chrono::minutes(0) : kUsualPreloadIdle));
     for (const std::string& module : spec_.preload) {
       if (module == "auto" && spec_.preload.size() > 1) {
         complain(key, "auto stands alone. Name the modules, or give auto.");

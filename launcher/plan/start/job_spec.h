@@ -19,6 +19,7 @@
 namespace ddp::launcher {
 
 inline constexpr const char* kUsualLoopback = "127.0.0.1";
+inline constexpr std::chrono::minutes kUsualPreloadIdle{10};
 
 /// What this node has.
 struct NodeFacts {
@@ -38,9 +39,10 @@ struct JobSpec {
   std::vector<std::string> arguments;  // argv of a worker, [0] included; templates
   // The program takes a job file: ddp-worker, or another program of its library.
   bool takes_job_file = false;
-  bool script = false;               // a Python script
-  bool by_python = false;            // a script or a module: arguments[0] is the interpreter
-  std::vector<std::string> preload;  // modules of its template, or "auto"; empty: no template
+  bool script = false;                   // a Python script
+  bool by_python = false;                // a script or a module: arguments[0] is the interpreter
+  std::vector<std::string> preload;      // modules of its template, or "auto"; empty: no template
+  std::chrono::seconds preload_idle{0};  // how long the template waits for another job
 
   int nproc = 1;
   NodeFacts facts;

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 
 #include "common/text/parse_whole.h"
 #include "common/text/split.h"
+#include "common/version.h"
 
 namespace ddp::launcher {
 namespace {
@@ -29,6 +31,16 @@ constexpr std::array<std::string_view, 19> kOfOneRank{"RANK",
                                                       "LINES",
                                                       "TORCH_FR_DUMP_TEMP_FILE",
                                                       "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"};
+
+/// What differs between two jobs, or between two commands that a shell starts.
+constexpr std::array<std::string_view, 8> kOfOneJob{"DDP_AGENT_ID",
+                                                    "DDP_JOB_START",
+                                                    "DDP_RUN_ID",
+                                                    "TORCHELASTIC_RUN_ID",
+                                                    "TORCHELASTIC_MAX_RESTARTS",
+                                                    "OLDPWD",
+                                                    "SHLVL",
+                                                    "_"};
 
 bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -62,9 +74,12 @@ bool is_module_name(std::string_view module) {
   });
 }
 
-Environment template_environment(const Environment& rank) {
+Environment template_environment(const Environment& rank, TemplateLife life) {
   Environment environment = rank;
   for (const std::string_view name : kOfOneRank)
+    environment.erase(std::string(name));
+  if (life == TemplateLife::job) return environment;
+  for (const std::string_view name : kOfOneJob)
     environment.erase(std::string(name));
   return environment;
 }
@@ -86,8 +101,7 @@ std::optional<std::string> find_rank_variable(std::string_view program) {
   return std::nullopt;
 }
 
-std::optional<std::string> find_other_variable(const Environment& base, const Environment& rank) {
-  const Environment wanted = template_environment(rank);
+std::optional<std::string> find_other_variable(const Environment& base, const Environment& wanted) {
   for (const auto& [name, value] : wanted) {
     const auto found = base.find(name);
     if (found == base.end() || found->second != value) return name + " differs between ranks";
@@ -98,9 +112,15 @@ std::optional<std::string> find_other_variable(const Environment& base, const En
   return std::nullopt;
 }
 
-std::string import_request(const std::vector<std::string>& modules, const Environment& rank) {
-  const Environment base = template_environment(rank);
+std::string import_request(const std::vector<std::string>& modules,
+                           const Environment& rank,
+                           const Environment& base,
+                           const WarmPlace& place) {
   Packet packet;
+  packet.add(place.path);
+  packet.add(place.own_path);
+  packet.add(std::to_string(place.idle.count()));
+  packet.add(place.key);
   for (const std::string& module : modules)
     packet.add(module);
   packet.add("");
@@ -110,6 +130,34 @@ std::string import_request(const std::vector<std::string>& modules, const Enviro
   packet.add("");
   packet.add(base);
   return packet.take();
+}
+
+std::vector<std::string> without_own_arguments(std::vector<std::string> arguments) {
+  const std::size_t named = arguments.size() > 2 && arguments[2] == "-m" ? 4 : 3;
+  arguments.resize(std::min(named, arguments.size()));
+  return arguments;
+}
+
+std::string job_request(const std::string& key, const std::vector<std::string>& arguments) {
+  Packet packet;
+  packet.add(key);
+  for (const std::string& argument : arguments)
+    packet.add(argument);
+  return packet.take();
+}
+
+std::string warm_key(const std::vector<std::string>& arguments,
+                     const std::vector<std::string>& modules,
+                     const Environment& base,
+                     const std::string& state) {
+  std::string key = DDP_VERSION "\n";
+  for (const std::string& argument : without_own_arguments(arguments))
+    key += argument + "\n";
+  for (const std::string& module : modules)
+    key += module + "\n";
+  for (const auto& [name, value] : base)
+    key += name + "=" + value + "\n";
+  return key + state;
 }
 
 std::string copy_request(const CopyPlan& plan) {
@@ -136,8 +184,30 @@ TemplateMessage read_template_message(std::string_view packet) {
   const std::string text(blank == std::string_view::npos ? "" : packet.substr(blank + 1));
   if (kind == "chosen") return {Kind::chosen, text};
   if (kind == "importing") return {Kind::importing, text};
-  if (kind == "ready") return {Kind::ready, ""};
-  return {Kind::unfit, kind == "unfit" ? text : std::string(packet)};
+  if (kind == "ready") return {Kind::ready, text};
+  return {Kind::unfit, kind == "unfit" || kind == "stale" ? text : std::string(packet)};
+}
+
+std::optional<ExitStatus> read_exit(std::string_view packet) {
+  const std::vector<std::string_view> words = split(packet, ' ');
+  if (words.size() != 3 || words[0] != "ended") return std::nullopt;
+  const int status = parse_whole<int>(words[2]).value_or(0);
+  if (words[1] == std::to_string(CLD_EXITED)) return ExitStatus{status, 0, false};
+  return ExitStatus{0, status, words[1] == std::to_string(CLD_DUMPED)};
+}
+
+std::optional<WarmTemplate> read_warm_template(std::string_view packet) {
+  const std::vector<std::string_view> lines = split(packet, '\n');
+  if (lines.size() != 7) return std::nullopt;
+  WarmTemplate found;
+  found.pid = parse_whole<int>(lines[0]).value_or(0);
+  found.begin = parse_whole<std::int64_t>(lines[1]).value_or(0);
+  found.idle_left = parse_whole<int>(lines[2]).value_or(0);
+  found.jobs = parse_whole<int>(lines[3]).value_or(0);
+  found.python = lines[4];
+  found.modules = lines[5];
+  found.script = lines[6];
+  return found.pid > 1 ? std::optional(found) : std::nullopt;
 }
 
 CopyAnswer read_copy_answer(std::string_view packet) {

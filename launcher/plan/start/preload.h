@@ -2,12 +2,15 @@
 // variables the template may have. Pure.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "common/node/identity.h"
+#include "launcher/plan/exit_status.h"
 #include "launcher/plan/start/job_spec.h"
 
 namespace ddp::launcher {
@@ -15,9 +18,12 @@ namespace ddp::launcher {
 /// Whether `module` can be given to --preload: names with dots between, as torch.nn.
 bool is_module_name(std::string_view module);
 
-/// A rank's environment without the variables that say which rank of which round it is: what the
-/// template has when it imports.
-Environment template_environment(const Environment& rank);
+/// For how long a template serves: one job, or those of its user that come while it is warm.
+enum class TemplateLife { job, warm };
+
+/// A rank's environment without the variables that say which rank of which round it is, and for a
+/// warm one of which job: what the template has when it imports.
+Environment template_environment(const Environment& rank, TemplateLife life);
 
 /// Why the ranks of this node cannot be copies of one process. Nothing: they can be.
 std::optional<std::string> find_preload_obstacle(const JobSpec& spec);
@@ -27,11 +33,38 @@ std::optional<std::string> find_preload_obstacle(const JobSpec& spec);
 std::optional<std::string> find_rank_variable(std::string_view program);
 
 /// Why that rank cannot be a copy of a template with the environment `base`: a variable that an
-/// import may have read has another value there. Nothing: it can be.
-std::optional<std::string> find_other_variable(const Environment& base, const Environment& rank);
+/// import may have read has another value there. Nothing: it can be. `wanted`: the environment of
+/// the rank's own template.
+std::optional<std::string> find_other_variable(const Environment& base, const Environment& wanted);
 
-/// The agent's first request: import `modules`. `rank`: a rank's environment.
-std::string import_request(const std::vector<std::string>& modules, const Environment& rank);
+/// Where a template listens that stays warm.
+struct WarmPlace {
+  std::string path;      // of its socket, once it is ready
+  std::string own_path;  // until then
+  std::chrono::seconds idle{0};
+  std::string key;  // what a job must have in common with it
+};
+
+/// The agent's first request: import `modules`. `rank`: a rank's environment; `base`: the
+/// template's.
+std::string import_request(const std::vector<std::string>& modules,
+                           const Environment& rank,
+                           const Environment& base,
+                           const WarmPlace& place = {});
+
+/// A rank's arguments up to the script or module.
+std::vector<std::string> without_own_arguments(std::vector<std::string> arguments);
+
+/// To a warm template: serve a job with these arguments of a rank.
+std::string job_request(const std::string& key, const std::vector<std::string>& arguments);
+
+/// What a job must have in common with a warm template: all that its imports could see.
+/// `arguments`: a rank's, those of the script do not count; `base`: the environment of the
+/// template; `state`: what a process inherits otherwise.
+std::string warm_key(const std::vector<std::string>& arguments,
+                     const std::vector<std::string>& modules,
+                     const Environment& base,
+                     const std::string& state);
 
 /// A rank to be copied.
 struct CopyPlan {
@@ -52,6 +85,22 @@ struct TemplateMessage {
   std::string text;  // modules, a module, why it is unfit, or its last line
 };
 TemplateMessage read_template_message(std::string_view packet);
+
+/// What the template of a job tells of a copy: "runs", "ended CODE STATUS" as waitid(2) gives them.
+/// Nothing: it runs.
+std::optional<ExitStatus> read_exit(std::string_view packet);
+
+/// A warm template, as it describes itself.
+struct WarmTemplate {
+  int pid = 0;
+  std::int64_t begin = 0;  // seconds since 1970
+  int idle_left = 0;       // seconds
+  int jobs = 0;            // that it has served
+  std::string python;
+  std::string modules;
+  std::string script;
+};
+std::optional<WarmTemplate> read_warm_template(std::string_view packet);
 
 /// What a copy tells.
 struct CopyAnswer {

@@ -1,0 +1,77 @@
+// The warm templates of this user on this node: Python processes that have imported modules and
+// wait for the next job (os/python_template). Each listens at a socket in a directory that no other
+// user can enter. What two jobs must have in common to share one is its key (plan/start/preload),
+// which the template compares itself. Promises: at most kMost templates are there after
+// make_place(), but for two agents that make one in the same moment.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/files/descriptor.h"
+#include "common/node/identity.h"
+#include "launcher/os/scratch_dir.h"
+#include "launcher/plan/start/preload.h"
+
+namespace ddp::launcher {
+
+class WarmPool {
+ public:
+  static constexpr std::size_t kMost = 2;
+
+  /// In the place of this user's jobs, which exists; makes its directory. Nothing: it cannot be
+  /// made, or is not ours alone.
+  static std::optional<WarmPool> open(const std::filesystem::path& scratch_place);
+
+  /// A connection to the template of that key. None: there is none.
+  [[nodiscard]] Descriptor find(const std::string& key) const;
+
+  struct Place {
+    Descriptor socket;  // bound, for the template to listen at
+    WarmPlace names;
+  };
+  /// For a template to be made. Ends the ones that were longest without a job, so that there is
+  /// room. Errors: SystemError.
+  [[nodiscard]] Place make_place(const std::string& key, std::chrono::seconds idle) const;
+
+  /// Removes names of templates that did not become ready: ours, and those of agents that are gone.
+  void tidy() const;
+
+  struct Entry {
+    WarmTemplate facts;
+    std::uint64_t memory = 0;  // bytes, its share (PSS)
+  };
+  /// Those that answer. Removes the names of those that are gone. Blocks: as stop() for each one.
+  [[nodiscard]] std::vector<Entry> list() const;
+
+  /// Ends all; returns those that were there. A running job goes on. Blocks: kAnswerLimit for each
+  /// that does not answer, which is killed.
+  [[nodiscard]] std::vector<Entry> stop() const;
+
+  static constexpr std::chrono::milliseconds kAnswerLimit{1000};
+
+ private:
+  explicit WarmPool(PrivateDir directory) : directory_(std::move(directory)) {}
+  [[nodiscard]] Descriptor connect(const std::string& name) const;
+  [[nodiscard]] std::optional<Entry> describe(const std::string& name) const;
+  void stop(const std::string& name) const;
+
+  PrivateDir directory_;
+};
+
+/// What a process of ours inherits and an import could see, but for its environment: user, groups,
+/// capabilities, limits, CPUs, cgroup, namespaces, directory, the kind of its stdin; and which file
+/// `executable` is.
+std::string inherited_state(const std::filesystem::path& executable);
+
+/// One packet over `socket`. Nothing: none came in time, or it is closed.
+std::optional<std::string> receive_packet(int socket, std::chrono::milliseconds limit);
+
+/// Who listens at the other end of `socket`; 0: not known.
+pid_t listener_of(int socket);
+
+}  // namespace ddp::launcher
