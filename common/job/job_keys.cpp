@@ -214,8 +214,8 @@ std::vector<JobKey> launch_keys() {
        .default_value = "[]",
        .may_differ = true,
        .help = "modules that are imported once, before the ranks of a Python script are started as "
-               "copies of that process; [auto]: what the script imports of numpy, torch and "
-               "torchvision, and what its DDP needs"},
+               "copies of that process; [auto]: what the script imports of torch, numpy and "
+               "others that are fit for it"},
       {.path = "launch.preload_idle",
        .type = JobType::duration,
        .default_value = "null",

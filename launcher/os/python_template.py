@@ -13,7 +13,11 @@ import os
 import sys
 
 OLDEST, NEWEST = (3, 9), (3, 14)
-FIT = ("numpy", "torch", "torchvision")  # of --preload auto; tests/integration/preload_test.py keeps it true
+FIT = ("accelerate", "numpy", "torch", "torchvision", "tqdm", "transformers")  # of --preload auto
+# What a script needs that has this name: wrapping the first model imports it, or the name of a module that is imported late.
+LATE = {"DistributedDataParallel": ("torch", "_dynamo"), "Trainer": ("transformers", "trainer")}
+# Both tables are kept true by tests/integration/preload_test.py and tests/interop/others_test.py, and so is this one:
+ITERATES = ("fsspec.config", "tqdm.utils")  # over the environment, for names with a prefix of their own
 MOST_PRINTED = 1 << 20  # bytes, which each rank prints
 NUMBERS = {"x86_64": (56, 273, 274), "aarch64": (220, 99, 100)}  # of clone, set_robust_list, get_robust_list
 
@@ -124,9 +128,7 @@ def find_imports(script):
         first = first or next((f"its own {name}" for name in sorted(names) if is_beside(script, name)), None)
     chosen = [name for name in FIT if name in found]
     names = {getattr(node, "name", getattr(node, "attr", None)) for node in ast.walk(tree)}
-    if "DistributedDataParallel" in names and has_dynamo():
-        chosen.append("torch._dynamo")  # wrapping the first model imports it
-    return chosen
+    return chosen + [f"{package}.{module}" for name, (package, module) in LATE.items() if name in names and package in chosen and has(package, module)]
 
 
 def is_declaration(statement):
@@ -144,12 +146,13 @@ def is_beside(script, name):
     return os.path.isfile(path + ".py") or os.path.isdir(path)
 
 
-def has_dynamo():
-    """Whether there is a torch with torch._dynamo. Nothing is imported."""
+def has(package, module):
+    """Whether there is that module in the package. Nothing is imported."""
     from importlib.machinery import PathFinder
 
-    torch = PathFinder.find_spec("torch")
-    return torch is not None and any(os.path.isdir(folder + "/_dynamo") for folder in torch.submodule_search_locations or ())
+    found = PathFinder.find_spec(package)
+    folders = found.submodule_search_locations or () if found else ()
+    return any(os.path.isdir(f"{folder}/{module}") or os.path.isfile(f"{folder}/{module}.py") for folder in folders)
 
 
 def choose_modules(modules, arguments):
@@ -253,7 +256,11 @@ def watch_environment(names):
             return kind.__getitem__(self, name)
 
         def __iter__(self):
-            asked.add("the whole environment")
+            caller = sys._getframe(1)
+            while caller.f_back and caller.f_globals.get("__name__") in ("os", "collections.abc"):
+                caller = caller.f_back
+            if caller.f_globals.get("__name__") not in ITERATES:
+                asked.add("the whole environment")
             return kind.__iter__(self)
 
     os.environ.__class__ = os.environb.__class__ = Watched

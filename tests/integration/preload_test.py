@@ -513,7 +513,7 @@ class Refusals(PreloadTest):
         self.expect("options of its own", "--preload", "json", script, PYTHON_EXEC=str(wrapper))
         self.expect("rank 1: CUDA_VISIBLE_DEVICES differs between ranks", "--preload", "json", "--nproc-per-node", 2, "--virtual-local-rank",
                     script, lines=("[0:0] hello", "[0:1] hello"), CUDA_VISIBLE_DEVICES="0,1")  # fmt: skip
-        self.expect("auto finds none of numpy, torch, torchvision among the imports of script.py", "--preload", "auto", script)
+        self.expect("auto finds none of accelerate, numpy, torch, torchvision, tqdm, transformers among the imports of script.py", "--preload", "auto", script)
         wrapper.write_text(f'#!/bin/sh\nexport DEVICE=$LOCAL_RANK\nexec {self.python} "$@"\n')
         self.expect("is a script that names RANK", "--preload", "json", script, PYTHON_EXEC=str(wrapper))
         (self.library / "numpy.py").write_text("")

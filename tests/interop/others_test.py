@@ -1,5 +1,5 @@
 """Programs of others under torchrun and under ddp-launch, side by side, two ranks on CPUs over Gloo: accelerate's own tests, Lightning,
-Hugging Face's Trainer, tqdm, and PyTorch's @record. Each ends as under torchrun, and says the same; when rank 1 is killed, ours is not later (but for one).
+Hugging Face's Trainer, tqdm, and PyTorch's @record. Each ends as under torchrun, and says the same, with --preload, too; when rank 1 is killed, ours is not later (but for one).
 
 `./make.sh test-others` installs the libraries and runs all of it (a quarter of an hour); `./make.sh test` has PyTorch's own part. By hand:
 DDP_PYTHON_OTHERS=PYTHON DDP_BIN=build/release PYTHONPATH=tests/support python3 tests/interop/others_test.py [Libraries.test_NAME]
@@ -13,6 +13,7 @@ import re
 import shlex
 import signal
 import statistics
+import subprocess
 import sys
 import threading
 import time
@@ -35,6 +36,7 @@ class Program:
     code: int = 0  # ours; torchrun's is 0 or 1
     steps: tuple = ()  # to the end, and for a run that is killed on the way
     report: str = ""  # stands in both launchers' reports
+    preload: str = "torch"  # modules that are fit for it
     most: float = 1  # how often torchrun's time from the kill of rank 1 to the exit is allowed
 
 
@@ -48,12 +50,12 @@ def accelerates(name, killed_at):
 
 ELASTIC = {"record": ours("record", code=1, report="ValueError: this is what went wrong")}
 LIBRARIES = {
-    "tqdm": ours("bar"),
+    "tqdm": ours("bar", preload="torch,torch._dynamo,tqdm"),
     # It takes SIGTERM itself. Ours comes at once, and its rank 0 ends by its own traceback and the interpreter's end. torchrun's comes a
     # tenth of a second later, when Lightning has given its handler back, and ends the process where it stands.
     "lightning": ours("lightning", most=4),
-    "trainer": ours("trainer"),
-    "accelerate_ops": Program([PROGRAMS, "ops"], "testing gather", steps=(0, 0)),
+    "trainer": ours("trainer", preload="torch,torch._dynamo,transformers.trainer"),
+    "accelerate_ops": Program([PROGRAMS, "ops"], "testing gather", steps=(0, 0), preload="torch,accelerate"),
     "accelerate_sync": accelerates("test_sync", "**Test Distributed `no_sync` context manager**"),
     "accelerate_script": accelerates("test_script", "**DataLoader integration test**"),
 }
@@ -67,6 +69,11 @@ VARIABLES = {
 
 
 class SideBySide(ProcessTest):
+    def setUp(self):
+        super().setUp()
+        (self.folder / "runtime").mkdir(mode=0o700)
+        self.environment["XDG_RUNTIME_DIR"] = str(self.folder / "runtime")
+
     def launch(self, launcher, program, *flags, to_the_end=True):
         command = {"torchrun": [PYTHON, "-m", "torch.distributed.run"], "ddp-launch": [self.bin / "ddp-launch"]}[launcher]
         steps = [program.steps[0 if to_the_end else 1]] if program.steps else []
@@ -74,10 +81,10 @@ class SideBySide(ProcessTest):
         run.deadline = time.monotonic() + PATIENCE
         return run
 
-    def outcome(self, launcher, program):
+    def outcome(self, launcher, program, *flags):
         """Exit code, the lines of stdout of each rank that wrote some, and all that the console got."""
-        logs = self.folder / f"logs-{launcher}"
-        run = self.launch(launcher, program, "--log-dir", logs, "--tee", "3")
+        logs = self.folder / f"logs-{launcher}-{len(list(self.folder.glob('logs-*')))}"
+        run = self.launch(launcher, program, "--log-dir", logs, "--tee", "3", *flags)
         code = run.finish()
         files = {path.parent.name: path.read_text(encoding="utf-8", errors="replace") for path in logs.rglob("stdout.log")}
         lines = {rank: [line for line in text.split("\n") if line and not VOLATILE.search(line)] for rank, text in files.items()}
@@ -113,6 +120,12 @@ class SideBySide(ProcessTest):
         self.assertEqual((theirs[0], ours[0]), (min(1, program.code), program.code), theirs[2] + ours[2])
         self.assertEqual(theirs[1], ours[1])
         self.assertTrue(ours[1])
+        for job in ("makes the template", "finds it warm"):
+            copies = self.outcome("ddp-launch", program, "--preload", program.preload)
+            self.assertEqual(copies[:2], ours[:2], job + copies[2])
+            self.assertNotIn("starting without it", copies[2])
+        stopped = subprocess.run([self.bin / "ddp-launch", "warm", "--stop"], env={**self.environment, **VARIABLES}, stdout=subprocess.PIPE, text=True)
+        self.assertIn("; 2 jobs in", stopped.stdout)
         for text in (theirs[2], ours[2]):
             self.assertIn(program.report, text)
         seconds = {"torchrun": [], "ddp-launch": []}

@@ -77,8 +77,8 @@ const std::vector<Flag>& table() {
        .key = "launch.preload",
        .placeholder = "MODULE,...|auto",
        .help = "import these modules once, and start each rank of a Python script, in each round, "
-               "as a copy of that process; auto: what the script imports of numpy, torch and "
-               "torchvision, and what its DDP needs"},
+               "as a copy of that process; auto: what the script imports of torch, numpy "
+               "and others that are fit for it (docs/warm-start.md)"},
       {.name = "preload-idle",
        .value = plain,
        .variable = "DDP_PRELOAD_IDLE",

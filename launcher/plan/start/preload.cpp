@@ -12,7 +12,7 @@ namespace ddp::launcher {
 namespace {
 
 /// What differs between two ranks of a node, or between two rounds.
-constexpr std::array<std::string_view, 19> kOfOneRank{"RANK",
+constexpr std::array<std::string_view, 17> kOfOneRank{"RANK",
                                                       "WORLD_SIZE",
                                                       "LOCAL_RANK",
                                                       "LOCAL_WORLD_SIZE",
@@ -27,10 +27,11 @@ constexpr std::array<std::string_view, 19> kOfOneRank{"RANK",
                                                       "DDP_ROUND",
                                                       "DDP_RUN_DIR",
                                                       "DDP_PROGRESS_FD",
-                                                      "COLUMNS",
-                                                      "LINES",
                                                       "TORCH_FR_DUMP_TEMP_FILE",
                                                       "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"};
+
+/// The size of the terminal, as it was when the template was made. A later round may have another.
+constexpr std::array<std::string_view, 2> kOfTerminal{"COLUMNS", "LINES"};
 
 /// What differs between two jobs, or between two commands that a shell starts.
 constexpr std::array<std::string_view, 8> kOfOneJob{"DDP_AGENT_ID",
@@ -102,13 +103,17 @@ std::optional<std::string> find_rank_variable(std::string_view program) {
 }
 
 std::optional<std::string> find_other_variable(const Environment& base, const Environment& wanted) {
-  for (const auto& [name, value] : wanted) {
-    const auto found = base.find(name);
-    if (found == base.end() || found->second != value) return name + " differs between ranks";
-  }
-  for (const auto& [name, value] : base) {
-    if (!wanted.contains(name)) return name + " differs between ranks";
-  }
+  const auto differs = [](const Environment& one, const Environment& other) {
+    return std::ranges::find_if(one, [&](const auto& entry) {
+      const auto found = other.find(entry.first);
+      const bool is_size = std::ranges::find(kOfTerminal, entry.first) != kOfTerminal.end();
+      return !is_size && (found == other.end() || found->second != entry.second);
+    });
+  };
+  if (const auto found = differs(wanted, base); found != wanted.end())
+    return found->first + " differs between ranks";
+  if (const auto found = differs(base, wanted); found != base.end())
+    return found->first + " differs between ranks";
   return std::nullopt;
 }
 
