@@ -21,6 +21,7 @@
 #include "common/error.h"
 #include "common/node/helper_process.h"
 #include "common/text/parse_whole.h"
+#include "launcher/os/process.h"
 
 namespace ddp::launcher {
 namespace {
@@ -175,9 +176,14 @@ std::vector<WarmPool::Entry> WarmPool::list() const {
 void WarmPool::stop(const std::string& name) const {
   const Descriptor socket = connect(name);
   if (!socket) return;
-  const bool is_asked = ::send(socket.fd(), "stop", 4, MSG_NOSIGNAL) == 4;
-  if (is_asked && receive_packet(socket.fd(), kAnswerLimit)) return;
-  signal_process(listener_of(socket.fd()), SIGKILL);
+  const Descriptor process(open_pidfd(listener_of(socket.fd())));
+  const auto has_ended = [&] {
+    pollfd entry{process.fd(), POLLIN, 0};
+    return ::poll(&entry, 1, static_cast<int>(kAnswerLimit.count())) == 1;
+  };
+  if (::send(socket.fd(), "stop", 4, MSG_NOSIGNAL) == 4 && has_ended()) return;
+  signal_pidfd(process.fd(), SIGKILL);
+  has_ended();
   ::unlinkat(directory_.fd(), name.c_str(), 0);
 }
 
