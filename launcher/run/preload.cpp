@@ -8,6 +8,7 @@
 #include "common/error.h"
 #include "common/files/files.h"
 #include "launcher/os/warm_pool.h"
+#include "launcher/plan/start/numa.h"
 #include "launcher/plan/start/preload.h"
 
 namespace ddp::launcher {
@@ -42,8 +43,8 @@ std::optional<Warm> open_pool(const PreloadParts& parts, const ProcessSpec& rank
   std::optional<WarmPool> pool = WarmPool::open(parts.scratch_place);
   if (!pool) return std::nullopt;
   const Environment base = template_environment(rank.environment, TemplateLife::warm);
-  return Warm{std::move(*pool),
-              warm_key(rank.arguments, parts.spec.preload, base, inherited_state(rank.executable))};
+  const std::string state = inherited_state(rank.executable) + format_cpu_list(rank.cpus);
+  return Warm{std::move(*pool), warm_key(rank.arguments, parts.spec.preload, base, state)};
 }
 
 /// A warm one that serves this job. Null: there is none that fits.
