@@ -93,6 +93,7 @@ class PythonTemplate::JobTemplate : public ForeignParent {
     return socket_ && ::poll(&entry, 1, 0) == 0;
   }
 
+  [[nodiscard]] bool has_died() const { return socket_ && !is_alive(); }
   [[nodiscard]] int socket() const { return socket_.fd(); }
   [[nodiscard]] pid_t pid() const { return is_alive() ? pid_ : 0; }
   void end() { socket_ = Descriptor(); }
@@ -150,6 +151,7 @@ PythonTemplate::PythonTemplate(asio::io_context& io,
       place ? without_own_arguments(rank.arguments) : rank.arguments;
   spec.arguments.insert(spec.arguments.end(), words.begin() + 1, words.end());
   spec.environment = base_;
+  if (place) spec.environment["DDP_AGENT_ID"] = kNoAgentId;
   spec.stdout_fd = output.fd();
   spec.stderr_fd = output.fd();
   spec.inherited_fd = pair.theirs.fd();
@@ -168,8 +170,10 @@ PythonTemplate::~PythonTemplate() {
   end();
 }
 
-std::string PythonTemplate::join(const std::string& key, Descriptor connection) {
-  const Descriptor request = make_file(job_request(key, arguments_));
+std::string PythonTemplate::join(const std::string& key,
+                                 const std::string& agent_id,
+                                 Descriptor connection) {
+  const Descriptor request = make_file(job_request(key, agent_id, arguments_));
   if (!connection || !send_descriptors(connection.fd(), {request.fd(), STDIN_FILENO}))
     return "it has ended";
   const pid_t listener = listener_of(connection.fd());
@@ -177,6 +181,7 @@ std::string PythonTemplate::join(const std::string& key, Descriptor connection) 
   const std::string answer = await_answer(connection.fd(), listener, problem);
   if (!problem.empty()) return problem;
   const TemplateMessage message = read_template_message(answer);
+  if (answer.empty()) return "it has ended";
   if (message.kind != TemplateMessage::Kind::ready) return message.text;
   const pid_t pid = parse_whole<pid_t>(message.text, 2).value_or(0);
   const ProcessState state = read_process_state(pid);
@@ -201,6 +206,10 @@ void PythonTemplate::retire() {
 
 pid_t PythonTemplate::pid() const {
   return job_ ? job_->pid() : child();
+}
+
+bool PythonTemplate::has_died() const {
+  return job_ && job_->has_died();
 }
 
 pid_t PythonTemplate::parent_of_copies() const {

@@ -46,7 +46,9 @@ class PythonTemplate {
 
   /// Has the warm one at the other end of `connection` fork itself for this job. Returns why it
   /// cannot; empty: it has. Blocks: at most kCopyLimit.
-  [[nodiscard]] std::string join(const std::string& key, Descriptor connection);
+  [[nodiscard]] std::string join(const std::string& key,
+                                 const std::string& agent_id,
+                                 Descriptor connection);
 
   /// Whether a signal or a debugger has stopped it.
   [[nodiscard]] bool is_stopped() const;
@@ -55,6 +57,10 @@ class PythonTemplate {
   /// trusted. Blocks: until the copy has told its pid, at most kCopyLimit. Errors: SystemError, as
   /// of Process.
   [[nodiscard]] std::variant<std::unique_ptr<Process>, std::string> copy(const ProcessSpec& rank);
+
+  /// Whether what is the parent of the copies was ended by somebody else: then nobody has adopted
+  /// their orphans.
+  [[nodiscard]] bool has_died() const;
 
   /// Makes no more copies. Those that run go on.
   void retire();

@@ -53,9 +53,18 @@ def receive():
         fds += [int.from_bytes(data[i : i + 4], sys.byteorder) for i in range(0, len(data), 4)]
     if not fds:
         return short.decode(errors="replace").split() or None, []
-    text = read_all(fds[0])
+    try:
+        text = read_all(fds[0])
+    except OSError:
+        close_all(fds)
+        raise
     os.close(fds[0])
     return [os.fsdecode(word) for word in text.split(b"\0")], fds[1:]
+
+
+def close_all(fds):
+    for fd in fds:
+        os.close(fd)
 
 
 def read_all(fd):
@@ -199,8 +208,10 @@ def execute_again():
     base = split_environment(packet[packet.index("", end + 1) + 1 :])
     pool = None
     if listener:
+        import time
+
         os.set_inheritable(listener[0], True)
-        pool = (listener[0], *packet[:4], asked)
+        pool = (listener[0], *packet[:4], asked, time.time_ns())
     found = (n, modules, watched, base, os.environ.get("PYTHONPATH"), pool)
     text = f"n, *words = {ascii(found)}\n".encode() + s
     archive = os.memfd_create("ddp-template", 0)
@@ -349,9 +360,13 @@ def find_unfit(known, asked, folder):
 
 def find_hidden(folder):
     """A file of the script's folder that an import would take in the place of what is imported; None: there is none."""
-    names = () if folder is None else (name for name in sys.modules if "." not in name)
-    hidden = sorted(name for name in names if os.path.isfile(f"{folder}/{name}.py"))
-    return f"the folder of the script has {hidden[0]}.py, which an import would take" if hidden else None
+    for entry in sorted(os.listdir(folder)) if folder is not None else ():
+        name, point, _ = entry.partition(".")
+        is_module = point and entry.endswith((".py", ".pyc", ".so"))
+        is_package = not point and any(os.path.isfile(f"{folder}/{entry}/__init__{end}") for end in (".py", ".pyc"))
+        if name in sys.modules and name != "__main__" and (is_module or is_package):
+            return f"the folder of the script has {entry}, which an import would take"
+    return None
 
 
 def import_modules(modules, known, asked):
@@ -491,7 +506,7 @@ def draw_again():
         sys.modules["threading"].main_thread()._set_native_id()
 
 
-def become_rank(cloner, is_inside, packet, fds, changes, thresholds):
+def become_rank(cloner, is_inside, packet, fds, changes, thresholds, signals):
     """The copy, until it is the rank. The agent takes it by one byte; else it ends."""
     import atexit
     import gc
@@ -502,6 +517,7 @@ def become_rank(cloner, is_inside, packet, fds, changes, thresholds):
     try:
         os.setsid()
         cloner.end_with(int(parent))
+        set_signals(signals)
         if cpus:
             os.sched_setaffinity(0, map(int, cpus.split(",")))
         others = dict(zip(optional, fds[3:]))
@@ -554,7 +570,14 @@ def children():
         return []  # not in every kernel
 
 
-def make_copies(cloner, changes, thresholds):
+def set_signals(handlers):
+    import _signal
+
+    for number, handler in handlers.items():
+        _signal.signal(number, handler)
+
+
+def make_copies(cloner, changes, thresholds, signals):
     """Serves the agent until it ends. Returns in a copy."""
     ranks = set()
     while True:
@@ -576,10 +599,9 @@ def make_copies(cloner, changes, thresholds):
             except OSError:
                 pass  # the agent has given it up
         if pid == 0:
-            return become_rank(cloner, is_inside, packet, fds, changes, thresholds)
+            return become_rank(cloner, is_inside, packet, fds, changes, thresholds, signals)
         ranks.add(pid)
-        for fd in fds:
-            os.close(fd)
+        close_all(fds)
 
 
 def be_template():
@@ -587,6 +609,8 @@ def be_template():
     import gc
 
     modules, watched, base, _, pool = words
+    if pool:
+        del os.environ["DDP_AGENT_ID"]  # its bytes stay where /proc/PID/environ shows them
     archive = int(os.path.dirname(__file__).rpartition("/")[2])
     opened = [name for number, name in descriptors().items() if number > 2 and number not in (n, archive, pool and pool[0])]
     if opened:
@@ -618,11 +642,12 @@ def be_template():
         os.set_inheritable(pool[0], False)
         pool = Pool(*pool)
     gc.freeze()  # or the next collection writes into every page, and no two processes share it
+    signals = {}
     if pool:
-        stay_warm(pool, cloner)
+        signals = stay_warm(pool, cloner)
     else:
         tell("ready")
-    make_copies(cloner, changes, thresholds)
+    make_copies(cloner, changes, thresholds, signals)
     return outcome
 
 

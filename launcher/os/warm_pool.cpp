@@ -2,9 +2,12 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
+#include <sys/personality.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -12,6 +15,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <ctime>
 #include <fstream>
 #include <functional>
 #include <iterator>
@@ -30,6 +34,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kDirectory = "warm";
 constexpr std::size_t kNameLength = 16;
+constexpr std::time_t kOldSeconds = 600;  // more than imports may take
 
 /// Through the directory's descriptor: a path of a socket has at most 107 characters (unix(7)).
 sockaddr_un address_in(const PrivateDir& directory, const std::string& name) {
@@ -115,12 +120,11 @@ Descriptor WarmPool::find(const std::string& key) const {
   return connect(name_of(key));
 }
 
-WarmPool::Place WarmPool::make_place(const std::string& key, std::chrono::seconds idle) const {
+void WarmPool::make_room(const std::string& key) const {
   const std::string name = name_of(key);
   std::vector<std::pair<timespec, std::string>> others;
   for (const std::string& other : directory_.names()) {
     struct stat status {};
-    if (other == name) stop(other);  // it does not fit any more
     if (other == name || !is_key_name(other)) continue;
     if (::fstatat(directory_.fd(), other.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0)
       others.emplace_back(status.st_mtim, other);
@@ -131,6 +135,12 @@ WarmPool::Place WarmPool::make_place(const std::string& key, std::chrono::second
   });
   for (std::size_t i = kMost - 1; i < others.size(); ++i)
     stop(others[i].second);
+}
+
+WarmPool::Place WarmPool::make_place(const std::string& key, std::chrono::seconds idle) const {
+  const std::string name = name_of(key);
+  stop(name);  // it does not fit any more
+  make_room(key);
   tidy();
   Place place;
   place.socket = make_socket();
@@ -149,7 +159,12 @@ void WarmPool::tidy() const {
     const std::size_t point = name.find('.');
     const pid_t agent =
         point == name.npos ? 0 : parse_whole<pid_t>(name.substr(point + 1)).value_or(0);
-    const bool is_gone = agent > 0 && (agent == ::getpid() || !signal_process(agent, 0));
+    // A pid of another container is not known here.
+    struct stat status {};
+    const bool is_old =
+        ::fstatat(directory_.fd(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+        ::time(nullptr) - status.st_mtim.tv_sec > kOldSeconds && !signal_process(agent, 0);
+    const bool is_gone = agent > 0 && (agent == ::getpid() || is_old);
     if (is_gone) ::unlinkat(directory_.fd(), name.c_str(), 0);
   }
 }
@@ -206,7 +221,9 @@ std::string inherited_state(const fs::path& executable) {
                                    "Cap",
                                    "NoNewPrivs",
                                    "Seccomp:",
+                                   "SigBlk",
                                    "SigIgn",
+                                   "THP_enabled",
                                    "Cpus_allowed:",
                                    "Mems_allowed:"}) {
       if (line.starts_with(name)) state << line << "\n";
@@ -222,9 +239,15 @@ std::string inherited_state(const fs::path& executable) {
   ::stat(".", &directory);
   ::stat(executable.c_str(), &program);
   ::fstat(STDIN_FILENO, &input);
-  state << text_of("/proc/self/cgroup") << text_of("/proc/self/limits")
-        << ::getpriority(PRIO_PROCESS, 0) << "\n"
-        << text_of("/proc/self/oom_score_adj") << fs::current_path().string() << "\n"
+  // Of memory policies numa_maps shows the one of each piece; the program's own will do.
+  std::istringstream pieces(text_of("/proc/self/numa_maps"));
+  std::string address, policy;
+  pieces >> address >> policy;
+  state << text_of("/proc/self/cgroup") << text_of("/proc/self/limits") << policy << "\n"
+        << ::getpriority(PRIO_PROCESS, 0) << " " << ::sched_getscheduler(0) << " "
+        << ::syscall(SYS_ioprio_get, 1, 0) << " " << ::personality(0xffffffff) << "\n"
+        << text_of("/proc/self/coredump_filter") << text_of("/proc/self/oom_score_adj")
+        << fs::current_path().string() << "\n"
         << directory.st_dev << " " << directory.st_ino << "\n"
         << (input.st_mode & S_IFMT) << " " << ::isatty(STDIN_FILENO) << "\n"
         << executable.string() << " " << program.st_ino << " " << program.st_mtim.tv_sec << "\n";

@@ -1,8 +1,8 @@
 // The warm templates of this user on this node: Python processes that have imported modules and
 // wait for the next job (os/python_template). Each listens at a socket in a directory that no other
 // user can enter. What two jobs must have in common to share one is its key (plan/start/preload),
-// which the template compares itself. Promises: at most kMost templates are there after
-// make_place(), but for two agents that make one in the same moment.
+// which the template compares itself.
+// Promises: at most kMost templates are there after make_room().
 #pragma once
 
 #include <chrono>
@@ -34,8 +34,10 @@ class WarmPool {
     Descriptor socket;  // bound, for the template to listen at
     WarmPlace names;
   };
-  /// For a template to be made. Ends the ones that were longest without a job, so that there is
-  /// room. Errors: SystemError.
+  /// Ends the templates that were longest without a job, so that there is room for that of `key`.
+  void make_room(const std::string& key) const;
+
+  /// For a template to be made. Ends one of that key, and makes room. Errors: SystemError.
   [[nodiscard]] Place make_place(const std::string& key, std::chrono::seconds idle) const;
 
   /// Removes names of templates that did not become ready: ours, and those of agents that are gone.

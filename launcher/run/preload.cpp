@@ -37,6 +37,7 @@ asio::awaitable<void> pass_on(std::shared_ptr<PythonTemplate> source, Inbox<Agen
 struct Warm {
   WarmPool pool;
   std::string key;
+  std::string agent_id;
 };
 std::optional<Warm> open_pool(const PreloadParts& parts, const ProcessSpec& rank) {
   if (parts.spec.preload_idle == std::chrono::seconds(0)) return std::nullopt;
@@ -44,7 +45,9 @@ std::optional<Warm> open_pool(const PreloadParts& parts, const ProcessSpec& rank
   if (!pool) return std::nullopt;
   const Environment base = template_environment(rank.environment, TemplateLife::warm);
   const std::string state = inherited_state(rank.executable) + format_cpu_list(rank.cpus);
-  return Warm{std::move(*pool), warm_key(rank.arguments, parts.spec.preload, base, state)};
+  return Warm{std::move(*pool),
+              warm_key(rank.arguments, parts.spec.preload, base, state),
+              find_variable(rank.environment, "DDP_AGENT_ID").value_or("")};
 }
 
 /// A warm one that serves this job. Null: there is none that fits.
@@ -55,7 +58,7 @@ std::shared_ptr<PythonTemplate> find_warm(const PreloadParts& parts,
   if (!connection) return nullptr;
   const std::string name = "the warm template, pid " + std::to_string(listener_of(connection.fd()));
   auto source = std::make_shared<PythonTemplate>(parts.io, rank);
-  const std::string problem = source->join(warm.key, std::move(connection));
+  const std::string problem = source->join(warm.key, warm.agent_id, std::move(connection));
   parts.console.debug("preload: " + name + ", " +
                       (problem.empty() ? "serves this job" : "does not fit: " + problem));
   return problem.empty() ? source : nullptr;
@@ -138,8 +141,10 @@ asio::awaitable<std::shared_ptr<PythonTemplate>> make_template(PreloadParts part
     parts.group.use_template(source.get());
     problem = co_await await_ready(parts, source);
     if (warm && !problem) {
-      const std::string why_not = source->join(warm->key, warm->pool.find(warm->key));
-      if (!why_not.empty()) problem = why_not;
+      const std::string why_not =
+          source->join(warm->key, warm->agent_id, warm->pool.find(warm->key));
+      if (!why_not.empty()) problem = "the template: " + why_not;
+      warm->pool.make_room(warm->key);
     }
     if (warm) warm->pool.tidy();
   }

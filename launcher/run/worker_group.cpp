@@ -330,9 +330,11 @@ asio::awaitable<std::vector<std::string>> WorkerGroup::sweep() {
   reap_adopted();
   // Every process that a worker ever started is now below a child of ours: a subreaper inherits
   // orphans before their parent's end is reported (prctl(2)). So without a child /proc need not be
-  // read.
-  while (!LeftoverKill::is_done(running(), adopted().size())) {
+  // read, unless a template's fork that would have inherited them has died itself.
+  bool must_search = template_ != nullptr && template_->has_died();
+  while (must_search || !LeftoverKill::is_done(running(), adopted().size())) {
     const std::size_t marked = LeftoverKill::may_kill_marked(survivors()) ? kill_marked() : 0;
+    must_search = must_search && marked != 0;
     if (sweep.may_kill_orphans()) {
       for (const pid_t pid : adopted())
         signal_process(pid, SIGKILL);  // our own children, not reaped yet, so the pids are theirs
@@ -362,7 +364,7 @@ std::size_t WorkerGroup::kill_marked() {
     if (!worker->process->is_reaped()) sessions.push_back(worker->session);
   }
   kill_all_in_cgroup();
-  return kill_descendants(variable_, sessions, template_ ? template_->child() : 0);
+  return kill_descendants(variable_, sessions, template_ ? template_->pid() : 0);
 }
 
 asio::awaitable<void> WorkerGroup::drain() {

@@ -369,6 +369,51 @@ class WarmPool(PreloadTest):
         (self.folder / "heavy.py").write_text("")  # it hides what was imported
         self.assertIn("heavy from the folder of the script", "".join(self.launch(*self.job, "script.py")[2]))
 
+    def test_what_lies_beside_the_script_is_seen(self):
+        self.script("import json; print(json.__file__)")
+        flags = ("--preload", "heavy,json", "script.py")
+        self.launch(*flags)
+        (self.folder / "json").mkdir()
+        (self.folder / "json" / "__init__.py").write_text("")
+        code, lines, said = self.launch(*flags)
+        self.assertEqual((code, lines), (0, [f"[0:0] {self.folder.resolve()}/json/__init__.py"]), said)
+
+    def test_a_path_file_is_read(self):
+        packages = {}
+        for name in ("one", "two"):
+            packages[name] = self.folder / name
+            packages[name].mkdir()
+            (packages[name] / "moved.py").write_text(f"NAME = {name!r}\n")
+        subprocess.run([self.python, "-m", "venv", "--without-pip", self.folder / "venv"], check=True)
+        (site,) = (self.folder / "venv").glob("lib/python*/site-packages")
+        self.environment["PYTHON_EXEC"] = str(self.folder / "venv" / "bin" / "python3")
+        self.script("import moved; print(moved.NAME)")
+        for name, path in packages.items():
+            (site / "moved.pth").write_text(f"{path}\n")
+            for imports in (1, 0):
+                self.assertEqual(self.run_job(imports=imports), [f"[0:0] {name}", f"[0:1] {name}"])
+
+    def test_a_file_that_changed_during_the_imports_is_read_again(self):
+        (self.library / "slow.py").write_text("import heavy, os, time\nwhile not os.path.exists('go'):\n    time.sleep(0.01)\n")
+        self.script("import heavy; print(len(heavy.VALUE))")
+        self.imports.write_text("")
+        job = self.start(self.bin / "ddp-launch", "--preload", "slow", "script.py")
+        job.wait_until(self.importers, "the import")
+        (self.library / "heavy.py").write_text(HEAVY + "VALUE = [1, 2]\n")
+        (self.folder / "go").touch()
+        self.assertEqual(job.finish(), 0)
+        job = self.start(self.bin / "ddp-launch", "--preload", "slow", "script.py")
+        self.assertEqual(job.finish(), 0)
+        self.assertIn("[0:0] 2", job.text)
+
+    def test_what_a_process_inherits_makes_another(self):
+        self.script("import os; print(os.sched_getscheduler(0), os.getpriority(0, 0))")
+        self.run_job(imports=1)
+        odd = subprocess.run(["chrt", "-i", "0", self.bin / "ddp-launch", *map(str, self.job), "script.py"], input="", stdout=subprocess.PIPE, text=True,
+                             env=self.environment, cwd=self.folder, check=True)  # fmt: skip
+        self.assertIn(f"[0:0] {os.SCHED_IDLE} ", odd.stdout)
+        self.assertIn("[0:0] 0 ", self.run_job()[0])
+
     def test_auto_reads_the_script_again(self):
         (self.library / "numpy.py").write_text(HEAVY)
         (self.library / "torch.py").write_text(HEAVY)
@@ -389,6 +434,9 @@ class WarmPool(PreloadTest):
         self.assertEqual(len(self.warm()), 2)
         self.run_job(script="b.py")
         self.run_job(script="a.py", imports=1)
+        for job in [self.start(self.bin / "ddp-launch", *self.job, "a.py", ODD=str(odd)) for odd in range(5)]:
+            self.assertEqual(job.finish(), 0)
+        self.assertLessEqual(len(self.warm()), 2)
 
     def test_jobs_at_once(self):
         self.script("import time; time.sleep(1)")
@@ -415,8 +463,9 @@ class WarmPool(PreloadTest):
     def begin(self, text, *flags):
         """A second job, whose ranks run."""
         begun = self.folder / "begun"
-        self.script("pass")
-        self.assertEqual(self.start(self.bin / "ddp-launch", *self.job, "script.py").finish(), 0)
+        if not self.warm()[0].startswith("pid"):
+            self.script("pass")
+            self.assertEqual(self.start(self.bin / "ddp-launch", *self.job, "script.py").finish(), 0)
         self.script(f"import os, time\nopen({str(begun)!r}, 'a').write('x')\n" + text)
         running = self.start(self.bin / "ddp-launch", *self.job, *flags, "script.py")
         running.wait_until(lambda: begun.exists() and len(begun.read_text()) == 2, "both ranks")
@@ -428,11 +477,43 @@ class WarmPool(PreloadTest):
         (self.folder / "go").touch()
         self.assertEqual(running.finish(), 3)
 
-    def test_the_ranks_end_with_their_parent(self):
-        running = self.begin("if os.environ['TORCHELASTIC_RESTART_COUNT'] == '0':\n    time.sleep(300)", "--max-restarts", 1)
+    def parent(self):
+        """The template's fork that serves the only job."""
         template = self.template()
         (parent,) = pathlib.Path(f"/proc/{template}/task/{template}/children").read_text().split()
-        os.kill(int(parent), signal.SIGKILL)
+        return int(parent)
+
+    def test_a_signal_to_all_processes_of_a_job_lets_the_ranks_save(self):
+        saved = self.folder / "saved"
+        running = self.begin("import signal, sys\ndef save(number, frame):\n    time.sleep(0.5)\n"
+                             f"    open({str(saved)!r}, 'a').write('x')\n    sys.exit(0)\n"
+                             "signal.signal(signal.SIGTERM, save)\nprint('ready')\ntime.sleep(300)")  # fmt: skip
+        for rank in range(2):
+            running.wait_for(f"[0:{rank}] ready")
+        parent = self.parent()
+        ranks = pathlib.Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+        for number in (signal.SIGUSR1, signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+            os.kill(parent, number)
+        for pid in (*map(int, ranks), running.process.pid):
+            os.kill(pid, signal.SIGTERM)
+        running.finish()
+        self.assertEqual(saved.read_text(), "xx", running.text)
+
+    def test_nothing_outlives_the_parent_of_the_ranks(self):
+        self.begin("").finish()  # so that the template is no child of the next agent
+        (self.folder / "begun").unlink()
+        for restarts in (0, 1):
+            with self.subTest(restarts):
+                running = self.begin("if os.environ['TORCHELASTIC_RESTART_COUNT'] == '0':\n    if os.fork() == 0:\n        os.setsid()\n    elif os.fork() == 0:\n"
+                                     "        os.execvp('sleep', ['sleep', '300'])\n    time.sleep(300)", "--max-restarts", restarts)  # fmt: skip
+                os.kill(self.parent(), signal.SIGKILL)
+                self.assertEqual(running.finish(), 0 if restarts else 137, running.text)
+                self.until(lambda: self.alive() == [self.template()], "the end of all", 5)
+                (self.folder / "begun").unlink()
+
+    def test_the_ranks_end_with_their_parent(self):
+        running = self.begin("if os.environ['TORCHELASTIC_RESTART_COUNT'] == '0':\n    time.sleep(300)", "--max-restarts", 1)
+        os.kill(self.parent(), signal.SIGKILL)
         self.assertEqual(running.finish(), 0)
         self.assertIn("preload: the template's fork has ended; starting without it", running.text)
 

@@ -120,7 +120,7 @@ TEST(Preload, RequestsAreWordsWithNullBytesBetween) {
   EXPECT_EQ(import_request({"a"}, {}, {}, {"/p", "/p.1", 60s, "key"}),
             "/p\0/p.1\0"
             "60\0key\0a\0\0"s);
-  EXPECT_EQ(job_request("key", {"python3", "-u", "t.py"}), "key\0python3\0-u\0t.py"s);
+  EXPECT_EQ(job_request("key", "id", {"python3", "-u", "t.py"}), "key\0id\0python3\0-u\0t.py"s);
   CopyPlan plan;
   plan.parent = 5;
   plan.descriptors = "pc";
@@ -163,6 +163,8 @@ TEST(Preload, JobsShareAWarmTemplateByWhatItsImportsCouldSee) {
   EXPECT_NE(one, key({"python3", "-u", "t.py"}, {"a"}, {{"X", "2"}}));
   EXPECT_NE(key({"python3", "-u", "-m", "m"}, {}, {}), key({"python3", "-u", "-m", "n"}, {}, {}));
   EXPECT_NE(one, warm_key({"python3", "-u", "t.py"}, {"a"}, {{"X", "1"}}, "other"));
+  EXPECT_NE(key({"python3", "-u", "t.py"}, {}, {{"A", "1\nB=2"}}),
+            key({"python3", "-u", "t.py"}, {}, {{"A", "1"}, {"B", "2"}}));
 }
 
 TEST(Preload, EndsOfCopiesAreRead) {

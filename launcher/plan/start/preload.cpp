@@ -143,9 +143,12 @@ std::vector<std::string> without_own_arguments(std::vector<std::string> argument
   return arguments;
 }
 
-std::string job_request(const std::string& key, const std::vector<std::string>& arguments) {
+std::string job_request(const std::string& key,
+                        const std::string& agent_id,
+                        const std::vector<std::string>& arguments) {
   Packet packet;
   packet.add(key);
+  packet.add(agent_id);
   for (const std::string& argument : arguments)
     packet.add(argument);
   return packet.take();
@@ -155,14 +158,18 @@ std::string warm_key(const std::vector<std::string>& arguments,
                      const std::vector<std::string>& modules,
                      const Environment& base,
                      const std::string& state) {
-  std::string key = DDP_VERSION "\n";
+  std::string key = DDP_VERSION;
+  const auto add = [&key](const std::string& text) {
+    key += "\n" + std::to_string(text.size()) + ":" + text;
+  };
   for (const std::string& argument : without_own_arguments(arguments))
-    key += argument + "\n";
+    add(argument);
   for (const std::string& module : modules)
-    key += module + "\n";
+    add(module);
   for (const auto& [name, value] : base)
-    key += name + "=" + value + "\n";
-  return key + state;
+    add(name + "=" + value);
+  add(state);
+  return key;
 }
 
 std::string copy_request(const CopyPlan& plan) {

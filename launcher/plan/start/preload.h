@@ -18,6 +18,10 @@ namespace ddp::launcher {
 /// Whether `module` can be given to --preload: names with dots between, as torch.nn.
 bool is_module_name(std::string_view module);
 
+/// In the place of an agent's id, in the environment of a warm template: each job's fork overwrites
+/// it, so that /proc shows whose all processes are that come from it.
+inline constexpr std::string_view kNoAgentId = "00000000000000000000000000000000";
+
 /// For how long a template serves: one job, or those of its user that come while it is warm.
 enum class TemplateLife { job, warm };
 
@@ -55,8 +59,10 @@ std::string import_request(const std::vector<std::string>& modules,
 /// A rank's arguments up to the script or module.
 std::vector<std::string> without_own_arguments(std::vector<std::string> arguments);
 
-/// To a warm template: serve a job with these arguments of a rank.
-std::string job_request(const std::string& key, const std::vector<std::string>& arguments);
+/// To a warm template: serve the job of that agent, with these arguments of a rank.
+std::string job_request(const std::string& key,
+                        const std::string& agent_id,
+                        const std::vector<std::string>& arguments);
 
 /// What a job must have in common with a warm template: all that its imports could see.
 /// `arguments`: a rank's, those of the script do not count; `base`: the environment of the
