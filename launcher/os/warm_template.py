@@ -78,16 +78,14 @@ class Pool:
 
     def serve(self):
         """Returns in a job's template."""
-        import time
-
         global n
         deadline = self.clock() + self.idle
         while True:
             try:
                 n = self.listener._accept()[0]
             except OSError as error:
-                if not isinstance(error, TimeoutError if sys.version_info >= (3, 10) else self.timeout):
-                    time.sleep(0.1)  # as without descriptors
+                if not isinstance(error, self.timeout):  # as without descriptors
+                    self.leave()
                 if children():  # jobs run
                     deadline = self.clock() + self.idle
                     self.touch()
