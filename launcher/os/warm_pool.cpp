@@ -25,6 +25,7 @@
 #include "common/error.h"
 #include "common/node/helper_process.h"
 #include "common/text/parse_whole.h"
+#include "launcher/os/asio.h"
 #include "launcher/os/process.h"
 
 namespace ddp::launcher {
@@ -71,6 +72,19 @@ std::uint64_t share_of_memory(pid_t pid) {
   return 0;
 }
 
+/// Waits until it is, at most `limit`. A signal, as of a child that ends, does not end the wait.
+bool is_readable(int fd, std::chrono::milliseconds limit) {
+  const Deadline deadline = Clock::now() + limit;
+  pollfd entry{fd, POLLIN, 0};
+  int ready = 0;
+  do {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    ready = ::poll(&entry, 1, static_cast<int>(std::max<std::int64_t>(left, 0)));
+  } while (ready < 0 && errno == EINTR);
+  return ready == 1;
+}
+
 Descriptor make_socket() {
   return Descriptor(check(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), "socket", "warm"));
 }
@@ -78,8 +92,7 @@ Descriptor make_socket() {
 }  // namespace
 
 std::optional<std::string> receive_packet(int socket, std::chrono::milliseconds limit) {
-  pollfd entry{socket, POLLIN, 0};
-  if (::poll(&entry, 1, static_cast<int>(limit.count())) != 1) return std::nullopt;
+  if (!is_readable(socket, limit)) return std::nullopt;
   std::array<char, 4096> packet;
   const ssize_t size = ::recv(socket, packet.data(), packet.size(), MSG_DONTWAIT);
   if (size <= 0) return std::nullopt;
@@ -192,10 +205,7 @@ void WarmPool::stop(const std::string& name) const {
   const Descriptor socket = connect(name);
   if (!socket) return;
   const Descriptor process(open_pidfd(listener_of(socket.fd())));
-  const auto has_ended = [&] {
-    pollfd entry{process.fd(), POLLIN, 0};
-    return ::poll(&entry, 1, static_cast<int>(kAnswerLimit.count())) == 1;
-  };
+  const auto has_ended = [&] { return is_readable(process.fd(), kAnswerLimit); };
   if (::send(socket.fd(), "stop", 4, MSG_NOSIGNAL) == 4 && has_ended()) return;
   signal_pidfd(process.fd(), SIGKILL);
   has_ended();

@@ -468,7 +468,9 @@ bool WorkerGroup::is_adopted(pid_t pid) const {
   const bool was_there =
       std::find(earlier_children_.begin(), earlier_children_.end(), pid) != earlier_children_.end();
   const bool is_helper = std::find(helpers_.begin(), helpers_.end(), pid) != helpers_.end();
-  const bool is_template = template_ != nullptr && pid == template_->child();
+  // Its fork is our child, too, once a warm template that we have started has ended.
+  const bool is_template =
+      template_ != nullptr && (pid == template_->child() || pid == template_->pid());
   return !is_worker(pid) && !was_there && !is_helper && pid != guard_.pid() && !is_template;
 }
 

@@ -435,7 +435,7 @@ class WarmPool(PreloadTest):
         self.run_job(script="b.py")
         self.run_job(script="a.py", imports=1)
         for job in [self.start(self.bin / "ddp-launch", *self.job, "a.py", ODD=str(odd)) for odd in range(5)]:
-            self.assertEqual(job.finish(), 0)
+            self.assertEqual(job.finish(), 0, job.text)
         self.assertLessEqual(len(self.warm()), 2)
 
     def test_jobs_at_once(self):
