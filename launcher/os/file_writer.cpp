@@ -377,6 +377,7 @@ FileWriter::FileWriter() : errors_(std::make_shared<Lane>(nullptr)) {
 
 FileWriter::~FileWriter() {
   bar_.clear();
+  part_.clear();
   show_footer("");
   // The error lane comes last, as the others print through it.
   Lane::finish(files_);
@@ -430,10 +431,16 @@ void FileWriter::show_bar(std::string text) {
   draw_footer();
 }
 
+void FileWriter::show_part(std::string text) {
+  part_ = std::move(text);
+  draw_footer();
+}
+
 void FileWriter::draw_footer() {
   if (!has_terminal()) return;
+  const std::string& above = bar_.empty() ? footer_ : bar_;
   const Place& place = places_.at(kStderr);
-  place.lane->push_footer(place.output, bar_.empty() ? footer_ : bar_);
+  place.lane->push_footer(place.output, part_.empty() ? above : part_);
 }
 
 std::size_t FileWriter::footer_width() {

@@ -6,7 +6,7 @@
 // write.
 // A terminal can have a footer, a last line that is rewritten in place: only the thread that writes
 // the other lines knows when to erase and redraw it. A worker's progress bar replaces the
-// launcher's own footer.
+// launcher's own footer, and a part of a line (a prompt) replaces both.
 // Promises: bytes of one target arrive in order; a target that fails is reported once and then
 // skipped; a queue is bounded by its users, which check queued_bytes() before they add more; a lane
 // that takes nothing never delays the end of the job. On a pipe or a terminal one write() is at
@@ -60,6 +60,8 @@ class FileWriter {
   void show_footer(std::string text);
   /// Shows a progress bar in place of the footer, as long as it is not empty.
   void show_bar(std::string text);
+  /// Shows a part of a line in place of both, as long as it is not empty.
+  void show_part(std::string text);
   /// The columns that a footer may use.
   [[nodiscard]] static std::size_t footer_width();
 
@@ -90,6 +92,7 @@ class FileWriter {
   std::vector<Place> places_;  // by target
   std::string footer_;
   std::string bar_;
+  std::string part_;
 };
 
 }  // namespace ddp::launcher

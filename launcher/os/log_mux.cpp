@@ -28,6 +28,7 @@ LogMux::LogMux(asio::io_context& io, FileWriter& writer, const JobSpec& spec)
   for (const Console console : {FileWriter::kStdout, FileWriter::kStderr}) {
     const int fd = console == FileWriter::kStdout ? STDOUT_FILENO : STDERR_FILENO;
     const bool is_terminal = ::isatty(fd) == 1;
+    is_terminal_[console] = is_terminal;
     limits_[console] = console_limit(spec_.console_limit, is_terminal);
     colors_[console] = is_colored(spec_, is_terminal, spec.environment);
     in_place_[console] =

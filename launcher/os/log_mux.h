@@ -4,7 +4,7 @@
 // file_writer alone. Promises: lines of two ranks never mix; folded lines, counts of hidden ones
 // and progress bars are shown in time, even if no byte comes any more. On a terminal the bar of the
 // lowest rank shown there is drawn in place, below all lines; bars of other ranks are only in their
-// log files.
+// log files. A part of a line is drawn there, too; while one is, those of other streams are lines.
 #pragma once
 
 #include <array>
@@ -59,8 +59,10 @@ class LogMux {
   std::shared_ptr<bool> alive_;  // owners: this, and a late handler of the timer
   std::array<std::optional<std::int64_t>, 2> limits_;  // lines per second, by console
   std::array<bool, 2> colors_{};
-  std::array<bool, 2> in_place_{};  // bars are redrawn, not printed
-  std::optional<int> bar_rank_;     // the rank whose bar is drawn; nothing: not known yet
+  std::array<bool, 2> is_terminal_{};
+  std::array<bool, 2> in_place_{};         // bars are redrawn, not printed
+  std::optional<int> bar_rank_;            // the rank whose bar is drawn; nothing: not known yet
+  const LogStream* part_owner_ = nullptr;  // the stream whose part of a line is drawn
   std::array<LineFolder, 2> folders_;
   std::set<LogStream*> streams_;
   std::map<std::string, FileWriter::Target> filtered_;  // by path

@@ -68,6 +68,7 @@ LogStream::LogStream(asio::io_context& io,
 
 LogStream::~LogStream() {
   close_write_end();
+  drop_part();
   mux_.leave(*this);
   if (file_) writer_.close(*file_);
 }
@@ -129,6 +130,7 @@ asio::awaitable<void> LogStream::pump() {
   print_nested();
   print_hidden();
   drop_bar();
+  drop_part();
   flush();
   boost::system::error_code ignored;
   pipe_.close(ignored);
@@ -141,22 +143,27 @@ void LogStream::take(std::string_view bytes) {
   gate_.begin(queues(), Clock::now());
   fill_prefixes();
   has_spoken_ = false;
+  has_ended_ = false;
   splitter_.feed(bytes, [this](std::string_view line) { take_line(line); });
-  note_bar();
+  note_unfinished();
   flush();
   wake();
 }
 
 void LogStream::take_line(std::string_view line) {
+  has_ended_ = true;
+  const std::size_t told = std::exchange(told_, 0);
   // Stacks are hundreds of lines, and would push the worker's last words out of the tail.
   if (stacks_ && stacks_->take(line)) return;
   note_tail(line);
   if (!is_shown()) return;
   if (filtered_) copy(line);
   if (in_place_ ? folds_away(line) : keeps_nested(line)) return;
+  const std::string_view rest = line.substr(told);
+  if (told > 0 && rest == LineSplitter::kUnfinished) return;  // it has ended at a prompt
   if (!gate_.take_line()) return;
   print_hidden();
-  show(line);
+  show(rest);
 }
 
 /// Whether the line is not shown: a bar of another rank, or nested. The last state of the drawn bar
@@ -187,16 +194,34 @@ void LogStream::print_nested() {
   show(line);
 }
 
-/// Checks whether the unfinished line is a bar.
-void LogStream::note_bar() {
+/// Checks whether the unfinished line is shown before it ends: a bar, or a part of a line.
+void LogStream::note_unfinished() {
   const std::string_view pending = splitter_.pending();
-  const bool may_be = pending.find('\r') != std::string_view::npos;
-  if (!in_place_) return gate_.note_bar(is_shown() && may_be);
+  const bool may_be_bar = pending.find('\r') != std::string_view::npos;
+  const bool has_part =
+      is_shown() && mux_.is_terminal_[console_] && !may_be_bar && !pending.empty() && !stacks_;
+  const bool is_answered = told_ > 0;  // an answer without output: the same prompt comes again
+  if (!has_part || has_ended_ || is_answered) drop_part();
+  if (has_part) gate_.note_part(has_ended_);
+  if (!in_place_) {
+    if (!has_part) gate_.note_bar(is_shown() && may_be_bar);
+    return;
+  }
   const bool has_bar = is_shown() && mux_.is_bar_drawn(*this) && !bar_state(pending).empty();
-  gate_.note_bar(has_bar);
+  if (!has_part) gate_.note_bar(has_bar);
   if (has_bar && has_spoken_ && is_bar_drawn_) show_bar();  // the previous bar has ended
-  if (!has_bar && (has_spoken_ || may_be)) drop_bar();
-  splitter_.forget(old_states(pending));
+  if (!has_bar && (has_spoken_ || may_be_bar)) drop_bar();
+  const std::size_t old = old_states(pending);
+  told_ -= std::min(told_, old);
+  splitter_.forget(old);
+}
+
+void LogStream::show_unfinished() {
+  fill_prefixes();
+  const bool is_bar = splitter_.pending().find('\r') != std::string_view::npos;
+  if (!is_bar) return show_part();
+  if (in_place_) return show_bar();
+  show(splitter_.pending());
 }
 
 void LogStream::show_bar() {
@@ -206,6 +231,30 @@ void LogStream::show_bar() {
 
 void LogStream::drop_bar() {
   if (std::exchange(is_bar_drawn_, false)) writer_.show_bar("");
+}
+
+/// Draws a part of a line below all others, where the cursor stays: dots are added, and lines of
+/// other ranks come above it. An answer ends its line on the terminal, so what follows a prompt is
+/// a line without it. Where it cannot be drawn it is a line, and its rest another one.
+void LogStream::show_part() {
+  const std::string_view pending = splitter_.pending();
+  std::string text = shown_prefix_;
+  append_clean(text, pending.substr(told_));
+  if (text.find_first_not_of(' ', shown_prefix_.size()) == std::string::npos) return;
+  const bool has_place = mux_.part_owner_ == nullptr || mux_.part_owner_ == this;
+  if (in_place_ && has_place && first_columns(text, FileWriter::footer_width()) == text) {
+    mux_.part_owner_ = this;
+    return writer_.show_part(text);
+  }
+  show(pending.substr(told_));
+  told_ = pending.size();
+  gate_.note_bar(false);  // until more bytes come
+}
+
+void LogStream::drop_part() {
+  if (mux_.part_owner_ != this) return;
+  mux_.part_owner_ = nullptr;
+  writer_.show_part("");
 }
 
 void LogStream::show(std::string_view line) {
@@ -236,16 +285,15 @@ void LogStream::print_hidden() {
 void LogStream::show_due(Clock::time_point now) {
   if (drained_) return;
   const ConsoleGate::Due due = gate_.take_due(queues(), bytes_, now);
-  if (due.bar) {
-    fill_prefixes();
-    if (in_place_) {
-      show_bar();
-    } else {
-      show(splitter_.pending());
-    }
+  if (due.unfinished) show_unfinished();
+  // Looked at again and again: a busy machine may take a while from the prompt to the read.
+  const std::size_t pending = splitter_.pending().size();
+  if (mux_.part_owner_ == this && told_ < pending && route_.waits_for_answer()) {
+    told_ = pending;
+    gate_.note_bar(false);
   }
   if (due.hidden) print_hidden();
-  if (due.bar || due.hidden) flush();
+  if (due.unfinished || due.hidden) flush();
   wake();
 }
 

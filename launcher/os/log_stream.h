@@ -1,15 +1,17 @@
 // One stream of one worker, from its pipe to its log file and, line by line, to the console.
 // Promises: order is kept; lines longer than 64 KiB come in pieces; a last line without newline is
-// shown and marked; memory is bounded. When an output is too slow, these give way, in this order:
-// console copies of lines that are also in a file, if the console is behind or the limit of lines
-// per second is reached; lines without a file, if the console has taken nothing for a second; the
-// worker, whose pipe waits while the disk is behind. plan/output/console_gate decides; hidden lines
-// are counted and reported.
+// shown and marked; on a terminal a part of a line that stands for 100 ms is shown, so that a
+// prompt is seen before it is answered; memory is bounded. When an output is too slow, these give
+// way, in this order: console copies of lines that are also in a file, if the console is behind or
+// the limit of lines per second is reached; lines without a file, if the console has taken nothing
+// for a second; the worker, whose pipe waits while the disk is behind. plan/output/console_gate
+// decides; hidden lines are counted and reported.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -47,6 +49,8 @@ class LogStream {
     StreamPlan plan;
     LogFile log_file;
     LogFile filtered_file;
+    // Whether the worker waits now for a line that is typed at the terminal.
+    std::function<bool()> waits_for_answer;
   };
 
   /// Makes the pipe. `mux` outlives it. Errors: SystemError.
@@ -104,9 +108,12 @@ class LogStream {
   void wake();
   void fill_prefixes();
   [[nodiscard]] bool folds_away(std::string_view line);
-  void note_bar();
+  void note_unfinished();
+  void show_unfinished();
   void show_bar();
   void drop_bar();
+  void show_part();
+  void drop_part();
   [[nodiscard]] bool keeps_nested(std::string_view line);
   void print_nested();
   void note_tail(std::string_view line);
@@ -135,6 +142,8 @@ class LogStream {
   const bool in_place_;        // bars are drawn in place
   bool is_bar_drawn_ = false;  // this stream's
   bool has_spoken_ = false;    // a line that is not a bar, since the piece began
+  bool has_ended_ = false;     // a line, since the piece began
+  std::size_t told_ = 0;       // bytes of the unfinished line that stay on the console
   // If bars are printed as lines: the newest line of nested bars, not shown yet.
   bool is_in_nested_ = false;
   std::string nested_;

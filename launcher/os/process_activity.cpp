@@ -1,5 +1,9 @@
 #include "launcher/os/process_activity.h"
 
+#include <sys/syscall.h>
+#include <termios.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <fstream>
 #include <string>
@@ -63,6 +67,15 @@ bool waits_for_child(const Activity& activity) {
          activity.waits_in.find("futex") == std::string::npos;
 }
 
+/// Whether the main thread waits in a read(2) of its stdin.
+bool reads_stdin(pid_t pid) {
+  // "running", or the number of the call and its arguments (proc_pid_syscall(5)).
+  std::ifstream file(path_of(pid, "syscall"));
+  long call = -1;
+  std::string descriptor;
+  return file >> call >> descriptor && call == SYS_read && descriptor == "0x0";
+}
+
 }  // namespace
 
 Activity glance_at(pid_t pid) {
@@ -105,6 +118,18 @@ Activity watch_closely(pid_t pid) {
   activity.main_ticks = read_main_thread_state(acting).cpu_ticks;
   activity.voluntary_switches = count_voluntary_switches(acting);
   return activity;
+}
+
+bool waits_for_answer(pid_t pid) {
+  termios terminal{};
+  if (::tcgetattr(STDIN_FILENO, &terminal) != 0 || (terminal.c_lflag & ECHO) == 0) return false;
+  std::vector<pid_t> family{pid};
+  for (std::size_t i = 0; i < std::min(family.size(), kMaxProcesses); ++i) {
+    if (reads_stdin(family[i])) return true;
+    const std::vector<pid_t> children = children_of(family[i], kMaxThreads);
+    family.insert(family.end(), children.begin(), children.end());
+  }
+  return false;
 }
 
 }  // namespace ddp::launcher

@@ -15,4 +15,8 @@ Activity glance_at(pid_t pid);
 /// thread's list of children. Values that cannot be read are left out.
 Activity watch_closely(pid_t pid);
 
+/// Whether the process, or a descendant, waits for a line of our stdin, which it has inherited, and
+/// that is a terminal which shows what is typed. False where the kernel does not tell.
+bool waits_for_answer(pid_t pid);
+
 }  // namespace ddp::launcher

@@ -7,6 +7,7 @@
 #include "common/node/helper_process.h"
 #include "common/progress/survivor_page.h"
 #include "launcher/os/descendants.h"
+#include "launcher/os/process_activity.h"
 #include "launcher/os/process_state.h"
 #include "launcher/plan/rank_name.h"
 #include "launcher/plan/round/leftover_kill.h"
@@ -119,8 +120,8 @@ void WorkerGroup::start_one(const Placement& placement,
   survivor_page(*worker->page).is_wanted = spec_.keeps_survivors ? 1 : 0;
   survivor_page(*worker->page).round = facts_.round;
   if (!facts_.log_dir.empty()) place_file(directory, files.error_file);  // the worker makes it
-  worker->output = open_stream(placement, directory, files, WorkerStream::output);
-  worker->errors = open_stream(placement, directory, files, WorkerStream::errors);
+  worker->output = open_stream(*worker, directory, files, WorkerStream::output);
+  worker->errors = open_stream(*worker, directory, files, WorkerStream::errors);
   ProcessSpec process = plan_process(placement, worker->error_file.string(), worker->page.fd());
   process.stdout_fd = worker->output->write_end();
   process.stderr_fd = worker->errors->write_end();
@@ -203,10 +204,11 @@ LogFile WorkerGroup::place_file(const std::shared_ptr<const OwnedDir>& directory
 }
 
 std::unique_ptr<LogStream> WorkerGroup::open_stream(
-    const Placement& placement,
+    const Worker& worker,
     const std::shared_ptr<const OwnedDir>& directory,
     const WorkerFiles& files,
     WorkerStream stream) {
+  const Placement& placement = worker.placement;
   const bool is_output = stream == WorkerStream::output;
   LogStream::Route route;
   route.stream = stream;
@@ -214,6 +216,7 @@ std::unique_ptr<LogStream> WorkerGroup::open_stream(
   route.log_file = place_file(directory, is_output ? files.output : files.errors);
   route.filtered_file =
       place_file(directory, is_output ? files.filtered_output : files.filtered_errors);
+  route.waits_for_answer = [&worker] { return waits_for_answer(worker.pid); };
   return std::make_unique<LogStream>(io_, mux_, route, "rank " + std::to_string(placement.rank));
 }
 

@@ -157,7 +157,7 @@ class WorkerGroup {
                  const std::filesystem::path& scratch);
   LogFile place_file(const std::shared_ptr<const OwnedDir>& directory,
                      const std::filesystem::path& file);
-  std::unique_ptr<LogStream> open_stream(const Placement& placement,
+  std::unique_ptr<LogStream> open_stream(const Worker& worker,
                                          const std::shared_ptr<const OwnedDir>& directory,
                                          const WorkerFiles& files,
                                          WorkerStream stream);

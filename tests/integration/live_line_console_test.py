@@ -3,19 +3,16 @@
 Run by hand: DDP_BIN=build/release PYTHONPATH=tests/support python3 tests/integration/live_line_console_test.py
 """
 
-import fcntl
 import os
-import pty
 import re
 import select
 import signal
-import struct
 import subprocess
-import termios
 import time
 import unittest
 
 from processes import ProcessTest, end_with_parent
+from terminal import open_terminal, screen_of
 
 JOB = """
 name: job
@@ -25,23 +22,6 @@ train: {epochs: 500}
 LINE = r"epoch (\d+)/500, step ([\d,]+)/50,000 \(\d+%\), loss \d\.\d+, lr \S+, [\d,]+ images/s(?:, data wait \d+%)?, ETA [\d:]+, elapsed 0:\d\d"
 
 
-def screen_of(text):
-    """What stands on the terminal in the end: lines, as \\r, \\x1b[K and \\n leave them."""
-    lines = [""]
-    column = 0
-    for piece in re.findall(r"\r|\n|\x1b\[K|[^\r\n\x1b]+", text):
-        if piece == "\r":
-            column = 0
-        elif piece == "\n":
-            lines.append("")
-        elif piece == "\x1b[K":
-            lines[-1] = lines[-1][:column]
-        else:
-            lines[-1] = lines[-1][:column] + piece + lines[-1][column + len(piece) :]
-            column += len(piece)
-    return lines
-
-
 class Line(ProcessTest):
     def setUp(self):
         super().setUp()
@@ -49,8 +29,7 @@ class Line(ProcessTest):
 
     def watch(self, *arguments, until, width=120):
         """Trains in a terminal of that width until `until` is seen, and stops it. Returns all that came."""
-        controller, terminal = pty.openpty()
-        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+        controller, terminal = open_terminal(width)
         command = [self.bin / "ddp-worker", "job.yaml", *arguments]
         text = ""
         is_stopped = False

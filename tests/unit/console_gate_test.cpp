@@ -133,13 +133,29 @@ TEST(ConsoleGate, ABarIsShownEveryFiveSecondsWhenItHasMoved) {
   gate.begin(kLogged, kGateBegin);
   gate.note_bar(true);
   for (const Row& row : rows) {
-    EXPECT_EQ(gate.take_due(row.queues, row.bytes, kGateBegin + row.at).bar, row.shows)
+    EXPECT_EQ(gate.take_due(row.queues, row.bytes, kGateBegin + row.at).unfinished, row.shows)
         << row.at.count();
     EXPECT_EQ(gate.next_look(), kGateBegin + row.next) << row.at.count();
     gate.note_bar(true);  // the same one: its time goes on
   }
   gate.note_bar(false);
   EXPECT_EQ(gate.next_look(), kNone);
+}
+
+TEST(ConsoleGate, APartIsShownOnceItHasStoodAndThenLikeABar) {
+  ConsoleGate gate(true, kNone);
+  gate.begin(kLogged, kGateBegin);
+  gate.note_part(true);
+  EXPECT_EQ(gate.next_look(), kGateBegin + 100ms);
+  gate.begin(kLogged, kGateBegin + 60ms);
+  gate.note_part(false);  // it has grown
+  EXPECT_EQ(gate.next_look(), kGateBegin + 100ms);
+  gate.begin(kLogged, kGateBegin + 70ms);
+  gate.note_part(true);  // its line has ended, and another one has begun
+  EXPECT_FALSE(gate.take_due(kLogged, 9, kGateBegin + 169ms).unfinished);
+  EXPECT_TRUE(gate.take_due(kLogged, 9, kGateBegin + 170ms).unfinished);
+  EXPECT_EQ(gate.next_look(), kGateBegin + 170ms + ConsoleGate::kBarPause);
+  EXPECT_FALSE(gate.take_due(kLogged, 9, kGateBegin + 6s).unfinished);  // nothing new
 }
 
 TEST(ConsoleGate, TheNextLookIsForWhateverComesFirst) {

@@ -54,28 +54,32 @@ bool ConsoleGate::take_one_of_limit() {
   return false;
 }
 
-void ConsoleGate::note_bar(bool has_bar) {
-  if (has_bar && !has_bar_) bar_at_ = now_;
-  has_bar_ = has_bar;
+void ConsoleGate::note_unfinished(bool is_there, std::chrono::milliseconds pause) {
+  if (is_there && !has_unfinished_) {
+    shown_at_ = now_;
+    wait_ = pause;
+  }
+  has_unfinished_ = is_there;
 }
 
 ConsoleGate::Due ConsoleGate::take_due(const Queues& queues, std::uint64_t bytes, Time now) {
   begin(queues, now);
   Due due;
-  if (has_bar_ && now - bar_at_ >= bar_pause_) {
-    due.bar = bytes != bar_bytes_ && !is_behind(queues);
-    bar_at_ = now;
-    bar_bytes_ = bytes;
+  if (has_unfinished_ && now - shown_at_ >= wait_) {
+    due.unfinished = bytes != shown_bytes_ && !is_behind(queues);
+    shown_at_ = now;
+    shown_bytes_ = bytes;
+    wait_ = bar_pause_;
   }
   due.hidden = has_hidden() && !is_behind(queues) && now - second_ >= kSecond;
   return due;
 }
 
 std::optional<ConsoleGate::Time> ConsoleGate::next_look() const {
-  if (!has_hidden() && !has_bar_) return std::nullopt;
-  const Time bar = bar_at_ + bar_pause_;
-  if (!has_hidden()) return bar;
-  return has_bar_ ? std::min(now_ + kPollInterval, bar) : now_ + kPollInterval;
+  if (!has_hidden() && !has_unfinished_) return std::nullopt;
+  const Time again = shown_at_ + wait_;
+  if (!has_hidden()) return again;
+  return has_unfinished_ ? std::min(now_ + kPollInterval, again) : now_ + kPollInterval;
 }
 
 std::string ConsoleGate::take_hidden() {
