@@ -157,6 +157,13 @@ std::vector<JobKey> launch_keys() {
        .default_value = "30s",
        .may_differ = true,
        .help = "time from SIGTERM to SIGKILL"},
+      {.path = "launch.keep_daemons",
+       .type = JobType::text_list,
+       .default_value = "[]",
+       .may_differ = true,
+       .help = "processes that the workers leave behind are left running if one of these extended "
+               "regular expressions matches their command line, as in pgrep -f; the others are "
+               "killed"},
       {.path = "launch.standalone",
        .type = JobType::boolean,
        .default_value = "false",

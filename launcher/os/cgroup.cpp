@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <fstream>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -61,6 +62,11 @@ void JobCgroup::begin_round(int round) {
   std::error_code ignored;
   fs::create_directory(round_path_, ignored);
   fd_ = Descriptor(::open(round_path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+}
+
+void JobCgroup::release(pid_t pid) const {
+  if (path_.empty()) return;
+  std::ofstream(path_.parent_path() / "cgroup.procs") << pid;
 }
 
 void JobCgroup::give_up() {

@@ -6,6 +6,8 @@
 // outside of it.
 #pragma once
 
+#include <sys/types.h>
+
 #include <filesystem>
 #include <string>
 
@@ -27,6 +29,9 @@ class JobCgroup {
   void make();
   /// Makes a new cgroup below it for the workers of a round, and removes the last round's.
   void begin_round(int round);
+
+  /// Moves a process back into our own cgroup, where it outlives the job's. No effect without one.
+  void release(pid_t pid) const;
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   /// The round's cgroup.

@@ -160,14 +160,6 @@ bool for_each_descendant(const std::string& variable, std::span<Session> session
   return known.end(begin);
 }
 
-/// The command line, with blanks for null bytes.
-std::string command_of(pid_t pid) {
-  std::ifstream file(Path(pid, "cmdline").text.data());
-  std::string words{std::istreambuf_iterator<char>(file), {}};
-  std::replace(words.begin(), words.end(), '\0', ' ');
-  return words;
-}
-
 SessionProcess describe_member(pid_t pid) {
   const ProcessState state = read_process_state(pid);
   SessionProcess process;
@@ -229,6 +221,24 @@ Session session_of(pid_t leader) {
   return {leader, read_process_state(leader).started, 0};
 }
 
+std::string command_of(pid_t pid) {
+  std::ifstream file(Path(pid, "cmdline").text.data());
+  std::string words{std::istreambuf_iterator<char>(file), {}};
+  while (words.ends_with('\0'))
+    words.pop_back();
+  std::replace(words.begin(), words.end(), '\0', ' ');
+  return words;
+}
+
+std::string variable_of(pid_t pid, const std::string& name) {
+  std::ifstream file(Path(pid, "environ").text.data());
+  const std::string head = name + "=";
+  for (std::string entry; std::getline(file, entry, '\0');) {
+    if (entry.starts_with(head)) return entry.substr(head.size());
+  }
+  return "";
+}
+
 std::uint64_t boot_ticks() {
   timespec now{};
   ::clock_gettime(CLOCK_BOOTTIME, &now);  // the kernel's clock for start times
@@ -241,10 +251,10 @@ std::uint64_t boot_ticks() {
 
 std::size_t kill_descendants(const std::string& variable,
                              std::span<Session> sessions,
-                             pid_t spared) {
+                             std::span<const pid_t> spared) {
   std::size_t count = 0;
   const bool has_missed = for_each_descendant(variable, sessions, [&](pid_t pid, int pidfd) {
-    if (pid == spared) return;
+    if (std::ranges::find(spared, pid) != spared.end()) return;
     ++count;
     signal_pidfd(pidfd, SIGKILL);
   });

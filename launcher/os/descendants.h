@@ -28,10 +28,10 @@ std::uint64_t boot_ticks();
 /// Sends SIGKILL to every live process whose environment holds `variable` ("DDP_AGENT_ID=...") or
 /// whose session is one of `sessions`, except this one. A session that is found again gets
 /// held_until = now. Returns how many were found, or may be there; 0: none is left. Zombies do not
-/// count, nor does `spared`.
+/// count, nor do those in `spared`.
 std::size_t kill_descendants(const std::string& variable,
                              std::span<Session> sessions,
-                             pid_t spared = 0);
+                             std::span<const pid_t> spared = {});
 
 /// From now on this process adopts the orphans of its workers (prctl(2), PR_SET_CHILD_SUBREAPER).
 /// Errors: SystemError.
@@ -58,6 +58,12 @@ std::vector<SessionProcess> session_processes(std::vector<Session> sessions);
 /// and wakes it if it is frozen. After SIGABRT it writes no core file. Returns whether the signal
 /// was sent.
 bool signal_in_session(pid_t pid, const Session& session, int signal);
+
+/// The command line, with blanks for null bytes; empty: it has ended, or has erased it.
+std::string command_of(pid_t pid);
+
+/// The value of a variable at the start of the process; empty: it has none, or has erased it.
+std::string variable_of(pid_t pid, const std::string& name);
 
 /// "pid 17 (python3, state D, in folio_wait_bit)", for what could not be killed.
 std::string describe_process(pid_t pid);

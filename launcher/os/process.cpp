@@ -284,7 +284,6 @@ asio::awaitable<std::optional<ExitStatus>> Process::wait() {
     co_await timer.async_wait(kResult);
     if (!pidfd_.is_open()) co_return std::nullopt;
   }
-  signal_group(SIGKILL);  // the rest of the leader's group
   co_return status;
 }
 

@@ -12,6 +12,7 @@
 
 #include <sys/types.h>
 
+#include <csignal>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -74,9 +75,12 @@ class Process {
   /// not at all after unwatch().
   ~Process();
 
-  /// Suspends: until the leader has ended; then the rest of its group is killed. The leader is not
-  /// reaped yet, so that the group's number is not reused. Nothing: unwatch() came first.
+  /// Suspends: until the leader has ended. It is not reaped yet, so that its group's number is not
+  /// reused: call kill_group() for the rest of the group. Nothing: unwatch() came first.
   asio::awaitable<std::optional<ExitStatus>> wait();
+
+  /// SIGKILL to all of the group. No effect when reaped.
+  void kill_group() const { signal_group(SIGKILL); }
 
   /// Ends wait() for a process that cannot be killed.
   void unwatch();

@@ -250,6 +250,7 @@ asio::awaitable<void> Starter::copy(Connection& connection, FileWriter::Target t
 /// Suspends: until ssh has ended and its output has been read, at most kDrainWait for the output.
 asio::awaitable<void> Starter::wait_for_end(Connection& connection) {
   const std::optional<ExitStatus> status = co_await connection.process->wait();
+  connection.process->kill_group();
   const Deadline deadline = Clock::now() + kDrainWait;
   for (int stream = 0; stream < 2; ++stream) {
     const std::optional<StreamEnded> ended = co_await connection.streams.next(deadline);

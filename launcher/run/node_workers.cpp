@@ -32,7 +32,8 @@ NodeWorkers::NodeWorkers(const Parts& parts,
       facts_(std::move(facts)),
       log_dir_(std::move(log_dir)),
       earlier_children_(children_but(parts.guard.pid())),
-      cgroup_(facts_.agent_id) {
+      cgroup_(facts_.agent_id),
+      left_behind_(parts.spec.keep_daemons, cgroup_, parts.console) {
   make_group();
   prepare_cgroup();
 }
@@ -52,6 +53,7 @@ void NodeWorkers::make_group() {
                                          parts_.console,
                                          parts_.spec,
                                          facts_,
+                                         left_behind_,
                                          earlier_children_);
   group_->use_cgroup(cgroup_);
   if (parts_.lock != nullptr) group_->share_lock(parts_.lock->fd());

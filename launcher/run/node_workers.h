@@ -22,6 +22,7 @@
 #include "launcher/plan/start/worker_environment.h"
 #include "launcher/run/agent_events.h"
 #include "launcher/run/console.h"
+#include "launcher/run/left_behind.h"
 #include "launcher/run/worker_group.h"
 
 namespace ddp::launcher {
@@ -103,6 +104,7 @@ class NodeWorkers {
   std::shared_ptr<const OwnedDir> run_dir_;        // set when the first file is written there
   const std::vector<pid_t> earlier_children_;
   JobCgroup cgroup_;
+  LeftBehind left_behind_;
   // Null: none, or it has failed. Owners: as make_template() says.
   std::shared_ptr<PythonTemplate> template_;
   std::unique_ptr<WorkerGroup> group_;  // of the newest round

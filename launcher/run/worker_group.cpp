@@ -18,9 +18,10 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr std::chrono::milliseconds kScanPause(5);    // between two scans for leftover processes
-constexpr std::chrono::milliseconds kSettlePause(1);  // between two checks of which workers wait
-constexpr std::chrono::milliseconds kDrainPause(20);  // between two checks of the writer
+constexpr std::chrono::milliseconds kScanPause(5);     // between two scans for leftover processes
+constexpr std::chrono::milliseconds kHelperWait(200);  // for helpers of a worker that has ended
+constexpr std::chrono::milliseconds kSettlePause(1);   // between two checks of which workers wait
+constexpr std::chrono::milliseconds kDrainPause(20);   // between two checks of the writer
 
 Escalation::Step note_event(Escalation& escalation, const std::optional<AgentEvent>& event) {
   const Clock::time_point now = Clock::now();
@@ -51,6 +52,7 @@ WorkerGroup::WorkerGroup(asio::io_context& io,
                          Console& console,
                          const JobSpec& spec,
                          const RoundFacts& facts,
+                         LeftBehind& left_behind,
                          const std::vector<pid_t>& earlier_children)
     : io_(io),
       inbox_(inbox),
@@ -59,6 +61,7 @@ WorkerGroup::WorkerGroup(asio::io_context& io,
       console_(console),
       spec_(spec),
       facts_(facts),
+      left_behind_(left_behind),
       mux_(io, writer, spec),
       variable_("DDP_AGENT_ID=" + facts.agent_id),
       earlier_children_(earlier_children) {}
@@ -233,8 +236,37 @@ void WorkerGroup::set_prefix(const Worker& worker, LogStream& stream, WorkerStre
 }
 
 asio::awaitable<void> WorkerGroup::wait_for_exit(std::size_t index) {
-  const std::optional<ExitStatus> status = co_await workers_[index]->process->wait();
-  if (status) inbox_.push(WorkerExited{index, *status, Clock::now()});
+  const Worker& worker = *workers_[index];
+  const std::optional<ExitStatus> status = co_await worker.process->wait();
+  if (!status) co_return;
+  const Clock::time_point at = Clock::now();
+  if (status->is_success() && !worker.stop_sent) co_await name_left_by(worker);
+  kill_rest(worker);
+  inbox_.push(WorkerExited{index, *status, at});
+}
+
+/// Names what a worker that has ended well left behind. Suspends: while there is any, at most
+/// kHelperWait, as helpers of Python (multiprocessing's resource tracker) end by themselves when
+/// they see that it is gone.
+asio::awaitable<void> WorkerGroup::name_left_by(const Worker& worker) {
+  const Clock::time_point deadline = Clock::now() + kHelperWait;
+  std::vector<pid_t> left = find_left()[&worker];
+  asio::steady_timer timer(io_);
+  while (!left.empty() && Clock::now() < deadline) {
+    timer.expires_after(kScanPause);
+    co_await timer.async_wait(kResult);
+    left = find_left()[&worker];
+  }
+  left_behind_.name(worker.placement.rank, left, true);
+}
+
+/// Kills the rest of the group of a worker that has ended, and is not reaped.
+void WorkerGroup::kill_rest(const Worker& worker) const {
+  const std::vector<pid_t> kept =
+      left_behind_.keeps_any() ? left_behind_.kept(adopted()) : std::vector<pid_t>();
+  if (kept.empty()) return worker.process->kill_group();
+  std::vector<Session> session{worker.session};
+  kill_descendants("", session, kept);
 }
 
 asio::awaitable<void> WorkerGroup::read_output(LogStream& stream) {
@@ -331,15 +363,16 @@ asio::awaitable<std::vector<std::string>> WorkerGroup::sweep() {
   const Deadline deadline = kill_deadline_.value_or(Clock::now() + kKillWait);
   const LeftoverKill sweep(!earlier_children_.empty());
   reap_adopted();
+  name_left();
   // Every process that a worker ever started is now below a child of ours: a subreaper inherits
   // orphans before their parent's end is reported (prctl(2)). So without a child /proc need not be
   // read, unless a template's fork that would have inherited them has died itself.
   bool must_search = template_ != nullptr && template_->has_died();
-  while (must_search || !LeftoverKill::is_done(running(), adopted().size())) {
+  while (must_search || !LeftoverKill::is_done(running(), doomed().size())) {
     const std::size_t marked = LeftoverKill::may_kill_marked(survivors()) ? kill_marked() : 0;
     must_search = must_search && marked != 0;
     if (sweep.may_kill_orphans()) {
-      for (const pid_t pid : adopted())
+      for (const pid_t pid : doomed())
         signal_process(pid, SIGKILL);  // our own children, not reaped yet, so the pids are theirs
     }
     if (sweep.is_done_but_for_orphans(running(), marked) || Clock::now() >= deadline) break;
@@ -354,7 +387,7 @@ asio::awaitable<std::vector<std::string>> WorkerGroup::sweep() {
     worker->process->unwatch();
   }
   if (sweep.may_kill_orphans()) {
-    for (const pid_t pid : adopted())
+    for (const pid_t pid : doomed())
       unkilled.push_back(describe_process(pid));
   }
   co_return unkilled;
@@ -366,8 +399,11 @@ std::size_t WorkerGroup::kill_marked() {
   for (const auto& worker : workers_) {
     if (!worker->process->is_reaped()) sessions.push_back(worker->session);
   }
+  std::vector<pid_t> spared;
+  if (left_behind_.keeps_any()) spared = left_behind_.kept(adopted());
+  if (template_ != nullptr) spared.push_back(template_->pid());
   kill_all_in_cgroup();
-  return kill_descendants(variable_, sessions, template_ ? template_->pid() : 0);
+  return kill_descendants(variable_, sessions, spared);
 }
 
 asio::awaitable<void> WorkerGroup::drain() {
@@ -408,7 +444,8 @@ asio::awaitable<void> WorkerGroup::drain() {
 void WorkerGroup::close_stream(const Worker& worker, LogStream& stream, const char* name) {
   if (!stream.is_drained()) {
     console_.warning(name_worker(worker) + ": its " + name + " is cut here: " +
-                     (worker.ending ? "a process that is not of this job still holds it open."
+                     (worker.ending ? "a process that is not of this job, or is left running, "
+                                      "still holds it open."
                                     : "it could not be killed."));
   }
   stream.close_read_end();
@@ -467,24 +504,80 @@ bool WorkerGroup::is_worker(pid_t pid) const {
   });
 }
 
+/// Our children that are not orphans, sorted.
+std::vector<pid_t> WorkerGroup::known_children() const {
+  std::vector<pid_t> pids = earlier_children_;
+  pids.insert(pids.end(), helpers_.begin(), helpers_.end());
+  for (const auto& worker : workers_)
+    pids.push_back(worker->process->pid());
+  pids.push_back(guard_.pid());
+  // A warm template's fork is our child, too, once the template that we have started has ended.
+  if (template_ != nullptr) pids.insert(pids.end(), {template_->child(), template_->pid()});
+  std::ranges::sort(pids);
+  return pids;
+}
+
 bool WorkerGroup::is_adopted(pid_t pid) const {
-  const bool was_there =
-      std::find(earlier_children_.begin(), earlier_children_.end(), pid) != earlier_children_.end();
-  const bool is_helper = std::find(helpers_.begin(), helpers_.end(), pid) != helpers_.end();
-  // Its fork is our child, too, once a warm template that we have started has ended.
-  const bool is_template =
-      template_ != nullptr && (pid == template_->child() || pid == template_->pid());
-  return !is_worker(pid) && !was_there && !is_helper && pid != guard_.pid() && !is_template;
+  return !std::ranges::binary_search(known_children(), pid);
 }
 
 std::vector<pid_t> WorkerGroup::adopted() const {
+  const std::vector<pid_t> known = known_children();
   std::vector<pid_t> pids = children();
   if (const pid_t parent = template_ ? template_->parent_of_copies() : 0; parent != 0) {
     const std::vector<pid_t> others = children_of(parent);
     pids.insert(pids.end(), others.begin(), others.end());
   }
-  std::erase_if(pids, [this](pid_t pid) { return !is_adopted(pid); });
+  std::erase_if(pids, [&](pid_t pid) { return std::ranges::binary_search(known, pid); });
   return pids;
+}
+
+/// Adopted orphans that are not left running.
+std::vector<pid_t> WorkerGroup::doomed() const {
+  std::vector<pid_t> pids = adopted();
+  std::erase_if(pids, [this](pid_t pid) { return left_behind_.keeps(pid); });
+  return pids;
+}
+
+/// The worker that started an orphan, by its session or its environment; null: not known.
+const Worker* WorkerGroup::owner_of(pid_t orphan) const {
+  const pid_t session = read_process_state(orphan).session;
+  const std::string rank = variable_of(orphan, "RANK");
+  const auto owns = [&](const auto& worker) {
+    return worker->session.number == session || std::to_string(worker->placement.rank) == rank;
+  };
+  const auto owner = std::ranges::find_if(workers_, owns);
+  return owner == workers_.end() ? nullptr : owner->get();
+}
+
+/// Adopted orphans that live, by the worker that started them. A fork bomb must not block the loop,
+/// so it is the first ones of many.
+std::map<const Worker*, std::vector<pid_t>> WorkerGroup::find_left() const {
+  constexpr std::size_t kMostRead = 64;
+  std::vector<pid_t> orphans = adopted();
+  orphans.resize(std::min(orphans.size(), kMostRead));
+  std::map<const Worker*, std::vector<pid_t>> left;
+  for (const pid_t pid : orphans) {
+    if (read_process_state(pid).state != 'Z') left[owner_of(pid)].push_back(pid);
+  }
+  return left;
+}
+
+/// Names what no worker's end has named: of a worker that has failed what is left running, and
+/// daemons whose worker is not known.
+void WorkerGroup::name_left() {
+  const auto has_ended_well = [](const Worker& worker) {
+    return worker.ending && worker.ending->status.is_success() && !worker.stop_sent;
+  };
+  for (const auto& [worker, orphans] : find_left()) {
+    if (worker != nullptr) {
+      left_behind_.name(worker->placement.rank, orphans, has_ended_well(*worker));
+    } else if (earlier_children_.empty()) {  // else it may be theirs
+      const bool is_well =
+          std::ranges::all_of(workers_, [&](const auto& one) { return has_ended_well(*one); });
+      left_behind_.name(std::nullopt, orphans, is_well);
+    }
+  }
 }
 
 /// Reaps adopted orphans that have ended. The kernel shows only the oldest ended child. If that is

@@ -31,6 +31,7 @@
 #include "launcher/plan/start/worker_environment.h"
 #include "launcher/run/agent_events.h"
 #include "launcher/run/console.h"
+#include "launcher/run/left_behind.h"
 
 namespace ddp::launcher {
 
@@ -68,6 +69,7 @@ class WorkerGroup {
               Console& console,
               const JobSpec& spec,
               const RoundFacts& facts,
+              LeftBehind& left_behind,
               const std::vector<pid_t>& earlier_children);
   WorkerGroup(const WorkerGroup&) = delete;
   WorkerGroup& operator=(const WorkerGroup&) = delete;
@@ -113,8 +115,9 @@ class WorkerGroup {
   /// not be killed.
   asio::awaitable<void> end(StopReason reason, Escalation escalation);
 
-  /// Kills what the workers left behind, in any session, and reaps adopted orphans. Suspends: at
-  /// most kKillWait. Errors: none; the result names processes that could not be killed.
+  /// Kills what the workers left behind, in any session, but for what --keep-daemons names, and
+  /// reaps adopted orphans. Suspends: at most kKillWait. Errors: none; the result names processes
+  /// that could not be killed.
   [[nodiscard]] asio::awaitable<std::vector<std::string>> sweep();
 
   /// Counts workers that could not be killed as ended by our SIGKILL.
@@ -174,8 +177,15 @@ class WorkerGroup {
   void kill_all_in_cgroup() const;
   void close_stream(const Worker& worker, LogStream& stream, const char* name);
   [[nodiscard]] bool is_worker(pid_t pid) const;
+  [[nodiscard]] std::vector<pid_t> known_children() const;
   [[nodiscard]] bool is_adopted(pid_t pid) const;
   [[nodiscard]] std::vector<pid_t> adopted() const;
+  [[nodiscard]] std::vector<pid_t> doomed() const;
+  [[nodiscard]] const Worker* owner_of(pid_t orphan) const;
+  [[nodiscard]] std::map<const Worker*, std::vector<pid_t>> find_left() const;
+  asio::awaitable<void> name_left_by(const Worker& worker);
+  void name_left();
+  void kill_rest(const Worker& worker) const;
   void reap_adopted();
 
   asio::io_context& io_;
@@ -185,6 +195,7 @@ class WorkerGroup {
   Console& console_;
   const JobSpec& spec_;
   const RoundFacts& facts_;
+  LeftBehind& left_behind_;
   LogMux mux_;  // before the workers, whose streams use it
   const std::string host_ = host_name();
   bool has_printed_problem_ = false;  // with directories; printed once

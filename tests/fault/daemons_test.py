@@ -1,4 +1,5 @@
-"""Daemons of workers that wipe their environment, so that nothing in them names their job, when the agent is killed: row L11.
+"""Daemons of workers that wipe their environment, so that nothing in them names their job, when the agent is killed: row L11. And what a
+rank leaves behind when its job ends well: row W11.
 
 DDP_DAEMON_TABLE=1 tries each way at each age, as an ordinary user and as root, and with the guard killed too, and prints what was left.
 Run by hand: DDP_BIN=build/release PYTHONPATH=tests/support python3 tests/fault/daemons_test.py
@@ -52,11 +53,14 @@ def groups_of(mark):
     return groups
 
 
-class Daemons(ProcessTest):
+class MarkedTest(ProcessTest):
     def setUp(self):
         super().setUp()
         self.marks = (f"4{os.getpid()}.{number:06}" for number in itertools.count())
         self.folder.chmod(0o755)
+
+
+class Daemons(MarkedTest):
 
     def begin(self, way, user):
         """A job whose worker has left such a daemon. Returns the job and the daemon's mark."""
@@ -117,6 +121,86 @@ class Daemons(ProcessTest):
             who = "root" if user == 0 else "user"
             what = "agent and guard" if with_guard else "agent"
             print(f"{who}, lived {age} s, SIGKILL of {what}: {len(WAYS) - len(left)} of {len(WAYS)} end; left: {', '.join(left) or 'none'}", flush=True)
+
+
+class LeftBehind(MarkedTest):
+    def write(self, body):
+        worker = self.folder / "worker.sh"
+        worker.write_text("#!/bin/sh\n" + body, encoding="utf-8")
+        worker.chmod(0o755)
+        return worker
+
+    def end(self, mark):
+        """Kills what was left running. Returns how many processes that was."""
+        pids = living_with(mark)
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        while living_with(mark):
+            threading.Event().wait(0.005)
+        return len(pids)
+
+    def test_w11_what_a_rank_left_behind_is_named_and_killed(self):
+        in_group, in_session, bare = next(self.marks), next(self.marks), next(self.marks)
+        worker = self.write(
+            f"/bin/sleep {in_group} &\nsetsid -f /bin/sleep {in_session}\n"
+            f'[ "$RANK" = 1 ] || exit 0\nenv -i setsid -f /bin/sleep {bare}\nexec /bin/true'
+        )
+        text = self.run_program(self.bin / "ddp-launch", "--nproc-per-node", "2", worker)
+        for rank in (0, 1):
+            line = (
+                rf"rank {rank} left 2 processes behind: pid \d+ \(/bin/sleep \S+\), pid \d+ \(/bin/sleep \S+\); they are killed\. "
+                r"To leave one running, name it in --keep-daemons\."
+            )
+            self.assertRegex(text, line)
+        self.assertRegex(text, rf"a rank left a process behind: pid \d+ \(/bin/sleep {bare}\); it is killed\.")
+        self.assertEqual(text.count(" behind: "), 3, text)
+        self.assertEqual([mark for mark in (in_group, in_session, bare) if living_with(mark)], [])
+
+    def test_w11_a_helper_that_ends_soon_and_what_a_failed_rank_took_along_are_not_named(self):
+        mark = next(self.marks)
+        self.assertNotIn("behind", self.run_program(self.bin / "ddp-launch", self.write("/bin/sleep 0.05 &\n")))
+        worker = self.write(f"/bin/sleep {mark} &\nsetsid -f /bin/sleep {mark}\nexit 3")
+        self.assertNotIn("behind", self.run_program(self.bin / "ddp-launch", worker, expect=3))
+        self.assertEqual(living_with(mark), [])
+
+    def test_w11_what_keep_daemons_names_is_left_running_with_its_children(self):
+        for code in (0, 3):
+            for how in ("", "setsid -f "):
+                with self.subTest(code=code, how=how):
+                    kept, child, other = next(self.marks), next(self.marks), next(self.marks)
+                    streams = "</dev/null >/dev/null 2>&1"
+                    worker = self.write(
+                        f"{how}/bin/sh -c '/bin/sleep {child}; true' {kept} {streams} &\n"
+                        f"{how}/bin/sleep {other} {streams} &\n"
+                        f"until pgrep -f '^/bin/sleep {child}' && pgrep -f '^/bin/sleep {other}'; do :; done >/dev/null\n"
+                        f"exit {code}"
+                    )
+                    flags = ("--keep-daemons", "no such", "--keep-daemons", f"sh -c .* {kept}$")
+                    text = self.run_program(self.bin / "ddp-launch", *flags, worker, expect=code)
+                    self.assertRegex(text, rf"rank 0 left a process behind: pid \d+ \(/bin/sh -c .*\); it is left running \(--keep-daemons\)")
+                    self.assertEqual(self.end(other), 0)
+                    self.assertEqual(self.end(child), 1)
+                    self.end(kept)
+
+    def test_w11_what_keep_daemons_names_dies_with_an_agent_that_is_killed(self):
+        mark = next(self.marks)
+        worker = self.write(f"setsid -f /bin/sleep {mark}\nexec /bin/sleep 1000")
+        job = self.start(self.bin / "ddp-launch", "--keep-daemons", mark, worker)
+        job.wait_until(lambda: living_with(mark), "the daemon")
+        job.process.kill()
+        self.assertEqual(job.finish(), 128 + signal.SIGKILL)
+        deadline = time.monotonic() + 3
+        while self.alive() and time.monotonic() < deadline:
+            threading.Event().wait(0.005)
+        self.assertEqual(living_with(mark), [])
+
+    def test_w11_a_job_file_names_daemons_too(self):
+        mark = next(self.marks)
+        self.write(f"setsid -f /bin/sleep {mark} </dev/null >/dev/null 2>&1")
+        job = "launch: {program: ./worker.sh, keep_daemons: ['sleep MARK']}\ndata: {batch_per_rank: 1}\n".replace("MARK", mark)
+        (self.folder / "job.yaml").write_text(job, encoding="utf-8")
+        self.assertIn("(--keep-daemons)", self.run_program(self.bin / "ddp-launch", "job.yaml"))
+        self.assertEqual(self.end(mark), 1)
 
 
 if __name__ == "__main__":

@@ -45,6 +45,16 @@ TEST(Options, FlagsBecomeJobKeys) {
   EXPECT_FALSE(options.job_file.has_value());
 }
 
+TEST(Options, AFlagOfTextsAddsOneEachTime) {
+  const Options options =
+      parse_options({"--keep-daemons", "it's [1, 2]", "--keep_daemons=b: #c", "prog"}, {});
+  const JobOverride* const kept = find(options.flags, "launch.keep_daemons");
+  ASSERT_NE(kept, nullptr);
+  const JobValues job = merge_job(nullptr, options.flags);
+  EXPECT_EQ(job.texts("launch.keep_daemons"), (Words{"it's [1, 2]", "b: #c"}));
+  EXPECT_THAT(option_problems({"--keep-daemons=", "prog"}), HasSubstr("its value is empty"));
+}
+
 TEST(Options, EveryKeyOfAFlagIsInTheJobTable) {
   for (const Flag& flag : flags()) {
     if (flag.key.empty()) continue;

@@ -237,6 +237,12 @@ const std::vector<Flag>& table() {
        .key = "launch.grace",
        .placeholder = "SECONDS",
        .help = "torch's name for --grace"},
+      {.name = "keep-daemons",
+       .value = texts,
+       .key = "launch.keep_daemons",
+       .placeholder = "PATTERN",
+       .help = "leave a process that a worker leaves behind running if this extended regular "
+               "expression matches its command line; may be given again"},
       {.name = "signals-to-handle",
        .variable = "PET_SIGNALS_TO_HANDLE",
        .key = "launch.signals_to_handle",

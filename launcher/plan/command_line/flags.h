@@ -13,6 +13,7 @@ enum class FlagValue {
   plain,     // passed on unquoted: numbers, words, durations
   seconds,   // a bare number means seconds, as in torch
   list,      // words with commas between them
+  texts,     // a quoted text; each time that the flag is given adds one
   optional,  // with '=': a word; alone: `default_text`
 };
 

@@ -10,6 +10,7 @@
 #include <span>
 
 #include "common/error.h"
+#include "common/text/join_words.h"
 #include "launcher/plan/command_line/flags.h"
 #include "launcher/plan/command_line/help.h"
 #include "launcher/plan/command_line/split_arguments.h"
@@ -27,6 +28,8 @@ po::options_description describe(std::span<const Flag> flags) {
   for (const Flag& flag : flags) {
     if (flag.value == FlagValue::none) {
       description.add_options()(flag.name.data(), po::bool_switch());
+    } else if (flag.value == FlagValue::texts) {
+      description.add_options()(flag.name.data(), po::value<std::vector<std::string>>());
     } else {
       description.add_options()(flag.name.data(), po::value<std::string>());
     }
@@ -39,6 +42,18 @@ std::string with_unit(const std::string& text) {
   const bool bare = std::all_of(
       text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || c == '.'; });
   return bare ? text + "s" : text;
+}
+
+/// A list of YAML that has these texts.
+std::string quoted_list(const std::vector<std::string>& texts) {
+  std::string list;
+  for (const std::string& text : texts) {
+    std::string quoted;
+    for (const char c : text)
+      quoted += c == '\'' ? std::string("''") : std::string(1, c);
+    add_word(list, "'" + quoted + "'", ", ");
+  }
+  return "[" + list + "]";
 }
 
 bool is_empty(const std::string& option) {
@@ -130,6 +145,9 @@ class Parser {
     const std::string shown = "--" + name;
     if (flag.value == FlagValue::none) {
       if (typed[name].as<bool>()) apply(flag, std::string(flag.switched), shown, options_.flags);
+    } else if (flag.value == FlagValue::texts && typed.count(name) != 0) {
+      const std::string list = quoted_list(typed[name].as<std::vector<std::string>>());
+      apply(flag, list, shown, options_.flags);
     } else if (typed.count(name) != 0) {
       apply(flag, typed[name].as<std::string>(), shown, options_.flags);
     }

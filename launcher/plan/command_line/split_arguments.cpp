@@ -155,7 +155,7 @@ class Splitter {
                                    shown + " alone, or leave it out.");
         return;
       }
-      put(shown, shown);
+      put(flag, shown);
       return;
     }
     if (!value && flag.value == FlagValue::optional) value = std::string(flag.default_text);
@@ -172,13 +172,15 @@ class Splitter {
                                  std::string(flag.placeholder) + ".");
       return;
     }
-    put(shown, shown + "=" + *value);
+    put(flag, shown + "=" + *value);
   }
 
-  /// Adds an option; it replaces an earlier one of the same flag.
-  void put(const std::string& shown, std::string option) {
+  /// Adds an option; it replaces an earlier one of the same flag, except where each adds a text.
+  void put(const Flag& flag, std::string option) {
+    const std::string shown = "--" + std::string(flag.name);
+    const bool replaces = flag.value != FlagValue::texts;
     std::erase_if(result_.options, [&](const std::string& earlier) {
-      return earlier == shown || earlier.starts_with(shown + "=");
+      return replaces && (earlier == shown || earlier.starts_with(shown + "="));
     });
     result_.options.push_back(std::move(option));
   }

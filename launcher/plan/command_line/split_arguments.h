@@ -12,8 +12,8 @@
 namespace ddp::launcher {
 
 struct SplitArguments {
-  std::vector<std::string>
-      options;  // "--nproc-per-node=2", "--standalone": full names; the last of each counts
+  std::vector<std::string> options;   // "--nproc-per-node=2", "--standalone": full names; the last
+                                      // of each counts, or all of them
   std::vector<std::string> rest;      // the program (or job file) and its arguments
   std::vector<std::string> notes;     // abbreviations that were completed
   std::vector<std::string> problems;  // each a full sentence

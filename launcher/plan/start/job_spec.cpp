@@ -14,6 +14,7 @@
 #include "launcher/plan/exit_status.h"
 #include "launcher/plan/hang/watchdog.h"
 #include "launcher/plan/job_size.h"
+#include "launcher/plan/start/kept_daemons.h"
 #include "launcher/plan/start/preload.h"
 
 namespace ddp::launcher {
@@ -278,6 +279,7 @@ class Maker {
                "Give more, or leave it out.");
     }
     take_uninterruptible_timeout();
+    take_kept_daemons();
     spec_.virtual_local_rank = job().flag("launch.virtual_local_rank");
     const std::string& shown = job().text("launch.append_local_rank");
     if (shown == "dash") spec_.local_rank_flag = "--local-rank";
@@ -348,6 +350,17 @@ class Maker {
       spec_.warnings.push_back(origin(key) +
                                ": failed has no effect without rounds to restart in. Add "
                                "--max-restarts N.");
+    }
+  }
+
+  void take_kept_daemons() {
+    const std::string key = "launch.keep_daemons";
+    spec_.keep_daemons = job().texts(key);
+    for (const std::string& pattern : spec_.keep_daemons) {
+      if (const auto problem = KeptDaemons::problem_of(pattern))
+        complain(key,
+                 pattern + " is not an extended regular expression: " + *problem +
+                     ". Give one as for pgrep -f.");
     }
   }
 

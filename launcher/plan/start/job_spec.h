@@ -65,7 +65,8 @@ struct JobSpec {
   bool keeps_survivors = false;      // workers that lost a peer wait for the next round
   bool lost_nodes_are_free = false;  // restarts after a lost node do not count
   std::chrono::milliseconds grace{30000};
-  std::string stop_signal_names;  // as passed to the workers
+  std::vector<std::string> keep_daemons;  // patterns of command lines
+  std::string stop_signal_names;          // as passed to the workers
   std::vector<int> listed_signals;
   bool virtual_local_rank = false;
   std::string local_rank_flag;   // "--local-rank" or "--local_rank", put first; empty: none
