@@ -88,12 +88,16 @@ void check_script(const std::string& path) {
                     exit_code::kCannotExecute);
 }
 
-std::string beside_this_program(const std::string& name) {
-  std::error_code error;
+std::filesystem::path own_file() {
+  std::error_code ignored;
   // argv[0] may be any text; this link is the file that runs (proc(5)).
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return std::filesystem::read_symlink("/proc/self/exe", ignored);
+}
+
+std::string beside_this_program(const std::string& name) {
+  const std::filesystem::path self = own_file();
   const std::filesystem::path path = self.parent_path() / name;
-  return !error && ::access(path.c_str(), X_OK) == 0 ? path.string() : "";
+  return !self.empty() && ::access(path.c_str(), X_OK) == 0 ? path.string() : "";
 }
 
 }  // namespace ddp::launcher

@@ -37,6 +37,7 @@ std::string describe_plan(const JobSpec& spec) {
            (spec.node_rank ? "" : ", should it come first") +
            "; ranks as if each node had as many workers as this one, of the same role\n";
   }
+  if (spec.by_python) text += "python: " + spec.executable + " (" + spec.python_from + ")\n";
   const std::vector<int> role_of_node(workers_of_node.size());
   for (const Placement& placement : place(workers_of_node, role_of_node, node)) {
     Environment added = added_environment(spec, placement, facts, "(chosen at start)", -1);

@@ -16,6 +16,7 @@
 #include "launcher/os/descriptors.h"
 #include "launcher/os/port.h"
 #include "launcher/os/program.h"
+#include "launcher/os/python.h"
 #include "launcher/os/resources.h"
 #include "launcher/os/topology.h"
 #include "launcher/plan/start/limits.h"
@@ -38,10 +39,20 @@ std::string look_for_executable(const JobSpec& spec, const std::string& search_p
   return find_program(spec.arguments.front(), search_path);
 }
 
+/// Chooses the Python of a script or a module.
+void take_python(JobSpec& spec, const Environment& environment) {
+  const std::string script = spec.script ? spec.entry : "";
+  PythonChoice choice = choose_python(environment, own_file(), script);
+  spec.arguments.front() = std::move(choice.program);
+  spec.python_from = std::move(choice.from);
+  spec.notes.insert(spec.notes.end(), choice.notes.begin(), choice.notes.end());
+  spec.pythons_with_torch = pythons_with_torch(environment, own_file(), script);
+}
+
 /// Finds the program. With several nodes a failure is sent to node 0, so that the others do not
 /// wait.
 void find_executable(JobSpec& spec, const Environment& environment) {
-  const auto path = find_variable(environment, "PATH").value_or("/usr/bin:/bin");
+  const auto path = find_variable(environment, "PATH").value_or(kUsualPath);
   try {
     spec.executable = look_for_executable(spec, path);
   } catch (const SystemError& error) {
@@ -173,6 +184,7 @@ JobSpec load_job(const Options& options, const Environment& environment, const S
   if (options.job_file && spec.job.is_null("launch.program")) require_built_in(spec.job);
   // Refuse a batch that cannot be divided. With several nodes the world size is not known yet.
   if (options.job_file && spec.max_nodes == 1) (void)plan_batch(spec.job, spec.nproc);
+  if (spec.by_python) take_python(spec, environment);
   find_executable(spec, environment);
   spec.token = find_token(options, spec.job, token);
   const bool is_open = spec.max_nodes > 1 && !is_for_this_machine(spec.master_addr);

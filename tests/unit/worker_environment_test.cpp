@@ -146,7 +146,6 @@ TEST(WorkerEnvironment, TheArgumentsOfAJobFileAreNoTemplates) {
 TEST(JobSpec, PythonRunsScriptsAndModules) {
   EXPECT_EQ(spec_of({"a.py", "x"}, {}, {}).arguments,
             (std::vector<std::string>{"python3", "-u", "a.py", "x"}));
-  EXPECT_EQ(spec_of({"a.py"}, {{"PYTHON_EXEC", "/opt/py"}}, {}).arguments.front(), "/opt/py");
   EXPECT_EQ(spec_of({"-m", "pkg"}, {}, {}).arguments,
             (std::vector<std::string>{"python3", "-u", "-m", "pkg"}));
   EXPECT_EQ(spec_of({"--no-python", "a.py"}, {}, {}).arguments, (std::vector<std::string>{"a.py"}));

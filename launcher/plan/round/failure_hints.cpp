@@ -4,6 +4,8 @@
 #include <array>
 #include <string_view>
 
+#include "common/text/join_words.h"
+
 namespace ddp::launcher {
 namespace {
 
@@ -44,12 +46,18 @@ std::optional<std::string> hint_of_rank(const std::string& line, const std::stri
   return {};
 }
 
-std::optional<std::string> hint_of_torch(const std::string& line, const std::string& python) {
+std::optional<std::string> hint_of_torch(const std::string& line, const StartedAs& started) {
   if (!line.starts_with("ModuleNotFoundError: No module named 'torch")) return {};
-  if (python.empty())
+  if (started.python.empty())
     return "the Python that ran has no torch: activate the environment that has it.";
-  return python + " ran it, and has no torch: activate the environment that has it, or " +
-         "name its Python: PYTHON_EXEC=ENVIRONMENT/bin/python3.";
+  std::vector<std::string> others = started.others;
+  std::erase(others, started.python);
+  const std::string head = started.python + " ran it, and has no torch";
+  if (others.empty())
+    return head + ": activate the environment that has it, or name its Python: " +
+           "PYTHON_EXEC=ENVIRONMENT/bin/python3.";
+  return head + "; " + join_words(others, ", ") + (others.size() == 1 ? " has" : " have") +
+         " it: activate that environment, or name its Python: PYTHON_EXEC=" + others.front();
 }
 
 /// The hint for a line of ld.so(8): "PROGRAM: error while loading shared libraries: LIBRARY: cannot
@@ -74,7 +82,7 @@ std::optional<std::string> hint_for(const std::vector<std::string>& last_lines,
                                     const StartedAs& started) {
   for (const std::string& line : last_lines) {
     if (auto hint = hint_of_rank(line, started.local_rank_flag)) return hint;
-    if (auto hint = hint_of_torch(line, started.python)) return hint;
+    if (auto hint = hint_of_torch(line, started)) return hint;
     if (auto hint = hint_of_library(line)) return hint;
   }
   return {};

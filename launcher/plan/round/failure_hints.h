@@ -11,7 +11,8 @@ namespace ddp::launcher {
 /// How the launcher started the program.
 struct StartedAs {
   std::string local_rank_flag;  // the spelling that it was given; empty: none
-  std::string python;  // the path of the interpreter of a script; empty: it is not a script
+  std::string python = {};  // the path of the interpreter of a script; empty: it is not a script
+  std::vector<std::string> others = {};  // Pythons that have torch
 };
 
 /// What to do about a script that wants its local rank argument spelled differently, a Python

@@ -484,7 +484,7 @@ class Maker {
     spec_.takes_job_file =
         is_its_name || (options_.job_file && !is_module && !is_script(spec_.entry));
     if (spec_.by_python) {
-      spec_.arguments = {find_variable(base_, "PYTHON_EXEC").value_or("python3"), "-u"};
+      spec_.arguments = {"python3", "-u"};  // os/python chooses another one
       if (is_module) spec_.arguments.emplace_back("-m");
     }
     spec_.arguments.push_back(spec_.entry);

@@ -43,6 +43,8 @@ struct JobSpec {
   bool by_python = false;                // a script or a module: arguments[0] is the interpreter
   std::vector<std::string> preload;      // modules of its template, or "auto"; empty: no template
   std::chrono::seconds preload_idle{0};  // how long the template waits for another job
+  std::string python_from;               // what names it
+  std::vector<std::string> pythons_with_torch;  // on this node, for a hint
 
   int nproc = 1;
   NodeFacts facts;
