@@ -20,7 +20,6 @@
 #include "common/files/files.h"
 #include "launcher/os/own_cgroups.h"
 #include "launcher/plan/start/cgroups.h"
-#include "launcher/plan/start/limits.h"
 
 namespace ddp::launcher {
 
@@ -118,8 +117,8 @@ std::int64_t count_own_threads() {
 
 }  // namespace
 
-int count_cpus() {
-  return cpus_within(count_mask(), find_quota());
+CpuLimits find_cpu_limits() {
+  return {static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)), count_mask(), find_quota()};
 }
 
 int count_descriptors() {

@@ -5,11 +5,12 @@
 #include <optional>
 #include <string>
 
+#include "launcher/plan/start/cpu_share.h"
+
 namespace ddp::launcher {
 
-/// How many CPUs of the affinity mask the CPU quota of our cgroups (v1 or v2) lets us use; at least
-/// 1.
-int count_cpus();
+/// The CPUs of this machine, of our affinity mask, and of the quota of our cgroups (v1 or v2).
+CpuLimits find_cpu_limits();
 
 /// Descriptors that this process has open.
 int count_descriptors();

@@ -84,7 +84,8 @@ bool wants_gpus(const JobValues& job) {
 
 NodeFacts look_at_node(const JobValues& job, const Environment& environment) {
   NodeFacts facts;
-  facts.cpus = count_cpus();
+  facts.cpu_limits = find_cpu_limits();
+  facts.cpus = cpus_within(facts.cpu_limits.mask, facts.cpu_limits.quota);
   facts.devices = find_gpus();
   if (facts.devices.empty() && (wants_gpus(job) || (is_wsl() && job.text("device") != "cpu"))) {
     const DriverAnswer told = ask_driver(CudaStart::where_nvml_shows_no_gpu);
@@ -187,7 +188,11 @@ JobSpec load_job(const Options& options, const Environment& environment, const S
   if (spec.by_python) take_python(spec, environment);
   find_executable(spec, environment);
   spec.token = find_token(options, spec.job, token);
-  const bool is_open = spec.max_nodes > 1 && !is_for_this_machine(spec.master_addr);
+  spec.is_one_machine = spec.max_nodes > 1 && is_for_this_machine(spec.master_addr);
+  const int ranks = spec.nproc * (spec.is_one_machine ? spec.min_nodes : 1);
+  if (auto text = describe_cpu_shortage(facts.cpu_limits, ranks, threads_of_rank(spec, ranks)))
+    spec.warnings.push_back(std::move(*text));
+  const bool is_open = spec.max_nodes > 1 && !spec.is_one_machine;
   if (spec.token.empty() && is_open) spec.warnings.push_back(describe_missing_token());
   if (spec.token.empty() && spec.web && !spec.web->is_loopback()) {
     throw UsageError("--web " + *spec.job.maybe_text("launch.web") +

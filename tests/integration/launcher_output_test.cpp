@@ -141,8 +141,8 @@ TEST_F(LauncherOutput, ResultJsonSaysWhoDecided) {
 TEST_F(LauncherOutput, ASlowConsoleLosesNoLine) {
   // More than the launcher's queue holds (4 MiB): when the workers have ended, it is full and their
   // last lines are still in the pipes, for longer than a launcher waits for a pipe.
-  constexpr int kWorkers = 4;
-  constexpr std::size_t kLines = 1500;
+  constexpr int kWorkers = 2;
+  constexpr std::size_t kLines = 3000;
   const auto job =
       launch_fakes(kWorkers, "lines " + std::to_string(kLines) + " " + std::string(1000, 'x'));
   job->read_stdout_by(4096);

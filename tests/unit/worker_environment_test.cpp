@@ -54,6 +54,10 @@ TEST(WorkerEnvironment, OurWorkerGetsItsShareOfTheCpus) {
   const NodeFacts facts{8, 0};
   EXPECT_EQ(added(spec_of({"ddp-worker"}, {}, facts)).at("OMP_NUM_THREADS"), "4");
   EXPECT_EQ(added(spec_of({"ddp-worker"}, {}, NodeFacts{1, 0})).at("OMP_NUM_THREADS"), "1");
+  JobSpec one_machine = spec_of({"--nnodes=2", "ddp-worker"}, {}, facts);
+  one_machine.is_one_machine = true;  // both agents are there
+  const Placement rank = place(std::vector<int>{2, 2}, std::vector<int>{0, 0}, 0).front();
+  EXPECT_EQ(added_environment(one_machine, rank, RoundFacts(), "", -1).at("OMP_NUM_THREADS"), "2");
   EXPECT_FALSE(
       added(spec_of({"ddp-worker"}, {}, facts)).contains("TORCH_NCCL_ASYNC_ERROR_HANDLING"));
   EXPECT_EQ(added(spec_of({"other"}, {}, facts)).at("OMP_NUM_THREADS"), "1");

@@ -565,6 +565,12 @@ std::string visible_devices_variable(const Environment& environment) {
   return find_variable(environment, hip) ? hip : "CUDA_VISIBLE_DEVICES";
 }
 
+int threads_of_rank(const JobSpec& spec, int ranks) {
+  if (const auto given = find_variable(spec.environment, "OMP_NUM_THREADS"))
+    return parse_whole<int>(given->substr(0, given->find(',')), 1).value_or(1);  // "4,2": nested
+  return spec.takes_job_file ? std::max(1, spec.facts.cpus / ranks) : 1;
+}
+
 std::string device_of(const JobSpec& spec, int local_rank) {
   const std::string& device = spec.job.text("device");
   if (device != "auto" && device != "cuda") return device;

@@ -13,6 +13,7 @@
 #include "common/node/identity.h"
 #include "launcher/plan/command_line/options.h"
 #include "launcher/plan/secret.h"
+#include "launcher/plan/start/cpu_share.h"
 #include "launcher/plan/start/log_spec.h"
 #include "launcher/plan/web/web_address.h"
 
@@ -29,6 +30,7 @@ struct NodeFacts {
   std::string refused_gpu = {};   // the entry of CUDA_VISIBLE_DEVICES at which CUDA stops reading
   std::string loopback = kUsualLoopback;  // "::1" if loopback has only IPv6
   std::string gpu_problem = {};           // why CUDA reported no GPU; empty: it was not asked
+  CpuLimits cpu_limits = {};              // what `cpus` follows from
 };
 
 struct JobSpec {
@@ -50,6 +52,7 @@ struct JobSpec {
   NodeFacts facts;
   int min_nodes = 1;
   int max_nodes = 1;
+  bool is_one_machine = false;   // several nodes: all are agents of this machine
   std::optional<int> node_rank;  // nothing: by order of joining
   std::optional<bool> is_host;   // --rdzv-conf is_host: whether this agent is node 0
   std::string master_addr = facts.loopback;
@@ -104,6 +107,10 @@ std::vector<JobOverride> layer_overrides(const Options& options);
 /// The variable that names a node's GPUs: HIP_VISIBLE_DEVICES where it is set, as on ROCm it beats
 /// CUDA_VISIBLE_DEVICES.
 std::string visible_devices_variable(const Environment& environment);
+
+/// The threads of each rank: OMP_NUM_THREADS, else one, or its share of the CPUs for ddp-worker.
+/// `ranks`: on this machine.
+int threads_of_rank(const JobSpec& spec, int ranks);
 
 /// The device of a rank, "cuda:1" or "cpu". It is the job's; if the job leaves the number or the
 /// kind open, it is the GPU of the local rank, if this node has one.

@@ -30,8 +30,8 @@ std::string visible_device(const JobSpec& spec, int local_rank) {
 void add_threads(const JobSpec& spec, const Placement& placement, Environment& added) {
   if (spec.environment.contains("OMP_NUM_THREADS")) return;  // set by the user
   if (spec.takes_job_file) {
-    added["OMP_NUM_THREADS"] =
-        std::to_string(std::max(1, spec.facts.cpus / placement.local_world_size));
+    const int ranks = placement.local_world_size * (spec.is_one_machine ? placement.nodes : 1);
+    added["OMP_NUM_THREADS"] = std::to_string(threads_of_rank(spec, ranks));
   } else if (placement.local_world_size > 1) {
     added["OMP_NUM_THREADS"] = "1";  // torchrun's rule
   }
