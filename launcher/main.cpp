@@ -191,7 +191,8 @@ int main(int argc, char** argv) try {
               lock ? &*lock : nullptr,
               level_of(options, environment));
   const EndJob end = agent.run();
-  // Beyond this point nothing of this job lives on this node.
+  // Beyond this point nothing of this job lives on this node, but what --keep-daemons names.
+  if (lock && !spec.keep_daemons.empty()) lock->release();
   const bool is_node_zero = !rendezvous.link;
   const RecordPlaces places{run_dir ? &*run_dir : nullptr, agent.log_dir()};
   return give_final_report(end, spec, is_node_zero, places, environment, agent.console());

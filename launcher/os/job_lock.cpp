@@ -102,6 +102,10 @@ JobLock::JobLock(const std::filesystem::path& directory,
   if (::ftruncate(fd(), 0) != 0 || ::pwrite(fd(), text.data(), text.size(), 0) < 0) return;
 }
 
+void JobLock::release() const {
+  ::flock(fd(), LOCK_UN);  // of the open file, so also for those who have inherited it (flock(2))
+}
+
 JobLock::~JobLock() {
   fd_ = Descriptor();
   const Descriptor own(::open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));

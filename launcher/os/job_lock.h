@@ -27,6 +27,9 @@ class JobLock {
   /// Releases the lock; the file is removed if no process of the job holds it any more.
   ~JobLock();
 
+  /// Releases it although processes that are left running have inherited it (--keep-daemons).
+  void release() const;
+
   /// To be inherited by the workers.
   [[nodiscard]] int fd() const { return fd_.fd(); }
 

@@ -182,6 +182,13 @@ class LeftBehind(MarkedTest):
                     self.assertEqual(self.end(child), 1)
                     self.end(kept)
 
+    def test_w11_what_is_left_running_does_not_lock_its_job(self):
+        mark = next(self.marks)
+        worker = self.write(f"setsid -f /bin/sleep {mark} </dev/null >/dev/null 2>&1")
+        for _ in range(2):
+            self.run_program(self.bin / "ddp-launch", "--rdzv-id", mark, "--keep-daemons", mark, worker)
+        self.assertEqual(self.end(mark), 2)
+
     def test_w11_what_keep_daemons_names_dies_with_an_agent_that_is_killed(self):
         mark = next(self.marks)
         worker = self.write(f"setsid -f /bin/sleep {mark}\nexec /bin/sleep 1000")
