@@ -85,7 +85,7 @@ def main():
         pathlib.Path(folder, "script.py").write_text(SCRIPT)
         pathlib.Path(folder, "memory.py").write_text(MEMORY)
         print("load", os.getloadavg(), "CPUs", os.cpu_count())
-        run([*ways["second job"], "script.py"], folder)  # the first one
+        run([*ways["second job"], "--nproc-per-node", options.ranks, "script.py"], folder, BENCH_RESTART="1")  # the first one
         for name, rows in measure(ways, options.times, folder, options.ranks).items():
             for row, values in rows.items():
                 print(f"{name}, {options.ranks} ranks, {row}: {statistics.median(values):.2f} s of {sorted(round(v, 2) for v in values)}")
