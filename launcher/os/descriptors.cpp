@@ -2,8 +2,13 @@
 
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <poll.h>
 #include <sched.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
 
 namespace ddp::launcher {
 namespace {
@@ -33,6 +38,19 @@ int keep_descriptors_below(int end) {
   // copied, and closed when the child executes.
   if (::close_range(static_cast<unsigned>(end), ~0U, CLOSE_RANGE_UNSHARE) == 0) return 0;
   return ::unshare(CLONE_FILES);
+}
+
+bool is_readable(int fd, std::chrono::milliseconds limit) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point deadline = Clock::now() + limit;
+  pollfd entry{fd, POLLIN, 0};
+  int ready = 0;
+  do {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    ready = ::poll(&entry, 1, static_cast<int>(std::max<std::int64_t>(left, 0)));
+  } while (ready < 0 && errno == EINTR);
+  return ready == 1;
 }
 
 }  // namespace ddp::launcher

@@ -1,7 +1,9 @@
-// The numbers of our descriptors. A worker's table of descriptors begins as a copy of ours up to
-// the highest number that it needs. So descriptors that live as long as a worker get high numbers,
-// and the low ones, free again after each start, serve the next start.
+// The numbers of our descriptors, and a wait for one. A worker's table of descriptors begins as a
+// copy of ours up to the highest number that it needs. So descriptors that live as long as a worker
+// get high numbers, and the low ones, free again after each start, serve the next start.
 #pragma once
+
+#include <chrono>
 
 namespace ddp::launcher {
 
@@ -18,5 +20,9 @@ void grow_descriptor_table(int count);
 /// Gives a child that shares our descriptors its own, without those from `end` on (close_range(2)).
 /// Async-signal-safe. Errors: -1 with errno.
 int keep_descriptors_below(int end);
+
+/// Waits until it is readable, at most `limit`. A signal, as of a child that ends, does not end the
+/// wait. False: it is not, or there is no such descriptor.
+bool is_readable(int fd, std::chrono::milliseconds limit);
 
 }  // namespace ddp::launcher

@@ -267,9 +267,7 @@ Process::~Process() {
     reap_within(pid_, limit);
     return;
   }
-  pollfd entry{pidfd_.is_open() ? pidfd_.native_handle() : -1, POLLIN, 0};
-  if (::poll(&entry, 1, static_cast<int>(std::chrono::milliseconds(limit).count())) == 1)
-    parent_->reap(pid_);
+  if (pidfd_.is_open() && is_readable(pidfd_.native_handle(), limit)) parent_->reap(pid_);
 }
 
 asio::awaitable<std::optional<ExitStatus>> Process::wait() {
@@ -304,8 +302,11 @@ void Process::unwatch() {
 }
 
 void Process::reap() {
-  if (parent_) parent_->reap(pid_);
-  while (!parent_ && ::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  if (parent_) {
+    parent_->reap(pid_);
+  } else {
+    while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+    }
   }
   pid_ = 0;
   boost::system::error_code ignored;

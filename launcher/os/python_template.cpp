@@ -89,8 +89,7 @@ class PythonTemplate::JobTemplate : public ForeignParent {
   }
   void reap(pid_t child) override { (void)ask("reap " + std::to_string(child)); }
   [[nodiscard]] bool is_alive() const override {
-    pollfd entry{pidfd_.fd(), POLLIN, 0};
-    return socket_ && ::poll(&entry, 1, 0) == 0;
+    return socket_ && !is_readable(pidfd_.fd(), std::chrono::milliseconds(0));
   }
 
   [[nodiscard]] bool has_died() const { return socket_ && !is_alive(); }
@@ -180,8 +179,8 @@ std::string PythonTemplate::join(const std::string& key,
   std::string problem;
   const std::string answer = await_answer(connection.fd(), listener, problem);
   if (!problem.empty()) return problem;
-  const TemplateMessage message = read_template_message(answer);
   if (answer.empty()) return "it has ended";
+  const TemplateMessage message = read_template_message(answer);
   if (message.kind != TemplateMessage::Kind::ready) return message.text;
   const pid_t pid = parse_whole<pid_t>(message.text, 2).value_or(0);
   const ProcessState state = read_process_state(pid);

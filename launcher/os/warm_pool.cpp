@@ -1,7 +1,6 @@
 #include "launcher/os/warm_pool.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sched.h>
 #include <sys/personality.h>
 #include <sys/resource.h>
@@ -18,14 +17,14 @@
 #include <ctime>
 #include <fstream>
 #include <functional>
-#include <iterator>
 #include <sstream>
 #include <utility>
 
 #include "common/error.h"
+#include "common/files/files.h"
 #include "common/node/helper_process.h"
 #include "common/text/parse_whole.h"
-#include "launcher/os/asio.h"
+#include "launcher/os/descriptors.h"
 #include "launcher/os/process.h"
 
 namespace ddp::launcher {
@@ -58,8 +57,7 @@ bool is_key_name(const std::string& name) {
 }
 
 std::string text_of(const char* path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
+  return read_file(path).value_or("");
 }
 
 /// Its share of memory, in bytes.
@@ -70,19 +68,6 @@ std::uint64_t share_of_memory(pid_t pid) {
     if (word == "Pss:" && file >> kilobytes) return kilobytes << 10;
   }
   return 0;
-}
-
-/// Waits until it is, at most `limit`. A signal, as of a child that ends, does not end the wait.
-bool is_readable(int fd, std::chrono::milliseconds limit) {
-  const Deadline deadline = Clock::now() + limit;
-  pollfd entry{fd, POLLIN, 0};
-  int ready = 0;
-  do {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    ready = ::poll(&entry, 1, static_cast<int>(std::max<std::int64_t>(left, 0)));
-  } while (ready < 0 && errno == EINTR);
-  return ready == 1;
 }
 
 Descriptor make_socket() {
@@ -250,7 +235,7 @@ std::string inherited_state(const fs::path& executable) {
   ::stat(executable.c_str(), &program);
   ::fstat(STDIN_FILENO, &input);
   // Of memory policies numa_maps shows the one of each piece; the program's own will do.
-  std::istringstream pieces(text_of("/proc/self/numa_maps"));
+  std::ifstream pieces("/proc/self/numa_maps");
   std::string address, policy;
   pieces >> address >> policy;
   state << text_of("/proc/self/cgroup") << text_of("/proc/self/limits") << policy << "\n"

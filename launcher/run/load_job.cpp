@@ -46,7 +46,9 @@ void take_python(JobSpec& spec, const Environment& environment) {
   spec.arguments.front() = std::move(choice.program);
   spec.python_from = std::move(choice.from);
   spec.notes.insert(spec.notes.end(), choice.notes.begin(), choice.notes.end());
-  spec.pythons_with_torch = pythons_with_torch(environment, own_file(), script);
+  spec.find_pythons_with_torch = [environment, script] {
+    return pythons_with_torch(environment, own_file(), script);
+  };
 }
 
 /// Finds the program. With several nodes a failure is sent to node 0, so that the others do not

@@ -1,7 +1,7 @@
 #include "launcher/run/warm.h"
 
+#include <algorithm>
 #include <chrono>
-#include <iomanip>
 #include <iostream>
 #include <sstream>
 

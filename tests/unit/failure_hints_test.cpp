@@ -45,11 +45,16 @@ TEST(FailureHints, APythonWithoutTorchIsNamed) {
   EXPECT_EQ(hint_for(lines, {"", "/usr/bin/python3"}).value_or(""),
             "/usr/bin/python3 ran it, and has no torch: activate the environment that has "
             "it, or name its Python: PYTHON_EXEC=ENVIRONMENT/bin/python3.");
-  EXPECT_EQ(hint_for(lines, {"", "/usr/bin/python3", {"/a/bin/python3", "/b/bin/python3"}}),
+  EXPECT_EQ(hint_for(lines,
+                     {"",
+                      "/usr/bin/python3",
+                      [] {
+                        return Lines{"/a/bin/python3", "/b/bin/python3"};
+                      }}),
             "/usr/bin/python3 ran it, and has no torch; /a/bin/python3, /b/bin/python3 have it: "
             "activate that environment, or name its Python: PYTHON_EXEC=/a/bin/python3");
   EXPECT_EQ(
-      hint_for(lines, {"", "/a/bin/python3", {"/a/bin/python3"}}),
+      hint_for(lines, {"", "/a/bin/python3", [] { return Lines{"/a/bin/python3"}; }}),
       "/a/bin/python3 ran it, and has no torch: activate the environment that has it, or name "
       "its Python: PYTHON_EXEC=ENVIRONMENT/bin/python3.");
   EXPECT_EQ(hint_for(lines, {}).value_or(""),

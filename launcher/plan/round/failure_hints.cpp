@@ -50,7 +50,8 @@ std::optional<std::string> hint_of_torch(const std::string& line, const StartedA
   if (!line.starts_with("ModuleNotFoundError: No module named 'torch")) return {};
   if (started.python.empty())
     return "the Python that ran has no torch: activate the environment that has it.";
-  std::vector<std::string> others = started.others;
+  std::vector<std::string> others;
+  if (started.find_others) others = started.find_others();
   std::erase(others, started.python);
   const std::string head = started.python + " ran it, and has no torch";
   if (others.empty())

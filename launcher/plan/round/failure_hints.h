@@ -1,7 +1,8 @@
 // Hints from a failed program's last lines: a wrong argument, another Python, a missing library.
-// Pure.
+// Pure, but for the search that the caller gives.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,7 +13,8 @@ namespace ddp::launcher {
 struct StartedAs {
   std::string local_rank_flag;  // the spelling that it was given; empty: none
   std::string python = {};  // the path of the interpreter of a script; empty: it is not a script
-  std::vector<std::string> others = {};  // Pythons that have torch
+  // Looks for the Pythons that have torch; empty: there is nothing to look for.
+  std::function<std::vector<std::string>()> find_others = {};
 };
 
 /// What to do about a script that wants its local rank argument spelled differently, a Python

@@ -289,7 +289,8 @@ bool has_no_step(const Verdict& verdict, const JobSpec& spec) {
 }
 
 StartedAs describe_start(const JobSpec& spec) {
-  return {spec.local_rank_flag, spec.by_python ? spec.executable : "", spec.pythons_with_torch};
+  return {
+      spec.local_rank_flag, spec.by_python ? spec.executable : "", spec.find_pythons_with_torch};
 }
 
 /// Whether the workers refused the job before the first step, for a mistake in it, and their line

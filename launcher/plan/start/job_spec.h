@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -46,7 +47,8 @@ struct JobSpec {
   std::vector<std::string> preload;      // modules of its template, or "auto"; empty: no template
   std::chrono::seconds preload_idle{0};  // how long the template waits for another job
   std::string python_from;               // what names it
-  std::vector<std::string> pythons_with_torch;  // on this node, for a hint
+  // Looks for those on this node that have torch, for a hint; empty: there is nothing to look for.
+  std::function<std::vector<std::string>()> find_pythons_with_torch;
 
   int nproc = 1;
   NodeFacts facts;
