@@ -10,8 +10,6 @@
 namespace ddp {
 namespace {
 
-constexpr double kMany = 1e9;
-
 // clang-format off: one key, one entry; the columns are what is read.
 std::vector<JobKey> launch_keys() {
   return {

@@ -10,6 +10,8 @@
 #include "common/job/run_dir.h"
 #include "common/progress/survivor_page.h"
 #include "launcher/os/port.h"
+#include "launcher/plan/round/outcome.h"
+#include "launcher/plan/round/root_cause.h"
 #include "launcher/plan/start/rerun.h"
 
 namespace ddp::launcher {
