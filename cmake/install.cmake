@@ -47,6 +47,7 @@ install(FILES README.md CHANGELOG.md THIRD_PARTY.md DESTINATION share/doc/ddp-la
 if(NOT TARGET ddp-worker)
   return()
 endif()
+install(FILES deploy/shm/ddp_shm.py DESTINATION share/ddp)
 
 set(package_dir lib/cmake/ddp)
 set_target_properties(ddp_worker PROPERTIES EXPORT_NAME worker)
@@ -54,7 +55,7 @@ install(TARGETS ddp_worker ddp_worker_files ddp_worker_image ddp_worker_plan ddp
   EXPORT ddp ARCHIVE DESTINATION lib COMPONENT library)
 install(EXPORT ddp NAMESPACE ddp:: DESTINATION ${package_dir} FILE ddp-targets.cmake COMPONENT library)
 install(DIRECTORY common worker DESTINATION include/ddp COMPONENT library
-  FILES_MATCHING PATTERN "*.h" PATTERN "worker/dist/gloo" EXCLUDE PATTERN "worker/cuda" EXCLUDE PATTERN "worker/fetch" EXCLUDE PATTERN "worker/start" EXCLUDE PATTERN "worker/include" EXCLUDE)
+  FILES_MATCHING PATTERN "*.h" PATTERN "worker/dist/gloo" EXCLUDE PATTERN "worker/cuda" EXCLUDE PATTERN "worker/shm" EXCLUDE PATTERN "worker/fetch" EXCLUDE PATTERN "worker/start" EXCLUDE PATTERN "worker/include" EXCLUDE)
 install(FILES worker/include/ddp/ddp.h DESTINATION include/ddp COMPONENT library)
 configure_package_config_file(cmake/ddp-config.cmake.in ddp-config.cmake INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(ddp-config-version.cmake COMPATIBILITY ExactVersion)

@@ -1,6 +1,6 @@
 # Part of install.cmake: ddp-worker and its module for GPUs, which find LibTorch by relative paths once they are installed. Two layouts:
-#   a prefix (the default)   bin/ddp-worker, lib/libddp-worker-cuda.so; LibTorch's libraries are copied to lib/ddp
-#   component `wheel`        the same two, in PREFIX = site-packages/ddp_worker/torch-2.15: LibTorch is that of these site-packages
+#   a prefix (the default)   bin/ddp-worker, lib/libddp-worker-cuda.so, lib/libddp-shm-2.15.so; LibTorch's libraries are copied to lib/ddp
+#   component `wheel`        the same three, in PREFIX = site-packages/ddp_worker/torch-2.15: LibTorch is that of these site-packages
 # RPATH, not RUNPATH, as torch's own libraries have it: LD_LIBRARY_PATH must not put another release in their place, and it counts for
 # what libtorch_cuda.so loads, too.
 
@@ -48,6 +48,7 @@ function(ddp_install_with_torch target folder prefix_site with_nvidia build_rpat
 endfunction()
 
 ddp_install_with_torch(ddp-worker bin "$ORIGIN/../lib/ddp" OFF "${DDP_TORCH}/torch/lib")
+ddp_install_with_torch(ddp-shm lib "$ORIGIN/ddp" OFF "${DDP_TORCH}/torch/lib")
 if(TARGET ddp-worker-cuda)
   list(JOIN ddp_cuda_libraries ":" libraries)
   ddp_install_with_torch(ddp-worker-cuda lib "$ORIGIN/ddp" ON "${DDP_TORCH}/torch/lib:${libraries}")

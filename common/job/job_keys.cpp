@@ -43,9 +43,10 @@ std::vector<JobKey> launch_keys() {
       {.path = "backend",
        .type = JobType::choice,
        .default_value = "auto",
-       .choices = {"auto", "nccl", "gloo"},
+       .choices = {"auto", "nccl", "gloo", "shm"},
        .may_differ = true,
-       .help = "collectives of gradients; auto: nccl on cuda, else gloo"},
+       .help = "collectives of gradients; shm: sums through memory that the ranks of one node "
+               "share, on CPUs; auto: nccl on cuda, else shm on one node, else gloo"},
       {.path = "parallel",
        .type = JobType::choice,
        .default_value = "ddp",

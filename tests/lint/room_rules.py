@@ -21,6 +21,7 @@ OPEN_TO = {
     "worker/model": ["worker/plan", "worker/data"],
     "worker/dist": ["worker/plan", "worker/data", "worker/model"],
     "worker/cuda": ["worker/dist"],
+    "worker/shm": ["worker/dist"],
     "worker/task": ["worker/plan", "worker/image", "worker/data", "worker/model", "worker/dist"],
     "worker/save": ["worker/plan", "worker/data", "worker/model", "worker/dist"],
     "worker/fetch": ["worker/plan", "worker/data", "worker/save"],

@@ -102,6 +102,10 @@ Device choose_device(const DeviceJob& job,
   const LocalPlace place{self.local_rank, self.local_world_size, !self.platform.empty()};
   const DeviceChoice choice = choose_device(job, place, facts);
   chosen.nccl = choice.nccl;
+  if (!choice.gpu && job.backend != "gloo") {
+    chosen.shared_memory =
+        job.backend == "shm" ? SharedMemory::required : SharedMemory::if_possible;
+  }
   if (chosen.nccl) set_nccl_variables();
   chosen.name = choice.name;
   chosen.identity = choice.identity;

@@ -16,9 +16,13 @@ namespace ddp::worker {
 
 class CudaModule;
 
+/// Whether the sums over the ranks of one node go through memory that they share.
+enum class SharedMemory { never, if_possible, required };
+
 struct Device {
   at::Device device{at::kCPU};
-  bool nccl = false;  // gradients travel by NCCL, on CUDA
+  bool nccl = false;                                 // gradients travel by NCCL, on CUDA
+  SharedMemory shared_memory = SharedMemory::never;  // on CPUs
   std::string name = "cpu";
   std::string identity;              // of a GPU: the same for two ranks only if they share it
   std::vector<std::string> notes;    // what the user should know, a line each

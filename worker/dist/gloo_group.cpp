@@ -77,6 +77,7 @@ class GlooGroup : public Group {
 
  private:
   void connect_gpus(const GlooRequest& request);
+  void share_memory(const GlooRequest& request);
   void set_names();
 
   c10::intrusive_ptr<c10d::Store> store_;
@@ -113,6 +114,7 @@ GlooGroup::GlooGroup(const GlooRequest& request)
                                            request.world_size,
                                            options);
   gloo_->setTimeout(request.collective_timeout);
+  if (request.device.shared_memory != SharedMemory::never) share_memory(request);
   group_ = c10::make_intrusive<c10d::ProcessGroup>(store_, request.rank, request.world_size);
   // Trap: must come before the first backend. Without it NCCL's barrier guesses its device.
   if (device_.is_cuda()) group_->setBoundDeviceId(device_);
@@ -124,6 +126,23 @@ GlooGroup::GlooGroup(const GlooRequest& request)
     if (device_.is_cuda())
       group_->setBackend(at::kCUDA, c10d::ProcessGroup::BackendType::GLOO, gloo_);
     set_names();
+  }
+}
+
+void GlooGroup::share_memory(const GlooRequest& request) {
+  std::unique_ptr<SharedSums> sums =
+      SharedSums::connect({c10::make_intrusive<c10d::PrefixStore>("sums", store_),
+                           request.rank,
+                           request.world_size,
+                           request.join_timeout,
+                           request.collective_timeout});
+  if (sums) {
+    gloo_->use(std::move(sums));
+  } else if (request.device.shared_memory == SharedMemory::required) {
+    throw PeerError(
+        "backend: shm: not all ranks can share memory: they are on several nodes, in containers "
+        "with process numbers of their own, or of several users. Use backend=gloo.",
+        exit_code::kRefused);
   }
 }
 

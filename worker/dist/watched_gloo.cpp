@@ -49,6 +49,7 @@ bool WatchedGloo::has_lost_peer() const {
 }
 
 void WatchedGloo::disconnect() {
+  if (sums_) sums_->abandon();
   shut_down(connections_);
 }
 
@@ -58,6 +59,8 @@ bool WatchedGloo::has_stuck_work() const {
 
 c10::intrusive_ptr<c10d::Work> WatchedGloo::allreduce(Tensors& tensors,
                                                       const c10d::AllreduceOptions& options) {
+  const bool is_plain_sum = tensors.size() == 1 && options.reduceOp == c10d::ReduceOp::SUM;
+  if (sums_ && is_plain_sum && SharedSums::can_sum(tensors[0])) return sums_->start_sum(tensors[0]);
   require_default_stream(tensors);
   const auto work = ProcessGroupGloo::allreduce(tensors, options);
   return watch_ ? watch_->watch(work) : work;
@@ -65,6 +68,8 @@ c10::intrusive_ptr<c10d::Work> WatchedGloo::allreduce(Tensors& tensors,
 
 c10::intrusive_ptr<c10d::Work> WatchedGloo::broadcast(Tensors& tensors,
                                                       const c10d::BroadcastOptions& options) {
+  if (sums_ && tensors.size() == 1 && SharedSums::can_broadcast(tensors[0]))
+    return sums_->start_broadcast(tensors[0], static_cast<int>(options.rootRank));
   require_default_stream(tensors);
   const auto work = ProcessGroupGloo::broadcast(tensors, options);
   return watch_ ? watch_->watch(work) : work;

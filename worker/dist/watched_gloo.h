@@ -7,9 +7,11 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "worker/dist/connections.h"
+#include "worker/dist/shared_sums.h"
 
 namespace ddp::worker {
 
@@ -26,6 +28,9 @@ class WatchedGloo : public c10d::ProcessGroupGloo {
               int size,
               const c10::intrusive_ptr<Options>& options);
   ~WatchedGloo() override;
+
+  /// From now on sums and broadcasts of tensors on the CPU go by `sums`.
+  void use(std::unique_ptr<SharedSums> sums) { sums_ = std::move(sums); }
 
   /// From now on peers may leave without an error.
   void stop_watching();
@@ -57,6 +62,7 @@ class WatchedGloo : public c10d::ProcessGroupGloo {
               const c10::intrusive_ptr<Options>& options);
 
   std::set<Connection> connections_;
+  std::unique_ptr<SharedSums> sums_;  // null: everything goes by Gloo
   std::unique_ptr<PeerWatch> watch_;  // null where Gloo's connections are not known
 };
 

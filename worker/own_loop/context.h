@@ -23,7 +23,7 @@ namespace ddp {
 
 struct ContextOptions {
   std::string device = "auto";   // auto | cpu | cuda | cuda:N, as the job file's key
-  std::string backend = "auto";  // auto | nccl | gloo
+  std::string backend = "auto";  // auto | nccl | gloo | shm
   std::chrono::milliseconds join_timeout = std::chrono::minutes(2);  // until all ranks have come
   std::chrono::milliseconds timeout = std::chrono::minutes(5);       // of a collective
 };

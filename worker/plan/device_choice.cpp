@@ -56,6 +56,11 @@ class Chooser {
   DeviceChoice choose() {
     if (job_.device == "cpu") return cpu();
     if (!problem_.empty()) return without_gpu();
+    if (job_.backend == "shm") {
+      throw UsageError(
+          "backend: shm is for CPUs, but this rank has a GPU. Use device=cpu, or "
+          "backend=auto.");
+    }
     DeviceChoice choice;
     choice.nccl = job_.backend != "gloo";
     choice.gpu = pick(choice.nccl);

@@ -51,7 +51,7 @@ struct DataJob {
 
 struct DeviceJob {
   std::string device = "auto";        // auto | cpu | cuda | cuda:N
-  std::string backend = "auto";       // auto | nccl | gloo
+  std::string backend = "auto";       // auto | nccl | gloo | shm
   std::int64_t min_free = 512 << 20;  // bytes
   bool is_data_parallel = false;      // parallel: data
   std::vector<std::string> devices;   // of parallel: data; empty: all

@@ -1,0 +1,44 @@
+"""Sums of tensors on CPUs over the ranks of one node, through memory that the ranks share: DDP without a network.
+
+    import ddp_shm
+    torch.distributed.init_process_group("ddp_shm")    # or "cpu:ddp_shm,cuda:nccl"
+
+All else, and the ranks of several nodes, go by Gloo, as before. Works under ddp-launch and torchrun.
+"""
+
+import os
+import pathlib
+
+import torch
+import torch.distributed as dist
+
+
+def _find_library():
+    """The library for this torch: DDP_SHM_LIBRARY, or of the package ddp_worker, of an installed prefix, of a checkout."""
+    chosen = os.environ.get("DDP_SHM_LIBRARY")
+    if chosen:
+        return chosen
+    minor = ".".join(torch.__version__.split(".")[:2])
+    here = pathlib.Path(__file__).resolve().parent
+    folders = ((here / "ddp_worker", "torch-*/lib"), (here.parents[1], "lib"), (here.parents[1], "build/*"))
+    found = [library for folder, inside in folders for library in sorted(folder.glob(inside + "/libddp-shm-*.so"))]
+    for library in found:
+        if library.stem == f"libddp-shm-{minor}":
+            return str(library)
+    served = ", ".join(library.stem.removeprefix("libddp-shm-") for library in found)
+    raise ImportError(
+        f"ddp_shm: no libddp-shm-{minor}.so for torch {torch.__version__} near {here}; "
+        + (f"there is one for torch {served}" if served else "DDP_SHM_LIBRARY names one that is elsewhere")
+    )
+
+
+torch.ops.load_library(_find_library())
+
+
+def _make_backend(store, rank, world_size, timeout):
+    group = dist.ProcessGroup(store, rank, world_size)
+    torch.ops.ddp_shm.add_backend(group.boxed(), int(timeout.total_seconds() * 1000))
+    return group._get_backend(torch.device("cpu"))
+
+
+dist.Backend.register_backend("ddp_shm", _make_backend, devices=["cpu"])

@@ -1,0 +1,100 @@
+"""backend: shm: ranks of one node sum through memory that they share.
+
+Run by hand: DDP_BIN=build/release PYTHONPATH=tests/support python3 tests/integration/shm_test.py
+"""
+
+import os
+import pathlib
+import signal
+import time
+import unittest
+
+import survivors_test
+from worker_test import WorkerTest
+
+
+class SharedMemory(WorkerTest):
+    LONG = ("backend=shm", "data.train_size=8000", "train.epochs=50")
+
+    def started(self, ranks, *arguments):
+        running = self.start(self.bin / "ddp-launch", "--nproc-per-node", ranks, "job.yaml", *self.LONG, *arguments)
+        running.wait_for("epoch 1/50")
+        return running, running.wait_for_pids(ranks)
+
+    def test_two_ranks_learn_what_they_learn_over_gloo(self):
+        self.launch(2, "name=gloo", "backend=gloo")
+        self.launch(2, "name=shm", "backend=shm")
+        self.assert_same_run(self.run_dir("gloo"), self.run_dir("shm"))
+
+    def shares_memory(self, backend):
+        """Whether each of two ranks has mapped it."""
+        running = self.start(
+            self.bin / "ddp-launch", "--nproc-per-node", 2, "job.yaml", *self.LONG[1:], f"backend={backend}", f"name={backend}"
+        )
+        running.wait_for("epoch 1/50")
+        maps = [pathlib.Path(f"/proc/{pid}/maps").read_text(encoding="utf-8") for pid in running.wait_for_pids(2).values()]
+        os.kill(running.process.pid, signal.SIGTERM)
+        running.finish()
+        return ["/memfd:ddp-sums" in text for text in maps]
+
+    def test_by_default_ranks_of_one_node_share_memory_but_not_over_gloo(self):
+        self.assertEqual(self.shares_memory("auto"), [True, True])
+        self.assertEqual(self.shares_memory("gloo"), [False, False])
+
+    def test_more_ranks_than_cores_learn(self):
+        text = self.launch(5, "backend=shm", "data.batch_per_rank=8")
+        self.assertIn("epoch 2/2", text)
+
+    def test_sync_batch_norm_and_low_types(self):
+        self.launch(2, "backend=shm", "model.norm=sync", "model.name=resnet18", "data.train_size=64", "train.epochs=1", "amp.level=O1", "amp.dtype=bf16")
+
+    def test_a_killed_rank_ends_the_job_within_a_second(self):
+        running, pids = self.started(3)
+        begin = time.monotonic()
+        os.kill(pids[1], signal.SIGKILL)
+        self.assertEqual(running.finish(), 137, running.text)
+        self.assertLess(time.monotonic() - begin, 1.0 if not os.environ.get("DDP_SANITIZE") else 10)
+        self.assertIn(f"signal SIGKILL (9) received by pid {pids[1]}", running.text)
+        self.assertEqual(self.alive(), [])
+
+    def test_a_stopped_rank_is_named(self):
+        running, pids = self.started(3, "ddp.timeout=5s")
+        os.kill(pids[1], signal.SIGSTOP)
+        self.assertEqual(running.finish(), 124, running.text)
+        self.assertIn("rank 1 of 3 did not come", running.text)
+
+    def test_nothing_is_left_and_nothing_has_a_name(self):
+        def named():
+            return {path.name for path in pathlib.Path("/dev/shm").iterdir() if path.name.startswith("ddp")}
+
+        before = named()
+        running, pids = self.started(2)
+        self.assertEqual(named(), before)
+        maps = pathlib.Path(f"/proc/{pids[1]}/maps").read_text(encoding="utf-8")
+        self.assertIn("/memfd:ddp-sums", maps)
+        os.kill(running.process.pid, signal.SIGTERM)
+        running.finish()
+        self.assertEqual(self.alive(), [])
+
+    def test_ranks_of_two_network_namespaces_share_memory_too_but_not_of_two_pid_namespaces(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs root, for a namespace")
+        program = self.folder / "apart.sh"
+        program.write_text(f'#!/bin/sh\nif [ "$RANK" = 1 ]; then exec unshare --pid --fork --kill-child {self.bin}/ddp-worker "$@"; fi\nexec {self.bin}/ddp-worker "$@"\n')
+        program.chmod(0o755)
+        text = self.launch(2, "backend=shm", f"launch.program={program}", expect=203)
+        self.assertIn("backend: shm: not all ranks can share memory", text)
+        self.launch(2, f"launch.program={program}")  # by Gloo
+
+
+class Survivors(survivors_test.SurvivorTest):
+    def setUp(self):
+        super().setUp()
+        (self.folder / "job.yaml").write_text(survivors_test.JOB + "backend: shm\n", encoding="utf-8")
+
+    test_each = survivors_test.KilledRanks.test_each_rank_is_replaced_alone_and_the_run_is_the_undisturbed_one
+    test_again = survivors_test.KilledRanks.test_again_and_again_and_two_at_once
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,92 @@
+"""A DDP script like many: shm_script.py BACKEND [crash | stay | leave]. Rank 0 prints what it has computed, as one digest."""
+
+import hashlib
+import os
+import pickle
+import signal
+import sys
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+backend, *ways = sys.argv[1:]
+if "ddp_shm" in backend:
+    import ddp_shm  # noqa: F401 - it registers itself
+
+dist.init_process_group(backend)
+rank, world_size = dist.get_rank(), dist.get_world_size()
+results = []
+
+
+def keep(*tensors):
+    results.extend(tensor.tolist() for tensor in tensors)
+
+
+def numbers(dtype, seed, count=1003):
+    values = torch.randn(count, dtype=torch.float64, generator=torch.Generator().manual_seed(1000 * seed + rank))
+    return (values * (1 if dtype.is_floating_point else 1000)).to(dtype)
+
+
+for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.int64, torch.uint8):
+    summed = numbers(dtype, 1)
+    dist.all_reduce(summed)
+    keep(summed.double())
+operations = [dist.ReduceOp.MAX, dist.ReduceOp.MIN, dist.ReduceOp.PRODUCT]
+for operation in operations:
+    reduced = numbers(torch.float32, 2)
+    dist.all_reduce(reduced, op=operation)
+    keep(reduced)
+# Many under way at once, waited for in another order.
+tensors = [numbers(torch.float32, 3, 1 + 7001 * (i % 3)) for i in range(30)]
+works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
+for work in reversed(works):
+    work.wait()
+keep(*tensors)
+# Other collectives, and other groups of the same ranks, one of them of a part.
+copy = numbers(torch.float32, 4)
+dist.broadcast(copy, src=world_size - 1)
+parts = [torch.empty(1003) for _ in range(world_size)]
+dist.all_gather(parts, copy + rank)
+objects = [None] * world_size
+dist.all_gather_object(objects, {"rank": rank})
+keep(copy, *parts)
+results.append(objects)
+pair = dist.new_group([0, 1])
+everybody = dist.new_group()
+if rank < 2:
+    inside = numbers(torch.float32, 5)
+    dist.all_reduce(inside, group=pair)
+    keep(inside)
+outside = numbers(torch.float32, 6)
+dist.all_reduce(outside, group=everybody)
+keep(outside)
+if rank == 0:
+    dist.send(copy, dst=1)
+elif rank == 1:
+    dist.recv(copy, src=0)
+dist.barrier()
+
+torch.manual_seed(0)
+layers = [torch.nn.Conv2d(1, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8 * 26 * 26, 10)]
+model = DistributedDataParallel(torch.nn.Sequential(*layers), broadcast_buffers=not ways)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+random = torch.Generator().manual_seed(rank)
+images, labels = torch.randn(32, 1, 28, 28, generator=random), torch.randint(0, 10, (32,), generator=random)
+for step in range(1, 100000 if ways else 11):
+    optimizer.zero_grad()
+    loss = torch.nn.functional.cross_entropy(model(images), labels)
+    loss.backward()
+    optimizer.step()
+    if step == 3 and rank == 0:
+        print("trains", flush=True)
+    if step == 5 and rank == 1 and "crash" in ways:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if step == 5 and rank == 1 and "stay" in ways:
+        signal.pause()
+    if step == 10 and "leave" in ways:
+        sys.exit(0)  # without destroy_process_group()
+keep(loss.detach(), *[parameter.detach() for parameter in model.parameters()])
+if rank == 0:
+    print(f"digest {hashlib.sha256(pickle.dumps(results)).hexdigest()} loss {loss.item()}", flush=True)
+dist.destroy_process_group()

@@ -1,0 +1,210 @@
+// Sums through shared memory: ranks as threads, each with a mapping of its own.
+#include "worker/dist/shared_sums.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/zeros_like.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <latch>
+#include <string>
+#include <thread>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <vector>
+
+namespace ddp::worker {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::Each;
+using testing::HasSubstr;
+
+using Work = std::function<void(SharedSums& sums, int rank)>;
+
+/// What each rank's work has thrown; empty: nothing.
+std::vector<std::string> run_ranks(int world_size, const Work& work) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  std::vector<std::string> errors(static_cast<std::size_t>(world_size));
+  std::vector<std::jthread> ranks;
+  for (int rank = 0; rank < world_size; ++rank) {
+    ranks.emplace_back([&, rank] {
+      try {
+        const auto sums = SharedSums::connect({store, rank, world_size, 60s, 2s});
+        if (!sums) throw std::logic_error("there is no shared memory");
+        work(*sums, rank);
+      } catch (const std::exception& error) {
+        errors[static_cast<std::size_t>(rank)] = error.what();
+      }
+    });
+  }
+  ranks.clear();
+  return errors;
+}
+
+void sum(SharedSums& sums, const at::Tensor& tensor) {
+  sums.start_sum(tensor)->wait();
+}
+
+/// A rank's share of a sum of random numbers of very different sizes.
+at::Tensor share_of(int rank, std::vector<std::int64_t> sizes, at::ScalarType type) {
+  at::manual_seed(static_cast<std::uint64_t>(rank));
+  const at::Tensor values = at::rand(sizes, at::kDouble) - 0.5;
+  const double scale = rank == 1 ? 1e4 : 1;
+  return (values * scale * (at::isIntegralType(type, false) ? 1000 : 1)).to(type);
+}
+
+/// ((x0 + x1) + x2) + ..., low types in float32.
+at::Tensor in_order(int world_size, std::vector<std::int64_t> sizes, at::ScalarType type) {
+  const bool is_low = type == at::kHalf || type == at::kBFloat16;
+  at::Tensor all;
+  for (int rank = 0; rank < world_size; ++rank) {
+    const at::Tensor share = share_of(rank, sizes, type).to(is_low ? at::kFloat : type);
+    all = rank == 0 ? share : all + share;
+  }
+  return all.to(type);
+}
+
+TEST(SharedSums, AreThoseInTheOrderOfRanksForEveryTypeAndSize) {
+  constexpr at::ScalarType kTypes[] = {
+      at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kLong, at::kInt};
+  // One element, a part of a piece, an odd number, a whole piece, and several with a rest.
+  constexpr std::int64_t kSizes[] = {1, 5, 4097, 65536, 400003};
+  for (const int world_size : {2, 3, 5}) {
+    std::vector<std::vector<at::Tensor>> shares(static_cast<std::size_t>(world_size));
+    for (int rank = 0; rank < world_size; ++rank)
+      for (const at::ScalarType type : kTypes)
+        for (const std::int64_t size : kSizes)
+          shares[static_cast<std::size_t>(rank)].push_back(share_of(rank, {size}, type));
+    const auto errors = run_ranks(world_size, [&](SharedSums& sums, int rank) {
+      for (const at::Tensor& share : shares[static_cast<std::size_t>(rank)])
+        sum(sums, share);
+    });
+    EXPECT_THAT(errors, Each(""));
+    std::size_t index = 0;
+    for (const at::ScalarType type : kTypes) {
+      for (const std::int64_t size : kSizes) {
+        const at::Tensor wanted = in_order(world_size, {size}, type);
+        for (const auto& of_rank : shares)
+          EXPECT_TRUE(of_rank[index].equal(wanted)) << world_size << " " << type << " " << size;
+        ++index;
+      }
+    }
+  }
+}
+
+TEST(SharedSums, TakeEveryShape) {
+  const auto errors = run_ranks(2, [](SharedSums& sums, int rank) {
+    const at::Tensor columns = at::full({40, 30}, rank + 1.0).t();
+    sum(sums, columns);
+    EXPECT_TRUE(columns.equal(at::full({30, 40}, 3.0)));
+    const at::Tensor none = at::empty({0});
+    sum(sums, none);
+    const at::Tensor number = at::full({}, rank + 1.0);
+    sum(sums, number);
+    EXPECT_EQ(number.item<double>(), 3);
+  });
+  EXPECT_THAT(errors, Each(""));
+  EXPECT_FALSE(SharedSums::can_sum(at::ones({2}, at::kBool)));
+  EXPECT_TRUE(SharedSums::can_sum(at::ones({2}, at::kHalf)));
+}
+
+TEST(SharedSums, ManyAreUnderWayAtOnce) {
+  constexpr int kMany = 200;
+  const auto errors = run_ranks(3, [](SharedSums& sums, int rank) {
+    std::vector<at::Tensor> tensors;
+    std::vector<c10::intrusive_ptr<c10d::Work>> works;
+    for (int i = 0; i < kMany; ++i) {
+      tensors.push_back(at::full({1 + 997 * (i % 5)}, static_cast<double>(rank * i)));
+      works.push_back(sums.start_sum(tensors.back()));
+    }
+    for (int i = 0; i < kMany; ++i) {
+      works[static_cast<std::size_t>(i)]->wait();
+      const at::Tensor& sum = tensors[static_cast<std::size_t>(i)];
+      EXPECT_TRUE(sum.equal(at::full({sum.size(0)}, 3.0 * i)));
+    }
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
+TEST(SharedSums, BroadcastsAmongSums) {
+  const auto errors = run_ranks(3, [](SharedSums& sums, int rank) {
+    for (int i = 0; i < 50; ++i) {
+      const int from = i % 3;
+      const at::Tensor flags = at::full({1 + 40000 * (i % 7)}, rank == from, at::kBool);
+      const at::Tensor numbers = at::full({3, 400}, rank + i, at::kLong).t();
+      const auto work = sums.start_broadcast(flags, from);
+      if (i % 2 == 0) sums.start_sum(at::ones({5}));
+      sums.start_broadcast(numbers, from)->wait();
+      EXPECT_TRUE(flags.all().item<bool>());
+      EXPECT_TRUE(numbers.equal(at::full({400, 3}, from + i, at::kLong)));
+      work->wait();
+    }
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
+TEST(SharedSums, ASumAndABroadcastDoNotMeet) {
+  const auto errors = run_ranks(2, [](SharedSums& sums, int rank) {
+    const at::Tensor tensor = at::ones({10});
+    (rank == 0 ? sums.start_sum(tensor) : sums.start_broadcast(tensor, 0))->wait();
+  });
+  EXPECT_THAT(errors, Each(HasSubstr("another rank does something else")));
+}
+
+TEST(SharedSums, RanksThatDisagreeAllSaySo) {
+  for (const bool is_type : {false, true}) {
+    const auto errors = run_ranks(3, [&](SharedSums& sums, int rank) {
+      const bool is_odd = rank == 2;
+      sum(sums, at::ones({is_odd && !is_type ? 7 : 8}, is_odd && is_type ? at::kInt : at::kFloat));
+    });
+    EXPECT_THAT(errors, Each(HasSubstr("another rank does something else")));
+  }
+}
+
+TEST(SharedSums, ARankThatDoesNotComeIsNamedAndLaterSumsFailAtOnce) {
+  std::latch given_up(2);
+  const auto errors = run_ranks(3, [&](SharedSums& sums, int rank) {
+    sum(sums, at::ones({10}));
+    if (rank == 1) {
+      given_up.wait();
+    } else {
+      EXPECT_ANY_THROW(sum(sums, at::ones({10})));
+      given_up.count_down();
+    }
+    sum(sums, at::ones({10}));
+  });
+  EXPECT_THAT(errors, Each(HasSubstr("a rank has given up")));
+}
+
+TEST(SharedSums, TheWorkOfAFailedSumSaysSo) {
+  const auto errors = run_ranks(2, [](SharedSums& sums, int rank) {
+    if (rank == 1) return;
+    const c10::intrusive_ptr<c10d::Work> work = sums.start_sum(at::ones({10}));
+    EXPECT_ANY_THROW(work->wait());
+    EXPECT_TRUE(work->isCompleted());
+    EXPECT_FALSE(work->isSuccess());
+    EXPECT_NE(work->exception(), nullptr);
+    EXPECT_ANY_THROW(work->getFuture()->value());
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
+TEST(SharedSums, WhoLetsGoEndsTheOthers) {
+  const auto errors = run_ranks(2, [](SharedSums& sums, int rank) {
+    if (rank == 1) {
+      sums.abandon();
+    } else {
+      sum(sums, at::ones({10}));
+    }
+  });
+  EXPECT_THAT(errors[0], HasSubstr("a rank has given up"));
+  EXPECT_EQ(errors[1], "");
+}
+
+}  // namespace
+}  // namespace ddp::worker

@@ -1,0 +1,470 @@
+#include "worker/dist/shared_sums.h"
+
+#include <ATen/core/jit_type.h>
+#include <c10/util/BFloat16.h>
+#include <c10/util/Exception.h>
+#include <c10/util/Half.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <ctime>
+#include <exception>
+#include <filesystem>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+#include "common/files/files.h"
+#include "common/node/helper_process.h"
+#include "common/text/parse_whole.h"
+#include "common/text/split.h"
+
+namespace ddp::worker {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Number = std::atomic<std::uint32_t>;
+static_assert(Number::is_always_lock_free);
+
+constexpr int kSpins = 2000;  // some 20 to 50 us, about as long as two changes of a process take
+constexpr std::size_t kApart = 128;  // bytes that two cores do not share: a pair of cache lines
+
+/// The futex is shared between processes: no FUTEX_PRIVATE_FLAG.
+void futex_wait(Number& number, std::uint32_t seen, std::chrono::milliseconds limit) {
+  const timespec time{0, std::chrono::nanoseconds(limit).count()};
+  ::syscall(SYS_futex, &number, FUTEX_WAIT, seen, &time, nullptr, 0);
+}
+
+void futex_wake(Number& number) {
+  ::syscall(SYS_futex, &number, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+/// Whether `number` has not come as far as `wanted`; both wrap around.
+bool is_behind(std::uint32_t number, std::uint32_t wanted) {
+  return static_cast<std::int32_t>(number - wanted) < 0;
+}
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+int usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+/// What a rank tells the others before they share memory.
+struct Membership {
+  pid_t pid = ::getpid();
+  int file = -1;  // rank 0's descriptor of the memory; -1: it has none
+  std::uint64_t nonce = random_nonce();
+  std::string node = this_node();
+
+  [[nodiscard]] std::string text() const {
+    return std::to_string(pid) + " " + std::to_string(file) + " " + std::to_string(nonce) + " " +
+           node;
+  }
+  /// The text is that of a rank of the same release.
+  static Membership parse(const std::string& text) {
+    const std::vector<std::string_view> words = split(text, ' ');
+    return {parse_whole<pid_t>(words.at(0)).value_or(-1),
+            parse_whole<int>(words.at(1)).value_or(-1),
+            parse_whole<std::uint64_t>(words.at(2)).value_or(0),
+            std::string(words.at(3))};
+  }
+  [[nodiscard]] std::string path() const {
+    return "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(file);
+  }
+
+ private:
+  static std::uint64_t random_nonce() {
+    std::random_device random;
+    return (static_cast<std::uint64_t>(random()) << 32) | random();
+  }
+  /// Two ranks can share memory and see each other's pid only where this is equal.
+  static std::string this_node() {
+    std::error_code ignored;
+    std::string boot = read_file("/proc/sys/kernel/random/boot_id", 64).value_or("");
+    std::erase(boot, '\n');
+    return "boot:" + boot + std::filesystem::read_symlink("/proc/self/ns/pid", ignored).string();
+  }
+};
+
+/// The texts of all ranks, by rank.
+std::vector<std::string> gather(const SharedSums::Request& request,
+                                const std::string& what,
+                                const std::string& own) {
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < request.world_size; ++rank)
+    keys.push_back(what + "/" + std::to_string(rank));
+  request.store->set(keys[static_cast<std::size_t>(request.rank)], own);
+  request.store->wait(keys, request.join_timeout);
+  std::vector<std::string> texts;
+  for (const std::vector<std::uint8_t>& bytes : request.store->multiGet(keys))
+    texts.emplace_back(bytes.begin(), bytes.end());
+  return texts;
+}
+
+/// fp16 and bf16 are summed in float32.
+template <typename Element>
+using Wide =
+    std::conditional_t<std::is_same_v<Element, c10::Half> || std::is_same_v<Element, c10::BFloat16>,
+                       float,
+                       Element>;
+
+/// Sums the rows of `rows` into the first, in their order; `stride`: elements from row to row.
+template <typename Element>
+void sum_rows(Element* rows, std::size_t count, std::size_t stride, int world_size) {
+  constexpr std::size_t kBlock = 256;
+  Wide<Element> sums[kBlock];
+  for (std::size_t begin = 0; begin < count; begin += kBlock) {
+    const std::size_t size = std::min(kBlock, count - begin);
+    for (std::size_t i = 0; i < size; ++i)
+      sums[i] = static_cast<Wide<Element>>(rows[begin + i]);
+    for (int rank = 1; rank < world_size; ++rank) {
+      const Element* const row = rows + static_cast<std::size_t>(rank) * stride + begin;
+      for (std::size_t i = 0; i < size; ++i)
+        sums[i] += static_cast<Wide<Element>>(row[i]);
+    }
+    for (std::size_t i = 0; i < size; ++i)
+      rows[begin + i] = static_cast<Element>(sums[i]);
+  }
+}
+
+using SumRows = void (*)(void*, std::size_t, std::size_t, int);
+
+template <typename Element>
+constexpr SumRows kSumRows = [](void* rows, std::size_t count, std::size_t stride, int world_size) {
+  sum_rows(static_cast<Element*>(rows), count, stride, world_size);
+};
+
+/// Null: none for this type.
+SumRows sum_rows_of(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat:
+      return kSumRows<float>;
+    case at::kDouble:
+      return kSumRows<double>;
+    case at::kHalf:
+      return kSumRows<c10::Half>;
+    case at::kBFloat16:
+      return kSumRows<c10::BFloat16>;
+    case at::kLong:
+      return kSumRows<std::int64_t>;
+    case at::kInt:
+      return kSumRows<std::int32_t>;
+    default:
+      return nullptr;
+  }
+}
+
+/// Trap: the wait() of c10d::Work::create_from_future() says nothing of an error, so that a caller
+/// would go on with this rank's own share.
+class SumWork : public c10d::Work {
+ public:
+  explicit SumWork(c10::intrusive_ptr<c10::ivalue::Future> future) : future_(std::move(future)) {}
+
+  bool isCompleted() override { return future_->completed(); }
+  bool isSuccess() const override { return future_->hasValue(); }
+  std::exception_ptr exception() const override { return future_->exception_ptr(); }
+  std::vector<at::Tensor> result() override { return future_->value().toTensorVector(); }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
+  bool wait(std::chrono::milliseconds /*timeout*/) override {
+    future_->waitAndThrow();  // a sum ends at its own time-out
+    return true;
+  }
+
+ private:
+  c10::intrusive_ptr<c10::ivalue::Future> future_;
+};
+
+}  // namespace
+
+/// What a rank tells the others. A call is in the half of its piece: a rank may have begun the next
+/// piece when another compares this one.
+struct alignas(kApart) SharedSums::Seat {
+  Number meetings{0};  // that it has come to
+  Number sleepers{0};  // that wait for it
+  Call calls[2];
+};
+
+struct alignas(kApart) SharedSums::Header {
+  std::uint64_t nonce = 0;
+  Number end{0};  // End, the first that came
+};
+
+/// Header, seats, then two rows of pieces for each rank: one is filled while the other is read.
+class SharedSums::Mapping {
+ public:
+  /// Maps the file, and makes it as large as needed if `is_new`. Null: it cannot be.
+  static std::unique_ptr<Mapping> open(int file, int world_size, bool is_new) {
+    const std::size_t size = bytes_for(world_size);
+    struct stat status {};
+    if (is_new && ::ftruncate(file, static_cast<off_t>(size)) != 0) return nullptr;
+    if (::fstat(file, &status) != 0 || static_cast<std::size_t>(status.st_size) != size)
+      return nullptr;
+    void* const memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (memory == MAP_FAILED) return nullptr;
+    return std::unique_ptr<Mapping>(new Mapping(memory, world_size));
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping() { ::munmap(memory_, bytes_for(world_size_)); }
+
+  [[nodiscard]] Header& header() const { return *static_cast<Header*>(memory_); }
+  [[nodiscard]] Seat& seat(int rank) const {
+    return reinterpret_cast<Seat*>(static_cast<char*>(memory_) + sizeof(Header))[rank];
+  }
+  /// `half`: which of the two rows of pieces.
+  [[nodiscard]] char* piece(std::uint32_t half, int rank) const {
+    const auto row = static_cast<std::size_t>(half) * static_cast<std::size_t>(world_size_) +
+                     static_cast<std::size_t>(rank);
+    return static_cast<char*>(memory_) + head_bytes(world_size_) + row * kPiece;
+  }
+
+ private:
+  Mapping(void* memory, int world_size) : memory_(memory), world_size_(world_size) {}
+  static std::size_t head_bytes(int world_size) {
+    constexpr std::size_t kPage = 4096;
+    const std::size_t bytes = sizeof(Header) + static_cast<std::size_t>(world_size) * sizeof(Seat);
+    return (bytes + kPage - 1) / kPage * kPage;
+  }
+  static std::size_t bytes_for(int world_size) {
+    return head_bytes(world_size) + 2 * static_cast<std::size_t>(world_size) * kPiece;
+  }
+
+  void* const memory_;
+  const int world_size_;
+};
+
+std::unique_ptr<SharedSums> SharedSums::connect(const Request& request) {
+  Membership own;
+  Descriptor file;
+  std::unique_ptr<Mapping> mapping;
+  if (request.rank == 0) {
+    file = Descriptor(::memfd_create("ddp-sums", MFD_CLOEXEC));
+    if (file) mapping = Mapping::open(file.fd(), request.world_size, /*is_new=*/true);
+    if (mapping) mapping->header().nonce = own.nonce;
+    own.file = mapping ? file.fd() : -1;
+  }
+  std::vector<Membership> members;
+  for (const std::string& text : gather(request, "member", own.text()))
+    members.push_back(Membership::parse(text));
+  const bool on_one_node =
+      std::ranges::all_of(members, [&](const auto& member) { return member.node == own.node; });
+  if (!on_one_node || members[0].file < 0) return nullptr;  // all ranks find the same
+  if (request.rank != 0) {
+    file = Descriptor(::open(members[0].path().c_str(), O_RDWR | O_CLOEXEC));
+    if (file) mapping = Mapping::open(file.fd(), request.world_size, /*is_new=*/false);
+    if (mapping && mapping->header().nonce != members[0].nonce) mapping.reset();
+  }
+  std::vector<Descriptor> peers;
+  for (const Membership& member : members)
+    peers.emplace_back(open_pidfd(member.pid));
+  const bool is_ready = mapping && std::ranges::all_of(peers, &Descriptor::operator bool);
+  // Every rank has to know that all have it. After that nobody needs rank 0's descriptor.
+  const std::vector<std::string> all = gather(request, "ready", is_ready ? "1" : "0");
+  if (std::ranges::count(all, "1") != request.world_size) return nullptr;
+  return std::unique_ptr<SharedSums>(new SharedSums(request, std::move(mapping), std::move(peers)));
+}
+
+SharedSums::SharedSums(const Request& request,
+                       std::unique_ptr<Mapping> mapping,
+                       std::vector<Descriptor> peers)
+    : rank_(request.rank),
+      world_size_(request.world_size),
+      timeout_(request.timeout),
+      may_spin_(request.world_size <= usable_cores()),
+      mapping_(std::move(mapping)),
+      peers_(std::move(peers)),
+      thread_([this] { serve(); }) {}
+
+/// A call that is under way would wait for peers.
+SharedSums::~SharedSums() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_closing_ = true;
+    if (!started_.empty()) abandon();
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+bool SharedSums::can_sum(const at::Tensor& tensor) {
+  return can_broadcast(tensor) && sum_rows_of(tensor.scalar_type()) != nullptr;
+}
+
+bool SharedSums::can_broadcast(const at::Tensor& tensor) {
+  return tensor.is_cpu() && tensor.layout() == at::kStrided;
+}
+
+c10::intrusive_ptr<c10d::Work> SharedSums::start_sum(const at::Tensor& tensor) {
+  return start(tensor, kNobody);
+}
+
+c10::intrusive_ptr<c10d::Work> SharedSums::start_broadcast(const at::Tensor& tensor, int from) {
+  return start(tensor, from);
+}
+
+c10::intrusive_ptr<c10d::Work> SharedSums::start(const at::Tensor& tensor, int from) {
+  auto future =
+      c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+  {
+    const std::lock_guard lock(mutex_);
+    started_.push_back({tensor, from, future});
+  }
+  changed_.notify_all();
+  return c10::make_intrusive<SumWork>(future);
+}
+
+/// A started call stays in the queue until it has ended.
+void SharedSums::serve() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return is_closing_ || !started_.empty(); });
+    if (started_.empty()) return;
+    const Started next = started_.front();
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      run(next.tensor, next.from);
+    } catch (const std::exception&) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    started_.pop_front();
+    lock.unlock();
+    if (error) {
+      next.future->setError(error);
+    } else {
+      next.future->markCompleted(c10::IValue(std::vector<at::Tensor>{next.tensor}));
+    }
+    lock.lock();
+  }
+}
+
+void SharedSums::run(const at::Tensor& tensor, int from) {
+  const at::Tensor whole = tensor.contiguous();
+  auto* const data = static_cast<char*>(whole.mutable_data_ptr());
+  call_ = {static_cast<std::uint64_t>(whole.nbytes()), whole.scalar_type(), from};
+  std::size_t done = 0;
+  do {  // once for an empty tensor, too: all ranks meet
+    const std::size_t size = std::min(kPiece, call_.bytes - done);
+    const std::uint32_t half = pieces_++ % 2;
+    mapping_->seat(rank_).calls[half] = call_;
+    if (from == kNobody)
+      sum_piece(data + done, size, half);
+    else
+      broadcast_piece(data + done, size, half);
+    done += size;
+  } while (done < call_.bytes);
+  if (!whole.is_same(tensor)) tensor.copy_(whole);
+}
+
+void SharedSums::sum_piece(char* data, std::size_t bytes, std::uint32_t half) {
+  const Clock::time_point deadline = Clock::now() + timeout_;
+  std::memcpy(mapping_->piece(half, rank_), data, bytes);
+  meet(deadline);
+  require_same_call(half);
+  const std::size_t element = c10::elementSize(call_.type);
+  const std::size_t count = bytes / element;
+  const auto ranks = static_cast<std::size_t>(world_size_);
+  const std::size_t begin = count * static_cast<std::size_t>(rank_) / ranks;
+  const std::size_t end = count * static_cast<std::size_t>(rank_ + 1) / ranks;
+  sum_rows_of(call_.type)(
+      mapping_->piece(half, 0) + begin * element, end - begin, kPiece / element, world_size_);
+  meet(deadline);
+  std::memcpy(data, mapping_->piece(half, 0), bytes);
+}
+
+/// One meeting is enough: the half is filled again after the next one, to which every rank comes
+/// when it has read this piece.
+void SharedSums::broadcast_piece(char* data, std::size_t bytes, std::uint32_t half) {
+  const bool is_source = rank_ == call_.from;
+  if (is_source) std::memcpy(mapping_->piece(half, 0), data, bytes);
+  meet(Clock::now() + timeout_);
+  require_same_call(half);
+  if (!is_source) std::memcpy(data, mapping_->piece(half, 0), bytes);
+}
+
+/// Waits until all ranks have come as far.
+void SharedSums::meet(Clock::time_point deadline) {
+  Seat& own = mapping_->seat(rank_);
+  ++meetings_;
+  own.meetings.store(meetings_);
+  if (own.sleepers.load() != 0) futex_wake(own.meetings);
+  for (int peer = 0; peer < world_size_; ++peer)
+    if (peer != rank_) await(peer, deadline);
+  require_all();
+}
+
+void SharedSums::await(int peer, Clock::time_point deadline) {
+  Seat& seat = mapping_->seat(peer);
+  for (int i = 0; may_spin_ && i < kSpins && is_behind(seat.meetings.load(), meetings_); ++i)
+    relax();
+  while (is_behind(seat.meetings.load(), meetings_)) {
+    require_all();
+    ++seat.sleepers;
+    const std::uint32_t seen = seat.meetings.load();
+    if (is_behind(seen, meetings_)) futex_wait(seat.meetings, seen, kLook);
+    --seat.sleepers;
+    if (!is_behind(seat.meetings.load(), meetings_)) return;
+    pollfd entry{peers_[static_cast<std::size_t>(peer)].fd(), POLLIN, 0};
+    const bool has_ended = ::poll(&entry, 1, 0) == 1;
+    // It may have come and ended since.
+    if (has_ended && is_behind(seat.meetings.load(), meetings_))
+      fail("rank " + std::to_string(peer) + " has ended");
+    if (Clock::now() >= deadline) fail("rank " + std::to_string(peer) + " did not come in time");
+  }
+}
+
+/// Ranks that disagree would read what is left of an earlier piece.
+void SharedSums::require_same_call(std::uint32_t half) {
+  for (int peer = 0; peer < world_size_; ++peer)
+    if (mapping_->seat(peer).calls[half] != call_) end_all(End::disagreement);
+  require_all();
+}
+
+/// A rank that was stopped finds that the others had come, and have given up since.
+void SharedSums::require_all() {
+  const auto end = static_cast<End>(mapping_->header().end.load());
+  if (end == End::none) return;
+  if (end == End::loss) fail("a rank has given up");
+  const std::string what =
+      call_.from == kNobody ? "sums" : "broadcasts from rank " + std::to_string(call_.from);
+  throw std::logic_error("rank " + std::to_string(rank_) + " " + what + " " +
+                         std::to_string(call_.bytes) + " bytes of " + c10::toString(call_.type) +
+                         ", another rank does something else");
+}
+
+void SharedSums::fail(const std::string& why) {
+  end_all(End::loss);
+  throw c10::DistNetworkError({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)}, why);
+}
+
+void SharedSums::end_all(End end) {
+  std::uint32_t none = 0;
+  mapping_->header().end.compare_exchange_strong(none, static_cast<std::uint32_t>(end));
+  for (int rank = 0; rank < world_size_; ++rank)
+    futex_wake(mapping_->seat(rank).meetings);
+}
+
+}  // namespace ddp::worker

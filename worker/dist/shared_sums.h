@@ -1,0 +1,122 @@
+// Sums and broadcasts over the ranks of one node through memory that they share, in place of Gloo's
+// connections.
+// The memory has no name: rank 0 makes it (memfd_create(2)), the others open it by rank 0's
+// descriptor in /proc, and it is gone with the last of them.
+// Promises: element i of a sum is ((x0 + x1) + x2) + ..., in the order of ranks, however tensors
+// are put together: bit-equal on every rank and for every layout of buckets. fp16 and bf16 are
+// summed in float32 and rounded once. A peer that ends is noticed within kLook, one that does not
+// come at the time-out; then the sum fails on every rank, and each later one at once.
+// Each byte is copied in and out, in pieces of kPiece; in a sum rank r sums the r-th part of the
+// piece for all. A thread does that, so that backward goes on meanwhile, as with Gloo.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+#include <sys/types.h>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/files/descriptor.h"
+
+namespace ddp::worker {
+
+class SharedSums {
+ public:
+  struct Request {
+    c10::intrusive_ptr<c10d::Store> store;  // its keys are this round's alone
+    int rank = 0;
+    int world_size = 1;
+    std::chrono::milliseconds join_timeout{0};
+    std::chrono::milliseconds timeout{0};
+  };
+
+  /// All ranks call it. Null, on all of them: not all ranks are on one node and can open the
+  /// memory. Blocks: until all have called it. Errors: c10::DistStoreError.
+  static std::unique_ptr<SharedSums> connect(const Request& request);
+  SharedSums(const SharedSums&) = delete;
+  SharedSums& operator=(const SharedSums&) = delete;
+  ~SharedSums();
+
+  /// Whether a tensor of this type on this device can be summed here, or broadcast.
+  static bool can_sum(const at::Tensor& tensor);
+  static bool can_broadcast(const at::Tensor& tensor);
+
+  /// Begins to sum `tensor` over all ranks, or to copy that of rank `from` to all, in place. All
+  /// ranks make the same calls in the same order, with tensors of one size and type. Precondition:
+  /// can_sum() or can_broadcast(). Thread-safe. The work's wait() ends at the time-out of
+  /// connect(). Its errors: c10::DistNetworkError; std::logic_error, on every rank, when calls
+  /// differ.
+  c10::intrusive_ptr<c10d::Work> start_sum(const at::Tensor& tensor);
+  c10::intrusive_ptr<c10d::Work> start_broadcast(const at::Tensor& tensor, int from);
+
+  /// Lets the calls of all ranks fail from now on.
+  void abandon() { end_all(End::loss); }
+
+  static constexpr std::size_t kPiece = 256 << 10;       // bytes
+  static constexpr std::chrono::milliseconds kLook{10};  // between two looks whether a peer lives
+
+ private:
+  struct Seat;
+  struct Header;
+  class Mapping;
+  enum class End : std::uint32_t { none, loss, disagreement };  // of all calls, for all ranks
+
+  SharedSums(const Request& request,
+             std::unique_ptr<Mapping> mapping,
+             std::vector<Descriptor> peers);
+  static constexpr int kNobody = -1;  // in place of the rank that broadcasts: a sum
+  struct Call {
+    std::uint64_t bytes = 0;
+    at::ScalarType type = at::kFloat;
+    int from = kNobody;
+
+    bool operator==(const Call&) const = default;
+  };
+  struct Started {
+    at::Tensor tensor;
+    int from = kNobody;
+    c10::intrusive_ptr<c10::ivalue::Future> future;
+  };
+
+  c10::intrusive_ptr<c10d::Work> start(const at::Tensor& tensor, int from);
+  void serve();
+  void run(const at::Tensor& tensor, int from);
+  void sum_piece(char* data, std::size_t bytes, std::uint32_t half);
+  void broadcast_piece(char* data, std::size_t bytes, std::uint32_t half);
+  void meet(std::chrono::steady_clock::time_point deadline);
+  void await(int peer, std::chrono::steady_clock::time_point deadline);
+  void require_same_call(std::uint32_t half);
+  void require_all();
+  void end_all(End end);
+  [[noreturn]] void fail(const std::string& why);
+
+  const int rank_;
+  const int world_size_;
+  const std::chrono::milliseconds timeout_;
+  const bool may_spin_;  // there are enough cores
+  const std::unique_ptr<Mapping> mapping_;
+  const std::vector<Descriptor> peers_;  // pidfds, by rank
+  std::uint32_t meetings_ = 0;
+  std::uint32_t pieces_ = 0;
+  Call call_;  // under way, or the last one
+
+  std::mutex mutex_;  // over what follows
+  std::condition_variable changed_;
+  std::deque<Started> started_;
+  bool is_closing_ = false;
+  std::thread thread_;
+};
+
+}  // namespace ddp::worker
