@@ -22,8 +22,10 @@ SITE = "import site; print(site.getsitepackages()[0])"
 USER = 65534
 # Its ranks end at once: torch now and then aborts where threads of Gloo meet the end of the interpreter.
 SCRIPT = """
-import os, torch, torch.distributed as dist
-dist.init_process_group("gloo")
+import os, sys, torch, torch.distributed as dist
+if sys.argv[1] == "ddp_shm":
+    import ddp_shm
+dist.init_process_group(sys.argv[1])
 ones = torch.ones(1)
 dist.all_reduce(ones)
 print(f"rank {dist.get_rank()} of {dist.get_world_size()} has {ones.item()}, torch {torch.__version__}", flush=True)
@@ -86,9 +88,10 @@ class Packages(AsUser):
 
     def train(self, torch):
         (self.home / "train.py").write_text(SCRIPT)
-        text = self.as_user("ddp-launch", "--nproc-per-node", 2, "train.py")
-        for rank in (0, 1):
-            self.assertIn(f"rank {rank} of 2 has 2.0, torch {torch}", text)
+        for backend in ("gloo", "ddp_shm"):
+            text = self.as_user("ddp-launch", "--nproc-per-node", 2, "train.py", backend)
+            for rank in (0, 1):
+                self.assertIn(f"rank {rank} of 2 has 2.0, torch {torch}", text)
         shutil.rmtree(self.home / "runs", ignore_errors=True)
         text = self.as_user("ddp-launch", self.env / "share/ddp/configs/digits.yaml", "data.train_size=640", "data.test_size=64", "train.epochs=1")
         self.assertRegex(text, r"epoch 1/1 \| train loss \d")
