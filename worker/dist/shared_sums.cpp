@@ -130,31 +130,41 @@ using Wide =
                        float,
                        Element>;
 
-/// Sums the rows of `rows` into the first, in their order; `stride`: elements from row to row.
+/// Sums `world_size` rows in their order into `sums`, which may be the first of them; `stride`:
+/// elements from row to row. Blocks of a fixed size, for the compiler to vectorize.
 template <typename Element>
-void sum_rows(Element* rows, std::size_t count, std::size_t stride, int world_size) {
-  constexpr std::size_t kBlock = 256;
-  Wide<Element> sums[kBlock];
-  for (std::size_t begin = 0; begin < count; begin += kBlock) {
-    const std::size_t size = std::min(kBlock, count - begin);
+void sum_rows(
+    const Element* rows, std::size_t count, std::size_t stride, int world_size, Element* sums) {
+  constexpr std::size_t kBlock = 512;
+  Wide<Element> wide[kBlock];
+  const auto sum_block = [&](std::size_t begin, const auto size) {
     for (std::size_t i = 0; i < size; ++i)
-      sums[i] = static_cast<Wide<Element>>(rows[begin + i]);
+      wide[i] = static_cast<Wide<Element>>(rows[begin + i]);
     for (int rank = 1; rank < world_size; ++rank) {
       const Element* const row = rows + static_cast<std::size_t>(rank) * stride + begin;
       for (std::size_t i = 0; i < size; ++i)
-        sums[i] += static_cast<Wide<Element>>(row[i]);
+        wide[i] += static_cast<Wide<Element>>(row[i]);
     }
     for (std::size_t i = 0; i < size; ++i)
-      rows[begin + i] = static_cast<Element>(sums[i]);
-  }
+      sums[begin + i] = static_cast<Element>(wide[i]);
+  };
+  std::size_t begin = 0;
+  for (; begin + kBlock <= count; begin += kBlock)
+    sum_block(begin, std::integral_constant<std::size_t, kBlock>());
+  sum_block(begin, count - begin);
 }
 
-using SumRows = void (*)(void*, std::size_t, std::size_t, int);
+using SumRows = void (*)(const void*, std::size_t, std::size_t, int, void*);
 
 template <typename Element>
-constexpr SumRows kSumRows = [](void* rows, std::size_t count, std::size_t stride, int world_size) {
-  sum_rows(static_cast<Element*>(rows), count, stride, world_size);
-};
+constexpr SumRows kSumRows =
+    [](const void* rows, std::size_t count, std::size_t stride, int world_size, void* sums) {
+      sum_rows(static_cast<const Element*>(rows),
+               count,
+               stride,
+               world_size,
+               static_cast<Element*>(sums));
+    };
 
 /// Null: none for this type.
 SumRows sum_rows_of(at::ScalarType type) {
@@ -198,12 +208,12 @@ class SumWork : public c10d::Work {
 
 }  // namespace
 
-/// What a rank tells the others. A call is in the half of its piece: a rank may have begun the next
+/// What a rank tells the others. A call is in the slot of its piece: a rank may have begun the next
 /// piece when another compares this one.
 struct alignas(kApart) SharedSums::Seat {
   Number meetings{0};  // that it has come to
   Number sleepers{0};  // that wait for it
-  Call calls[2];
+  Call calls[kSlots];
 };
 
 struct alignas(kApart) SharedSums::Header {
@@ -211,7 +221,7 @@ struct alignas(kApart) SharedSums::Header {
   Number end{0};  // End, the first that came
 };
 
-/// Header, seats, then two rows of pieces for each rank: one is filled while the other is read.
+/// Header, seats, then kSlots rows of pieces, one of each rank.
 class SharedSums::Mapping {
  public:
   /// Maps the file, and makes it as large as needed if `is_new`. Null: it cannot be.
@@ -233,11 +243,10 @@ class SharedSums::Mapping {
   [[nodiscard]] Seat& seat(int rank) const {
     return reinterpret_cast<Seat*>(static_cast<char*>(memory_) + sizeof(Header))[rank];
   }
-  /// `half`: which of the two rows of pieces.
-  [[nodiscard]] char* piece(std::uint32_t half, int rank) const {
-    const auto row = static_cast<std::size_t>(half) * static_cast<std::size_t>(world_size_) +
+  [[nodiscard]] char* piece(std::uint32_t slot, int rank) const {
+    const auto row = static_cast<std::size_t>(slot) * static_cast<std::size_t>(world_size_) +
                      static_cast<std::size_t>(rank);
-    return static_cast<char*>(memory_) + head_bytes(world_size_) + row * kPiece;
+    return static_cast<char*>(memory_) + head_bytes(world_size_) + row * piece_bytes(world_size_);
   }
 
  private:
@@ -248,7 +257,8 @@ class SharedSums::Mapping {
     return (bytes + kPage - 1) / kPage * kPage;
   }
   static std::size_t bytes_for(int world_size) {
-    return head_bytes(world_size) + 2 * static_cast<std::size_t>(world_size) * kPiece;
+    return head_bytes(world_size) +
+           kSlots * static_cast<std::size_t>(world_size) * piece_bytes(world_size);
   }
 
   void* const memory_;
@@ -308,6 +318,10 @@ SharedSums::~SharedSums() {
   thread_.join();
 }
 
+std::size_t SharedSums::piece_bytes(int world_size) {
+  return std::min(kPiece, kRow / static_cast<std::size_t>(world_size) / kApart * kApart);
+}
+
 bool SharedSums::can_sum(const at::Tensor& tensor) {
   return can_broadcast(tensor) && sum_rows_of(tensor.scalar_type()) != nullptr;
 }
@@ -365,48 +379,80 @@ void SharedSums::run(const at::Tensor& tensor, int from) {
   const at::Tensor whole = tensor.contiguous();
   auto* const data = static_cast<char*>(whole.mutable_data_ptr());
   call_ = {static_cast<std::uint64_t>(whole.nbytes()), whole.scalar_type(), from};
-  std::size_t done = 0;
-  do {  // once for an empty tensor, too: all ranks meet
-    const std::size_t size = std::min(kPiece, call_.bytes - done);
-    const std::uint32_t half = pieces_++ % 2;
-    mapping_->seat(rank_).calls[half] = call_;
-    if (from == kNobody)
-      sum_piece(data + done, size, half);
-    else
-      broadcast_piece(data + done, size, half);
-    done += size;
-  } while (done < call_.bytes);
+  if (from != kNobody)
+    broadcast(data);
+  else if (call_.bytes <= kSmall)
+    sum_small(data);
+  else
+    sum_large(data);
   if (!whole.is_same(tensor)) tensor.copy_(whole);
 }
 
-void SharedSums::sum_piece(char* data, std::size_t bytes, std::uint32_t half) {
-  const Clock::time_point deadline = Clock::now() + timeout_;
-  std::memcpy(mapping_->piece(half, rank_), data, bytes);
-  meet(deadline);
-  require_same_call(half);
-  const std::size_t element = c10::elementSize(call_.type);
-  const std::size_t count = bytes / element;
-  const auto ranks = static_cast<std::size_t>(world_size_);
-  const std::size_t begin = count * static_cast<std::size_t>(rank_) / ranks;
-  const std::size_t end = count * static_cast<std::size_t>(rank_ + 1) / ranks;
-  sum_rows_of(call_.type)(
-      mapping_->piece(half, 0) + begin * element, end - begin, kPiece / element, world_size_);
-  meet(deadline);
-  std::memcpy(data, mapping_->piece(half, 0), bytes);
+void SharedSums::broadcast(char* data) {
+  std::size_t done = 0;
+  do {  // once for an empty tensor, too: all ranks meet
+    const Piece piece = share(data + done, call_.bytes - done, rank_ == call_.from);
+    meet();
+    require_same_call(piece.slot);
+    if (rank_ != call_.from)
+      std::memcpy(piece.data, mapping_->piece(piece.slot, call_.from), piece.bytes);
+    done += piece.bytes;
+  } while (done < call_.bytes);
 }
 
-/// One meeting is enough: the half is filled again after the next one, to which every rank comes
-/// when it has read this piece.
-void SharedSums::broadcast_piece(char* data, std::size_t bytes, std::uint32_t half) {
-  const bool is_source = rank_ == call_.from;
-  if (is_source) std::memcpy(mapping_->piece(half, 0), data, bytes);
-  meet(Clock::now() + timeout_);
-  require_same_call(half);
-  if (!is_source) std::memcpy(data, mapping_->piece(half, 0), bytes);
+/// Each rank sums all of it: more work than its share, but one meeting less.
+void SharedSums::sum_small(char* data) {
+  const Piece piece = share(data, call_.bytes, true);
+  meet();
+  require_same_call(piece.slot);
+  sum_rows(piece, 0, piece.bytes / c10::elementSize(call_.type), data);
+}
+
+/// Each rank sums its part of a piece, and shares its own next piece before they meet.
+void SharedSums::sum_large(char* data) {
+  const std::size_t element = c10::elementSize(call_.type);
+  const auto ranks = static_cast<std::size_t>(world_size_);
+  Piece piece = share(data, call_.bytes, true);
+  std::size_t shared = piece.bytes;
+  meet();
+  while (true) {
+    require_same_call(piece.slot);
+    const std::size_t count = piece.bytes / element;
+    const std::size_t begin = count * static_cast<std::size_t>(rank_) / ranks;
+    const std::size_t end = count * static_cast<std::size_t>(rank_ + 1) / ranks;
+    sum_rows(piece, begin, end, mapping_->piece(piece.slot, 0) + begin * element);
+    const bool is_last = shared == call_.bytes;
+    const Piece next = is_last ? Piece() : share(data + shared, call_.bytes - shared, true);
+    shared += next.bytes;
+    meet();
+    std::memcpy(piece.data, mapping_->piece(piece.slot, 0), piece.bytes);
+    if (is_last) return;
+    piece = next;
+  }
+}
+
+/// Takes the next slot for the first piece of what is left, and copies it there if `is_mine`.
+/// Three slots are enough: who shares piece p + 3 has been at the meeting to which every rank came
+/// after it had read piece p.
+SharedSums::Piece SharedSums::share(char* data, std::size_t left, bool is_mine) {
+  const Piece piece{data, std::min(piece_bytes(world_size_), left), pieces_++ % kSlots};
+  mapping_->seat(rank_).calls[piece.slot] = call_;
+  if (is_mine) std::memcpy(mapping_->piece(piece.slot, rank_), data, piece.bytes);
+  return piece;
+}
+
+void SharedSums::sum_rows(const Piece& piece, std::size_t begin, std::size_t end, char* sums) {
+  const std::size_t element = c10::elementSize(call_.type);
+  sum_rows_of(call_.type)(mapping_->piece(piece.slot, 0) + begin * element,
+                          end - begin,
+                          piece_bytes(world_size_) / element,
+                          world_size_,
+                          sums);
 }
 
 /// Waits until all ranks have come as far.
-void SharedSums::meet(Clock::time_point deadline) {
+void SharedSums::meet() {
+  const Clock::time_point deadline = Clock::now() + timeout_;
   Seat& own = mapping_->seat(rank_);
   ++meetings_;
   own.meetings.store(meetings_);
@@ -437,9 +483,9 @@ void SharedSums::await(int peer, Clock::time_point deadline) {
 }
 
 /// Ranks that disagree would read what is left of an earlier piece.
-void SharedSums::require_same_call(std::uint32_t half) {
+void SharedSums::require_same_call(std::uint32_t slot) {
   for (int peer = 0; peer < world_size_; ++peer)
-    if (mapping_->seat(peer).calls[half] != call_) end_all(End::disagreement);
+    if (mapping_->seat(peer).calls[slot] != call_) end_all(End::disagreement);
   require_all();
 }
 

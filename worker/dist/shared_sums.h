@@ -6,8 +6,8 @@
 // are put together: bit-equal on every rank and for every layout of buckets. fp16 and bf16 are
 // summed in float32 and rounded once. A peer that ends is noticed within kLook, one that does not
 // come at the time-out; then the sum fails on every rank, and each later one at once.
-// Each byte is copied in and out, in pieces of kPiece; in a sum rank r sums the r-th part of the
-// piece for all. A thread does that, so that backward goes on meanwhile, as with Gloo.
+// Each byte is copied in and out, in pieces; in a sum rank r sums the r-th part of a piece for all.
+// A thread does that, so that backward goes on meanwhile, as with Gloo.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -64,7 +64,9 @@ class SharedSums {
   /// Lets the calls of all ranks fail from now on.
   void abandon() { end_all(End::loss); }
 
-  static constexpr std::size_t kPiece = 256 << 10;       // bytes
+  static constexpr std::size_t kSmall = 16 << 10;  // bytes of a sum that each rank makes alone
+  static constexpr std::size_t kPiece = 1 << 20;   // bytes, at most
+  static constexpr std::size_t kRow = 16 << 20;    // bytes of the pieces of all ranks, at most
   static constexpr std::chrono::milliseconds kLook{10};  // between two looks whether a peer lives
 
  private:
@@ -76,6 +78,7 @@ class SharedSums {
   SharedSums(const Request& request,
              std::unique_ptr<Mapping> mapping,
              std::vector<Descriptor> peers);
+  static constexpr std::uint32_t kSlots = 3;
   static constexpr int kNobody = -1;  // in place of the rank that broadcasts: a sum
   struct Call {
     std::uint64_t bytes = 0;
@@ -84,20 +87,29 @@ class SharedSums {
 
     bool operator==(const Call&) const = default;
   };
+  struct Piece {
+    char* data = nullptr;  // in this rank's tensor
+    std::size_t bytes = 0;
+    std::uint32_t slot = 0;
+  };
   struct Started {
     at::Tensor tensor;
     int from = kNobody;
     c10::intrusive_ptr<c10::ivalue::Future> future;
   };
 
+  static std::size_t piece_bytes(int world_size);
   c10::intrusive_ptr<c10d::Work> start(const at::Tensor& tensor, int from);
   void serve();
   void run(const at::Tensor& tensor, int from);
-  void sum_piece(char* data, std::size_t bytes, std::uint32_t half);
-  void broadcast_piece(char* data, std::size_t bytes, std::uint32_t half);
-  void meet(std::chrono::steady_clock::time_point deadline);
+  void broadcast(char* data);
+  void sum_small(char* data);
+  void sum_large(char* data);
+  Piece share(char* data, std::size_t left, bool is_mine);
+  void sum_rows(const Piece& piece, std::size_t begin, std::size_t end, char* sums);
+  void meet();
   void await(int peer, std::chrono::steady_clock::time_point deadline);
-  void require_same_call(std::uint32_t half);
+  void require_same_call(std::uint32_t slot);
   void require_all();
   void end_all(End end);
   [[noreturn]] void fail(const std::string& why);

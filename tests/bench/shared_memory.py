@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""What shared memory gains over Gloo on one node, in turn: sums, a Python DDP step and a job of ddp-worker.
+
+python3 tests/bench/shared_memory.py --programs build/release --python PYTHON_WITH_TORCH [--ranks 2] [--times 5]
+
+Sums and steps: both groups are in the same processes and take turns; medians of rank 0. One thread per rank. The job: digits.yaml, the
+images/s of its last epoch. The load is printed.
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SCRIPT = """
+import statistics, time
+import ddp_shm, torch
+import torch.distributed as dist
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+groups = {"gloo": dist.group.WORLD, "shm": dist.new_group(backend="ddp_shm")}
+
+def compare(name, times, works):
+    taken = {way: [] for way in works}
+    for _ in range(times):
+        for way, work in works.items():
+            dist.barrier()
+            begin = time.perf_counter()
+            work()
+            taken[way].append(time.perf_counter() - begin)
+    gloo, shm = (1e3 * statistics.median(taken[way][times // 5 :]) for way in ("gloo", "shm"))
+    if dist.get_rank() == 0:
+        print(f"{name:28} {gloo:10.3f} ms {shm:10.3f} ms {gloo / shm:6.2f}x", flush=True)
+
+def sum_over(way, count):
+    numbers = torch.ones(count)
+    return lambda: dist.all_reduce(numbers, group=groups[way])
+
+for kib, times in ((4, 500), (64, 300), (1024, 100), (16384, 20)):
+    compare(f"all-reduce of {kib} KiB", times, {way: sum_over(way, kib * 256) for way in groups})
+
+def step_of(way, batch, low):
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Conv2d(1, 32, 3), torch.nn.ReLU(), torch.nn.Conv2d(32, 64, 3), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
+                              torch.nn.Flatten(), torch.nn.Linear(9216, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
+    net = torch.nn.parallel.DistributedDataParallel(net, process_group=groups[way])
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
+    images, labels = torch.randn(batch, 1, 28, 28), torch.randint(0, 10, (batch,))
+    def step():
+        optimizer.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, enabled=low):
+            loss = torch.nn.functional.cross_entropy(net(images), labels)
+        loss.backward()
+        optimizer.step()
+    return step
+
+for batch, low in ((64, False), (16, False), (16, True)):
+    name = f"DDP step, batch {batch}" + (", bf16" if low else "")
+    compare(name, 40, {way: step_of(way, batch, low) for way in groups})
+dist.destroy_process_group()
+"""
+
+
+def measure_python(options, folder):
+    script = folder / "sums.py"
+    script.write_text(SCRIPT, encoding="utf-8")
+    (library,) = options.programs.glob("libddp-shm-*.so")
+    variables = {"PYTHON_EXEC": options.python, "PYTHONPATH": str(ROOT / "deploy/shm"), "DDP_SHM_LIBRARY": str(library), "OMP_NUM_THREADS": "1"}
+    command = [options.programs / "ddp-launch", "--nproc-per-node", str(options.ranks), script]
+    done = subprocess.run(command, cwd=folder, env={**os.environ, **variables}, stdout=subprocess.PIPE, text=True, check=True)
+    print(done.stdout.replace("[0:0] ", ""), end="")
+
+
+def rate_of(options, folder, backend):
+    command = [options.programs / "ddp-launch", "--nproc-per-node", str(options.ranks), ROOT / "configs/digits.yaml", f"backend={backend}"]
+    more = ["train.epochs=3", f"output={folder}", "checkpoint.resume=never"]
+    done = subprocess.run([*command, *more], cwd=folder, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=True)
+    return float(re.findall(r"(\d+) images/s", done.stdout)[-1])
+
+
+def measure_worker(options, folder):
+    rates = {"gloo": [], "shm": []}
+    for _ in range(options.times):
+        for backend, of_backend in rates.items():
+            of_backend.append(rate_of(options, folder, backend))
+    gloo, shm = (statistics.median(rates[backend]) for backend in ("gloo", "shm"))
+    print(f"{'ddp-worker, digits.yaml':28} {gloo:7.0f} img/s {shm:7.0f} img/s {shm / gloo:6.2f}x")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--programs", type=lambda text: pathlib.Path(text).resolve(), required=True)
+    parser.add_argument("--python", required=True)
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--times", type=int, default=5)
+    options = parser.parse_args()
+    print(f"{options.ranks} ranks, load {os.getloadavg()[0]:.1f}\n{'':28} {'gloo':>10}    {'shm':>10}")
+    with tempfile.TemporaryDirectory() as folder:
+        measure_python(options, pathlib.Path(folder))
+        measure_worker(options, pathlib.Path(folder))
+    print(f"load {os.getloadavg()[0]:.1f}")
+
+
+if __name__ == "__main__":
+    main()
