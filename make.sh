@@ -21,6 +21,7 @@ Usage: ./make.sh COMMAND
   bench loader [ARG...]  torch's DataLoader, DALI and ultralytics where they can be had, beside ddp-worker's loader: images/s, per core, share of libjpeg-turbo
   bench checkpoint [ARG...]  torch.save, async_save and dd beside ddp-worker's saves: how long training stands still, MB/s
   bench restart [ARG...]  --restart failed, whole rounds and torchrun: how long it takes from the loss of a rank to the next step
+  bench shm [ARG...]  shared memory beside Gloo on one node: sums, a DDP step in Python, a job of ddp-worker
   bench newcomer      a fresh clone, its build, and what README says after it, each command timed
   bench scale         one agent beside 1,249 that are played, without and with a token: join, start, failure, teardown, memory
   soak                200 rounds with random faults on four nodes (DDP_SOAK_ROUNDS, DDP_SOAK_SEED)
@@ -725,7 +726,7 @@ bench() {
     "bench_$1" "${@:2}"
     return
   fi
-  [[ "${1:-launcher}" =~ ^(launcher|scale)$ && $# -le 1 ]] || fail "bench knows: launcher, readme, gpu, loader, checkpoint, restart, newcomer, scale"
+  [[ "${1:-launcher}" =~ ^(launcher|scale)$ && $# -le 1 ]] || fail "bench knows: launcher, readme, gpu, loader, checkpoint, restart, shm, newcomer, scale"
   if [[ "${1:-}" == scale ]]; then
     build_tests
     (cd "$release_dir" && tests/scale_nodes ./ddp-launch tests/fake_worker 1250 &&
@@ -772,6 +773,13 @@ bench_restart() {
   require_python "bench compares with torchrun"
   build_tests
   "$python" -B tests/bench/restart.py "$release_dir/ddp-launch" --json "$release_dir/bench-restart.json" "$@"
+}
+
+bench_shm() {
+  local python
+  require_python "bench compares with torch's Gloo"
+  build
+  "$python" -B tests/bench/shared_memory.py --programs "$release_dir" --python "$python" "$@"
 }
 
 bench_readme() {
