@@ -6,7 +6,7 @@
 #include <c10/util/Half.h>
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -27,8 +27,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "common/files/descriptor.h"
 #include "common/files/files.h"
-#include "common/node/helper_process.h"
 #include "common/text/parse_whole.h"
 #include "common/text/split.h"
 
@@ -214,6 +214,15 @@ struct alignas(kApart) SharedSums::Seat {
   Number meetings{0};  // that it has come to
   Number sleepers{0};  // that wait for it
   Call calls[kSlots];
+  // Its thread holds it for as long as it runs. The kernel lets go of it when the process dies, and
+  // sooner than it tells the parent: the memory of the process is freed in between.
+  pthread_mutex_t life{};
+
+  [[nodiscard]] bool has_ended() {
+    const int result = ::pthread_mutex_trylock(&life);
+    if (result == 0 || result == EOWNERDEAD) ::pthread_mutex_unlock(&life);
+    return result != EBUSY;
+  }
 };
 
 struct alignas(kApart) SharedSums::Header {
@@ -233,7 +242,9 @@ class SharedSums::Mapping {
       return nullptr;
     void* const memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (memory == MAP_FAILED) return nullptr;
-    return std::unique_ptr<Mapping>(new Mapping(memory, world_size));
+    std::unique_ptr<Mapping> mapping(new Mapping(memory, world_size));
+    if (is_new) mapping->make_seats();
+    return mapping;
   }
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
@@ -251,6 +262,16 @@ class SharedSums::Mapping {
 
  private:
   Mapping(void* memory, int world_size) : memory_(memory), world_size_(world_size) {}
+
+  void make_seats() {
+    pthread_mutexattr_t attributes;
+    ::pthread_mutexattr_init(&attributes);
+    ::pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    ::pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+    for (int rank = 0; rank < world_size_; ++rank)
+      ::pthread_mutex_init(&seat(rank).life, &attributes);
+    ::pthread_mutexattr_destroy(&attributes);
+  }
   static std::size_t head_bytes(int world_size) {
     constexpr std::size_t kPage = 4096;
     const std::size_t bytes = sizeof(Header) + static_cast<std::size_t>(world_size) * sizeof(Seat);
@@ -286,26 +307,29 @@ std::unique_ptr<SharedSums> SharedSums::connect(const Request& request) {
     if (file) mapping = Mapping::open(file.fd(), request.world_size, /*is_new=*/false);
     if (mapping && mapping->header().nonce != members[0].nonce) mapping.reset();
   }
-  std::vector<Descriptor> peers;
-  for (const Membership& member : members)
-    peers.emplace_back(open_pidfd(member.pid));
-  const bool is_ready = mapping && std::ranges::all_of(peers, &Descriptor::operator bool);
+  std::unique_ptr<SharedSums> sums;
+  if (mapping) sums.reset(new SharedSums(request, std::move(mapping)));
   // Every rank has to know that all have it. After that nobody needs rank 0's descriptor.
-  const std::vector<std::string> all = gather(request, "ready", is_ready ? "1" : "0");
+  const std::vector<std::string> all = gather(request, "ready", sums ? "1" : "0");
   if (std::ranges::count(all, "1") != request.world_size) return nullptr;
-  return std::unique_ptr<SharedSums>(new SharedSums(request, std::move(mapping), std::move(peers)));
+  return sums;
 }
 
-SharedSums::SharedSums(const Request& request,
-                       std::unique_ptr<Mapping> mapping,
-                       std::vector<Descriptor> peers)
+SharedSums::SharedSums(const Request& request, std::unique_ptr<Mapping> mapping)
     : rank_(request.rank),
       world_size_(request.world_size),
       timeout_(request.timeout),
       may_spin_(request.world_size <= usable_cores()),
       mapping_(std::move(mapping)),
-      peers_(std::move(peers)),
-      thread_([this] { serve(); }) {}
+      thread_([this] {
+        Seat& seat = mapping_->seat(rank_);
+        ::pthread_mutex_lock(&seat.life);
+        has_begun_.count_down();
+        serve();
+        ::pthread_mutex_unlock(&seat.life);
+      }) {
+  has_begun_.wait();
+}
 
 /// A call that is under way would wait for peers.
 SharedSums::~SharedSums() {
@@ -473,10 +497,8 @@ void SharedSums::await(int peer, Clock::time_point deadline) {
     if (is_behind(seen, meetings_)) futex_wait(seat.meetings, seen, kLook);
     --seat.sleepers;
     if (!is_behind(seat.meetings.load(), meetings_)) return;
-    pollfd entry{peers_[static_cast<std::size_t>(peer)].fd(), POLLIN, 0};
-    const bool has_ended = ::poll(&entry, 1, 0) == 1;
     // It may have come and ended since.
-    if (has_ended && is_behind(seat.meetings.load(), meetings_))
+    if (seat.has_ended() && is_behind(seat.meetings.load(), meetings_))
       fail("rank " + std::to_string(peer) + " has ended");
     if (Clock::now() >= deadline) fail("rank " + std::to_string(peer) + " did not come in time");
   }

@@ -22,13 +22,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <latch>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
-
-#include "common/files/descriptor.h"
 
 namespace ddp::worker {
 
@@ -64,10 +63,10 @@ class SharedSums {
   /// Lets the calls of all ranks fail from now on.
   void abandon() { end_all(End::loss); }
 
-  static constexpr std::size_t kSmall = 16 << 10;  // bytes of a sum that each rank makes alone
-  static constexpr std::size_t kPiece = 1 << 20;   // bytes, at most
-  static constexpr std::size_t kRow = 16 << 20;    // bytes of the pieces of all ranks, at most
-  static constexpr std::chrono::milliseconds kLook{10};  // between two looks whether a peer lives
+  static constexpr std::size_t kSmall = 16 << 10;       // bytes of a sum that each rank makes alone
+  static constexpr std::size_t kPiece = 1 << 20;        // bytes, at most
+  static constexpr std::size_t kRow = 16 << 20;         // bytes of the pieces of all ranks, at most
+  static constexpr std::chrono::milliseconds kLook{4};  // between two looks whether a peer lives
 
  private:
   struct Seat;
@@ -75,9 +74,7 @@ class SharedSums {
   class Mapping;
   enum class End : std::uint32_t { none, loss, disagreement };  // of all calls, for all ranks
 
-  SharedSums(const Request& request,
-             std::unique_ptr<Mapping> mapping,
-             std::vector<Descriptor> peers);
+  SharedSums(const Request& request, std::unique_ptr<Mapping> mapping);
   static constexpr std::uint32_t kSlots = 3;
   static constexpr int kNobody = -1;  // in place of the rank that broadcasts: a sum
   struct Call {
@@ -119,7 +116,6 @@ class SharedSums {
   const std::chrono::milliseconds timeout_;
   const bool may_spin_;  // there are enough cores
   const std::unique_ptr<Mapping> mapping_;
-  const std::vector<Descriptor> peers_;  // pidfds, by rank
   std::uint32_t meetings_ = 0;
   std::uint32_t pieces_ = 0;
   Call call_;  // under way, or the last one
@@ -128,6 +124,7 @@ class SharedSums {
   std::condition_variable changed_;
   std::deque<Started> started_;
   bool is_closing_ = false;
+  std::latch has_begun_{1};  // the thread
   std::thread thread_;
 };
 
