@@ -52,6 +52,11 @@ void futex_wake(Number& number) {
   ::syscall(SYS_futex, &number, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
+/// An empty tensor has no data, and memcpy(3) takes no null pointer.
+void copy(char* to, const char* from, std::size_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+}
+
 /// Whether `number` has not come as far as `wanted`; both wrap around.
 bool is_behind(std::uint32_t number, std::uint32_t wanted) {
   return static_cast<std::int32_t>(number - wanted) < 0;
@@ -418,8 +423,7 @@ void SharedSums::broadcast(char* data) {
     const Piece piece = share(data + done, call_.bytes - done, rank_ == call_.from);
     meet();
     require_same_call(piece.slot);
-    if (rank_ != call_.from)
-      std::memcpy(piece.data, mapping_->piece(piece.slot, call_.from), piece.bytes);
+    if (rank_ != call_.from) copy(piece.data, mapping_->piece(piece.slot, call_.from), piece.bytes);
     done += piece.bytes;
   } while (done < call_.bytes);
 }
@@ -449,7 +453,7 @@ void SharedSums::sum_large(char* data) {
     const Piece next = is_last ? Piece() : share(data + shared, call_.bytes - shared, true);
     shared += next.bytes;
     meet();
-    std::memcpy(piece.data, mapping_->piece(piece.slot, 0), piece.bytes);
+    copy(piece.data, mapping_->piece(piece.slot, 0), piece.bytes);
     if (is_last) return;
     piece = next;
   }
@@ -461,7 +465,7 @@ void SharedSums::sum_large(char* data) {
 SharedSums::Piece SharedSums::share(char* data, std::size_t left, bool is_mine) {
   const Piece piece{data, std::min(piece_bytes(world_size_), left), pieces_++ % kSlots};
   mapping_->seat(rank_).calls[piece.slot] = call_;
-  if (is_mine) std::memcpy(mapping_->piece(piece.slot, rank_), data, piece.bytes);
+  if (is_mine) copy(mapping_->piece(piece.slot, rank_), data, piece.bytes);
   return piece;
 }
 
