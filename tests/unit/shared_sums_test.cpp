@@ -104,6 +104,9 @@ TEST(SharedSums, TakeEveryShape) {
     EXPECT_TRUE(columns.equal(at::full({30, 40}, 3.0)));
     const at::Tensor none = at::empty({0});
     sum(sums, none);
+    const at::Tensor parameter = at::full({40, 30}, rank + 1.0).t().requires_grad_();
+    sum(sums, parameter);
+    EXPECT_TRUE(parameter.equal(at::full({30, 40}, 3.0)));
     const at::Tensor number = at::full({}, rank + 1.0);
     sum(sums, number);
     EXPECT_EQ(number.item<double>(), 3);

@@ -1,5 +1,6 @@
 #include "worker/dist/shared_sums.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/core/jit_type.h>
 #include <c10/util/BFloat16.h>
 #include <c10/util/Exception.h>
@@ -356,7 +357,8 @@ bool SharedSums::can_sum(const at::Tensor& tensor) {
 }
 
 bool SharedSums::can_broadcast(const at::Tensor& tensor) {
-  return tensor.is_cpu() && tensor.layout() == at::kStrided;
+  return tensor.is_cpu() && tensor.layout() == at::kStrided && !tensor.is_conj() &&
+         !tensor.is_neg();  // bits that say how the bytes are to be read
 }
 
 c10::intrusive_ptr<c10d::Work> SharedSums::start_sum(const at::Tensor& tensor) {
@@ -380,6 +382,7 @@ c10::intrusive_ptr<c10d::Work> SharedSums::start(const at::Tensor& tensor, int f
 
 /// A started call stays in the queue until it has ended.
 void SharedSums::serve() {
+  const at::NoGradGuard no_grad;  // for what it copies of tensors that require a gradient
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return is_closing_ || !started_.empty(); });
@@ -463,7 +466,8 @@ void SharedSums::sum_large(char* data) {
 /// Three slots are enough: who shares piece p + 3 has been at the meeting to which every rank came
 /// after it had read piece p.
 SharedSums::Piece SharedSums::share(char* data, std::size_t left, bool is_mine) {
-  const Piece piece{data, std::min(piece_bytes(world_size_), left), pieces_++ % kSlots};
+  slot_ = (slot_ + 1) % kSlots;
+  const Piece piece{data, std::min(piece_bytes(world_size_), left), slot_};
   mapping_->seat(rank_).calls[piece.slot] = call_;
   if (is_mine) copy(mapping_->piece(piece.slot, rank_), data, piece.bytes);
   return piece;

@@ -117,8 +117,8 @@ class SharedSums {
   const bool may_spin_;  // there are enough cores
   const std::unique_ptr<Mapping> mapping_;
   std::uint32_t meetings_ = 0;
-  std::uint32_t pieces_ = 0;
-  Call call_;  // under way, or the last one
+  std::uint32_t slot_ = 0;  // of the newest piece
+  Call call_;               // under way, or the last one
 
   std::mutex mutex_;  // over what follows
   std::condition_variable changed_;
