@@ -6,6 +6,7 @@
 All else, and the ranks of several nodes, go by Gloo, as before. Works under ddp-launch and torchrun.
 """
 
+import logging
 import os
 import pathlib
 
@@ -37,7 +38,9 @@ torch.ops.load_library(_find_library())
 
 def _make_backend(store, rank, world_size, timeout):
     group = dist.ProcessGroup(store, rank, world_size)
-    torch.ops.ddp_shm.add_backend(group.boxed(), int(timeout.total_seconds() * 1000))
+    why_not = torch.ops.ddp_shm.add_backend(group.boxed(), int(timeout.total_seconds() * 1000))
+    if why_not:
+        logging.getLogger("ddp_shm").info("sums go by Gloo: %s", why_not)
     return group._get_backend(torch.device("cpu"))
 
 

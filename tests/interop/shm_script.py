@@ -8,6 +8,7 @@ import sys
 
 import torch
 import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
 from torch.nn.parallel import DistributedDataParallel
 
 backend, *ways = sys.argv[1:]
@@ -65,10 +66,42 @@ if rank == 0:
     dist.send(copy, dst=1)
 elif rank == 1:
     dist.recv(copy, src=0)
+# A barrier waits for what is under way; a callback may wait for another sum; who drops a sum has started it.
+large = numbers(torch.float32, 7, 3_000_001)
+under_way = dist.all_reduce(large, async_op=True)
+dist.barrier()
+results.append(under_way.is_completed())
+keep(large[:7], large[-7:])
+
+
+def sum_again(done):
+    again = done.value()[0] * 2
+    dist.all_reduce(again, async_op=True).get_future().wait()
+    return again
+
+
+keep(dist.all_reduce(numbers(torch.float32, 8), async_op=True).get_future().then(sum_again).wait())  # Gloo has two threads for it
+torch.manual_seed(0)
+# What autograd would refuse to change in place.
+conv = torch.nn.Conv2d(4, 4, 3).to(memory_format=torch.channels_last)
+saved = conv.weight.transpose(0, 1).exp()
+dist.broadcast(conv.weight, src=0)
+dist.all_reduce(conv.weight)
+saved.sum().backward()
+keep(conv.weight.detach() / world_size)
+for root in (-1, world_size + 3):
+    try:
+        dist.broadcast(copy, group_src=root)
+    except Exception as error:  # noqa: BLE001 - its type is compared
+        results.append(type(error).__name__)
 dist.barrier()
 
-torch.manual_seed(0)
 layers = [torch.nn.Conv2d(1, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8 * 26 * 26, 10)]
+compressed = DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 64)))
+compressed.register_comm_hook(PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=2), powerSGD_hook)
+for step in range(4):
+    compressed(torch.ones(2, 64) * (rank + 1)).square().mean().backward()
+keep(*[parameter.grad for parameter in compressed.parameters()])
 model = DistributedDataParallel(torch.nn.Sequential(*layers), broadcast_buffers=not ways)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
 random = torch.Generator().manual_seed(rank)

@@ -10,11 +10,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <functional>
 #include <latch>
 #include <string>
 #include <thread>
-#include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <vector>
 
 namespace ddp::worker {
@@ -26,17 +26,27 @@ using testing::HasSubstr;
 
 using Work = std::function<void(SharedSums& sums, int rank)>;
 
+constexpr std::chrono::milliseconds kTimeout = 2s;
+
 /// What each rank's work has thrown; empty: nothing.
 std::vector<std::string> run_ranks(int world_size, const Work& work) {
-  const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<std::string> errors(static_cast<std::size_t>(world_size));
+  std::vector<std::string> texts(static_cast<std::size_t>(world_size));
+  std::barrier meeting(world_size);
   std::vector<std::jthread> ranks;
   for (int rank = 0; rank < world_size; ++rank) {
     ranks.emplace_back([&, rank] {
+      const auto gather = [&](const std::string& own) {
+        texts[static_cast<std::size_t>(rank)] = own;
+        meeting.arrive_and_wait();
+        std::vector<std::string> all = texts;
+        meeting.arrive_and_wait();
+        return all;
+      };
       try {
-        const auto sums = SharedSums::connect({store, rank, world_size, 60s, 2s});
-        if (!sums) throw std::logic_error("there is no shared memory");
-        work(*sums, rank);
+        const auto connected = SharedSums::connect(rank, world_size, gather);
+        if (!connected.sums) throw std::logic_error(connected.why_not);
+        work(*connected.sums, rank);
       } catch (const std::exception& error) {
         errors[static_cast<std::size_t>(rank)] = error.what();
       }
@@ -46,8 +56,12 @@ std::vector<std::string> run_ranks(int world_size, const Work& work) {
   return errors;
 }
 
+c10::intrusive_ptr<c10d::Work> start(SharedSums& sums, const at::Tensor& tensor) {
+  return sums.start_sum(tensor, kTimeout);
+}
+
 void sum(SharedSums& sums, const at::Tensor& tensor) {
-  sums.start_sum(tensor)->wait();
+  start(sums, tensor)->wait();
 }
 
 /// A rank's share of a sum of random numbers of very different sizes.
@@ -123,7 +137,7 @@ TEST(SharedSums, ManyAreUnderWayAtOnce) {
     std::vector<c10::intrusive_ptr<c10d::Work>> works;
     for (int i = 0; i < kMany; ++i) {
       tensors.push_back(at::full({1 + 997 * (i % 5)}, static_cast<double>(rank * i)));
-      works.push_back(sums.start_sum(tensors.back()));
+      works.push_back(start(sums, tensors.back()));
     }
     for (int i = 0; i < kMany; ++i) {
       works[static_cast<std::size_t>(i)]->wait();
@@ -140,9 +154,9 @@ TEST(SharedSums, BroadcastsAmongSums) {
       const int from = i % 3;
       const at::Tensor flags = at::full({1 + 40000 * (i % 7)}, rank == from, at::kBool);
       const at::Tensor numbers = at::full({3, 400}, rank + i, at::kLong).t();
-      const auto work = sums.start_broadcast(flags, from);
-      if (i % 2 == 0) sums.start_sum(at::ones({5}));
-      sums.start_broadcast(numbers, from)->wait();
+      const auto work = sums.start_broadcast(flags, from, kTimeout);
+      if (i % 2 == 0) start(sums, at::ones({5}));
+      sums.start_broadcast(numbers, from, kTimeout)->wait();
       EXPECT_TRUE(flags.all().item<bool>());
       EXPECT_TRUE(numbers.equal(at::full({400, 3}, from + i, at::kLong)));
       work->wait();
@@ -154,7 +168,7 @@ TEST(SharedSums, BroadcastsAmongSums) {
 TEST(SharedSums, ASumAndABroadcastDoNotMeet) {
   const auto errors = run_ranks(2, [](SharedSums& sums, int rank) {
     const at::Tensor tensor = at::ones({10});
-    (rank == 0 ? sums.start_sum(tensor) : sums.start_broadcast(tensor, 0))->wait();
+    (rank == 0 ? start(sums, tensor) : sums.start_broadcast(tensor, 0, kTimeout))->wait();
   });
   EXPECT_THAT(errors, Each(HasSubstr("another rank does something else")));
 }
@@ -181,18 +195,74 @@ TEST(SharedSums, ARankThatDoesNotComeIsNamedAndLaterSumsFailAtOnce) {
     }
     sum(sums, at::ones({10}));
   });
-  EXPECT_THAT(errors, Each(HasSubstr("a rank has given up")));
+  EXPECT_THAT(errors[0], HasSubstr("rank 1 did not come in time"));
+  EXPECT_THAT(errors[1], HasSubstr("a rank has given up"));
 }
 
 TEST(SharedSums, TheWorkOfAFailedSumSaysSo) {
   const auto errors = run_ranks(2, [](SharedSums& sums, int rank) {
     if (rank == 1) return;
-    const c10::intrusive_ptr<c10d::Work> work = sums.start_sum(at::ones({10}));
+    const c10::intrusive_ptr<c10d::Work> work = start(sums, at::ones({10}));
     EXPECT_ANY_THROW(work->wait());
     EXPECT_TRUE(work->isCompleted());
     EXPECT_FALSE(work->isSuccess());
     EXPECT_NE(work->exception(), nullptr);
     EXPECT_ANY_THROW(work->getFuture()->value());
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
+TEST(SharedSums, ACallbackWaitsForOtherSums) {
+  const auto errors = run_ranks(2, [](SharedSums& sums, int) {
+    std::vector<c10::intrusive_ptr<c10::ivalue::Future>> chained;
+    for (int i = 0; i < 10; ++i) {
+      const at::Tensor first = at::ones({3});
+      chained.push_back(start(sums, first)
+                            ->getFuture()
+                            ->then(
+                                [&sums](c10::ivalue::Future& done) -> c10::IValue {
+                                  const at::Tensor second = done.value().toTensorVector()[0] * 10;
+                                  sum(sums, second);
+                                  return second;
+                                },
+                                c10::TensorType::get()));
+    }
+    for (const auto& future : chained) {
+      future->waitAndThrow();
+      EXPECT_TRUE(future->value().toTensor().equal(at::full({3}, 40.0)));
+    }
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
+TEST(SharedSums, WhoEndsDoesWhatItHasStarted) {
+  std::vector<at::Tensor> tensors{at::ones({400000}), at::ones({400000})};
+  const auto errors = run_ranks(2, [&](SharedSums& sums, int rank) {
+    const at::Tensor& tensor = tensors[static_cast<std::size_t>(rank)];
+    if (rank == 0) {
+      start(sums, tensor);
+      return;
+    }
+    start(sums, tensor);
+    sums.drain();
+    EXPECT_TRUE(tensor.equal(at::full({400000}, 2.0)));
+  });
+  EXPECT_THAT(errors, Each(""));
+  EXPECT_TRUE(tensors[0].equal(tensors[1]));
+}
+
+TEST(SharedSums, AWaitEndsAtItsOwnTimeOut) {
+  std::latch has_waited(1);
+  const auto errors = run_ranks(2, [&](SharedSums& sums, int rank) {
+    const at::Tensor tensor = at::ones({10});
+    if (rank == 1) has_waited.wait();
+    const auto work = start(sums, tensor);
+    if (rank == 0) {
+      EXPECT_ANY_THROW(work->wait(50ms));
+      has_waited.count_down();
+    }
+    work->wait();
+    EXPECT_TRUE(tensor.equal(at::full({10}, 2.0)));
   });
   EXPECT_THAT(errors, Each(""));
 }

@@ -77,7 +77,7 @@ class GlooGroup : public Group {
 
  private:
   void connect_gpus(const GlooRequest& request);
-  void share_memory(const GlooRequest& request);
+  void share_memory(SharedMemory wanted);
   void set_names();
 
   c10::intrusive_ptr<c10d::Store> store_;
@@ -114,7 +114,7 @@ GlooGroup::GlooGroup(const GlooRequest& request)
                                            request.world_size,
                                            options);
   gloo_->setTimeout(request.collective_timeout);
-  if (request.device.shared_memory != SharedMemory::never) share_memory(request);
+  share_memory(request.device.shared_memory);
   group_ = c10::make_intrusive<c10d::ProcessGroup>(store_, request.rank, request.world_size);
   // Trap: must come before the first backend. Without it NCCL's barrier guesses its device.
   if (device_.is_cuda()) group_->setBoundDeviceId(device_);
@@ -129,21 +129,11 @@ GlooGroup::GlooGroup(const GlooRequest& request)
   }
 }
 
-void GlooGroup::share_memory(const GlooRequest& request) {
-  std::unique_ptr<SharedSums> sums =
-      SharedSums::connect({c10::make_intrusive<c10d::PrefixStore>("sums", store_),
-                           request.rank,
-                           request.world_size,
-                           request.join_timeout,
-                           request.collective_timeout});
-  if (sums) {
-    gloo_->use(std::move(sums));
-  } else if (request.device.shared_memory == SharedMemory::required) {
-    throw PeerError(
-        "backend: shm: not all ranks can share memory: they are on several nodes, in containers "
-        "with process numbers of their own, or of several users. Use backend=gloo.",
-        exit_code::kRefused);
-  }
+void GlooGroup::share_memory(SharedMemory wanted) {
+  if (wanted == SharedMemory::never) return;
+  const std::string why_not = gloo_->share_memory();
+  if (!why_not.empty() && wanted == SharedMemory::required)
+    throw PeerError("backend: shm: " + why_not + ". Use backend=gloo.", exit_code::kRefused);
 }
 
 // Trap: names reach only the backends that are set by now. NCCL's flight recorder shows them.

@@ -1,12 +1,13 @@
 #include "worker/dist/shared_sums.h"
 
-#include <ATen/core/grad_mode.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/jit_type.h>
 #include <c10/util/BFloat16.h>
 #include <c10/util/Exception.h>
 #include <c10/util/Half.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -32,11 +33,13 @@
 #include "common/files/files.h"
 #include "common/text/parse_whole.h"
 #include "common/text/split.h"
+#include "worker/dist/pause.h"
 
 namespace ddp::worker {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
 using Number = std::atomic<std::uint32_t>;
 static_assert(Number::is_always_lock_free);
 
@@ -114,21 +117,6 @@ struct Membership {
   }
 };
 
-/// The texts of all ranks, by rank.
-std::vector<std::string> gather(const SharedSums::Request& request,
-                                const std::string& what,
-                                const std::string& own) {
-  std::vector<std::string> keys;
-  for (int rank = 0; rank < request.world_size; ++rank)
-    keys.push_back(what + "/" + std::to_string(rank));
-  request.store->set(keys[static_cast<std::size_t>(request.rank)], own);
-  request.store->wait(keys, request.join_timeout);
-  std::vector<std::string> texts;
-  for (const std::vector<std::uint8_t>& bytes : request.store->multiGet(keys))
-    texts.emplace_back(bytes.begin(), bytes.end());
-  return texts;
-}
-
 /// fp16 and bf16 are summed in float32.
 template <typename Element>
 using Wide =
@@ -203,8 +191,15 @@ class SumWork : public c10d::Work {
   std::exception_ptr exception() const override { return future_->exception_ptr(); }
   std::vector<at::Tensor> result() override { return future_->value().toTensorVector(); }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
-  bool wait(std::chrono::milliseconds /*timeout*/) override {
-    future_->waitAndThrow();  // a sum ends at its own time-out
+  bool wait(std::chrono::milliseconds timeout) override {
+    const Clock::time_point begin = Clock::now();
+    while (timeout != kNoTimeout && !future_->completed()) {
+      const Clock::duration waited = Clock::now() - begin;
+      if (waited > timeout) TORCH_CHECK(false, "Operation timed out!");  // as Gloo says it
+      const milliseconds pause = pause_after(waited, milliseconds(1), milliseconds(10));
+      ::poll(nullptr, 0, static_cast<int>(pause.count()));
+    }
+    future_->waitAndThrow();
     return true;
   }
 
@@ -292,60 +287,71 @@ class SharedSums::Mapping {
   const int world_size_;
 };
 
-std::unique_ptr<SharedSums> SharedSums::connect(const Request& request) {
+SharedSums::Connected SharedSums::connect(int rank, int world_size, const Gather& gather) {
   Membership own;
   Descriptor file;
   std::unique_ptr<Mapping> mapping;
-  if (request.rank == 0) {
+  std::string problem;
+  const auto fail = [&](const std::string& what) {
+    problem = "rank " + std::to_string(rank) + " cannot share memory: " + what + ": " +
+              std::strerror(errno);
+  };
+  if (rank == 0) {
     file = Descriptor(::memfd_create("ddp-sums", MFD_CLOEXEC));
-    if (file) mapping = Mapping::open(file.fd(), request.world_size, /*is_new=*/true);
+    if (file) mapping = Mapping::open(file.fd(), world_size, /*is_new=*/true);
+    if (!mapping) fail("memfd_create");
     if (mapping) mapping->header().nonce = own.nonce;
     own.file = mapping ? file.fd() : -1;
   }
   std::vector<Membership> members;
-  for (const std::string& text : gather(request, "member", own.text()))
+  for (const std::string& text : gather(own.text()))
     members.push_back(Membership::parse(text));
-  const bool on_one_node =
-      std::ranges::all_of(members, [&](const auto& member) { return member.node == own.node; });
-  if (!on_one_node || members[0].file < 0) return nullptr;  // all ranks find the same
-  if (request.rank != 0) {
+  const bool on_one_node = std::ranges::all_of(
+      members, [&](const auto& member) { return member.node == members[0].node; });
+  if (!on_one_node) {
+    return {nullptr,
+            "not all ranks can share memory: they are on several nodes, or in containers with "
+            "process numbers of their own"};
+  }
+  if (rank != 0 && members[0].file >= 0) {
     file = Descriptor(::open(members[0].path().c_str(), O_RDWR | O_CLOEXEC));
-    if (file) mapping = Mapping::open(file.fd(), request.world_size, /*is_new=*/false);
+    if (file) mapping = Mapping::open(file.fd(), world_size, /*is_new=*/false);
     if (mapping && mapping->header().nonce != members[0].nonce) mapping.reset();
+    if (!mapping) fail("that of rank 0, " + members[0].path());
   }
   std::unique_ptr<SharedSums> sums;
-  if (mapping) sums.reset(new SharedSums(request, std::move(mapping)));
+  if (mapping) sums.reset(new SharedSums(rank, world_size, std::move(mapping)));
   // Every rank has to know that all have it. After that nobody needs rank 0's descriptor.
-  const std::vector<std::string> all = gather(request, "ready", sums ? "1" : "0");
-  if (std::ranges::count(all, "1") != request.world_size) return nullptr;
-  return sums;
+  for (const std::string& why_not : gather(problem))
+    if (!why_not.empty()) return {nullptr, why_not};
+  return {std::move(sums), ""};
 }
 
-SharedSums::SharedSums(const Request& request, std::unique_ptr<Mapping> mapping)
-    : rank_(request.rank),
-      world_size_(request.world_size),
-      timeout_(request.timeout),
-      may_spin_(request.world_size <= usable_cores()),
-      mapping_(std::move(mapping)),
-      thread_([this] {
-        Seat& seat = mapping_->seat(rank_);
-        ::pthread_mutex_lock(&seat.life);
-        has_begun_.count_down();
-        serve();
-        ::pthread_mutex_unlock(&seat.life);
-      }) {
+SharedSums::SharedSums(int rank, int world_size, std::unique_ptr<Mapping> mapping)
+    : rank_(rank),
+      world_size_(world_size),
+      may_spin_(world_size <= usable_cores()),
+      mapping_(std::move(mapping)) {
+  threads_.emplace_back([this] {
+    Seat& seat = mapping_->seat(rank_);
+    ::pthread_mutex_lock(&seat.life);
+    has_begun_.count_down();
+    serve();
+    ::pthread_mutex_unlock(&seat.life);
+  });
   has_begun_.wait();
 }
 
-/// A call that is under way would wait for peers.
 SharedSums::~SharedSums() {
-  {
-    const std::lock_guard lock(mutex_);
-    is_closing_ = true;
-    if (!started_.empty()) abandon();
-  }
+  std::unique_lock lock(mutex_);
+  is_closing_ = true;
   changed_.notify_all();
-  thread_.join();
+  for (std::size_t i = 0; i < threads_.size(); ++i) {  // the last calls may need one more
+    std::thread thread = std::move(threads_[i]);
+    lock.unlock();
+    thread.join();
+    lock.lock();
+  }
 }
 
 std::size_t SharedSums::piece_bytes(int world_size) {
@@ -361,49 +367,83 @@ bool SharedSums::can_broadcast(const at::Tensor& tensor) {
          !tensor.is_neg();  // bits that say how the bytes are to be read
 }
 
-c10::intrusive_ptr<c10d::Work> SharedSums::start_sum(const at::Tensor& tensor) {
-  return start(tensor, kNobody);
+c10::intrusive_ptr<c10d::Work> SharedSums::start_sum(const at::Tensor& tensor,
+                                                     milliseconds timeout) {
+  return start({tensor, kNobody, timeout, {}});
 }
 
-c10::intrusive_ptr<c10d::Work> SharedSums::start_broadcast(const at::Tensor& tensor, int from) {
-  return start(tensor, from);
+c10::intrusive_ptr<c10d::Work> SharedSums::start_broadcast(const at::Tensor& tensor,
+                                                           int from,
+                                                           milliseconds timeout) {
+  return start({tensor, from, timeout, {}});
 }
 
-c10::intrusive_ptr<c10d::Work> SharedSums::start(const at::Tensor& tensor, int from) {
-  auto future =
+c10::intrusive_ptr<c10d::Work> SharedSums::start(Started call) {
+  call.future =
       c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+  auto work = c10::make_intrusive<SumWork>(call.future);
   {
     const std::lock_guard lock(mutex_);
-    started_.push_back({tensor, from, future});
+    std::erase_if(open_, [](const Future& future) { return future->completed(); });
+    open_.push_back(call.future);
+    started_.push_back(std::move(call));
+    add_thread_if_needed();
   }
   changed_.notify_all();
-  return c10::make_intrusive<SumWork>(future);
+  return work;
 }
 
-/// A started call stays in the queue until it has ended.
+void SharedSums::drain() {
+  std::unique_lock lock(mutex_);
+  const std::vector<Future> open = open_;
+  lock.unlock();
+  for (const Future& future : open)
+    future->wait();
+}
+
+/// A callback may wait for a call that is started here.
+void SharedSums::add_thread_if_needed() {
+  if (completing_ == threads_.size()) threads_.emplace_back([this] { serve(); });
+}
+
+/// One thread at a time runs a call.
 void SharedSums::serve() {
-  const at::NoGradGuard no_grad;  // for what it copies of tensors that require a gradient
+  // Reads and writes bytes, as Gloo does: leaves, saved versions and inference tensors included.
+  const at::AutoDispatchBelowADInplaceOrView no_autograd;
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return is_closing_ || !started_.empty(); });
+    changed_.wait(lock, [this] { return !is_running_ && (is_closing_ || !started_.empty()); });
     if (started_.empty()) return;
-    const Started next = started_.front();
-    lock.unlock();
-    std::exception_ptr error;
-    try {
-      run(next.tensor, next.from);
-    } catch (const std::exception&) {
-      error = std::current_exception();
-    }
-    lock.lock();
+    const Started call = std::move(started_.front());
     started_.pop_front();
+    is_running_ = true;
     lock.unlock();
+    const std::exception_ptr error = run_safely(call);
+    lock.lock();
+    is_running_ = false;
+    ++completing_;
+    if (!started_.empty()) add_thread_if_needed();
+    lock.unlock();
+    changed_.notify_all();
     if (error) {
-      next.future->setError(error);
+      call.future->setError(error);
     } else {
-      next.future->markCompleted(c10::IValue(std::vector<at::Tensor>{next.tensor}));
+      call.future->markCompleted(c10::IValue(std::vector<at::Tensor>{call.tensor}));
     }
     lock.lock();
+    --completing_;
+  }
+}
+
+std::exception_ptr SharedSums::run_safely(const Started& call) {
+  if (failure_) return failure_;
+  try {
+    deadline_ = Clock::now() + call.timeout;
+    run(call.tensor, call.from);
+    return nullptr;
+  } catch (const std::exception&) {
+    failure_ = std::current_exception();
+    return failure_;
   }
 }
 
@@ -484,17 +524,16 @@ void SharedSums::sum_rows(const Piece& piece, std::size_t begin, std::size_t end
 
 /// Waits until all ranks have come as far.
 void SharedSums::meet() {
-  const Clock::time_point deadline = Clock::now() + timeout_;
   Seat& own = mapping_->seat(rank_);
   ++meetings_;
   own.meetings.store(meetings_);
   if (own.sleepers.load() != 0) futex_wake(own.meetings);
   for (int peer = 0; peer < world_size_; ++peer)
-    if (peer != rank_) await(peer, deadline);
+    if (peer != rank_) await(peer);
   require_all();
 }
 
-void SharedSums::await(int peer, Clock::time_point deadline) {
+void SharedSums::await(int peer) {
   Seat& seat = mapping_->seat(peer);
   for (int i = 0; may_spin_ && i < kSpins && is_behind(seat.meetings.load(), meetings_); ++i)
     relax();
@@ -508,7 +547,7 @@ void SharedSums::await(int peer, Clock::time_point deadline) {
     // It may have come and ended since.
     if (seat.has_ended() && is_behind(seat.meetings.load(), meetings_))
       fail("rank " + std::to_string(peer) + " has ended");
-    if (Clock::now() >= deadline) fail("rank " + std::to_string(peer) + " did not come in time");
+    if (Clock::now() >= deadline_) fail("rank " + std::to_string(peer) + " did not come in time");
   }
 }
 

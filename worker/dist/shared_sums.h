@@ -7,13 +7,13 @@
 // summed in float32 and rounded once. A peer that ends is noticed within kLook, one that does not
 // come at the time-out; then the sum fails on every rank, and each later one at once.
 // Each byte is copied in and out, in pieces; in a sum rank r sums the r-th part of a piece for all.
-// A thread does that, so that backward goes on meanwhile, as with Gloo.
+// Threads do that, so that backward goes on meanwhile, as with Gloo; a callback of a call may wait
+// for another call.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 #include <sys/types.h>
-#include <torch/csrc/distributed/c10d/Store.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include <atomic>
@@ -22,6 +22,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <exception>
+#include <functional>
 #include <latch>
 #include <memory>
 #include <mutex>
@@ -33,19 +35,18 @@ namespace ddp::worker {
 
 class SharedSums {
  public:
-  struct Request {
-    c10::intrusive_ptr<c10d::Store> store;  // its keys are this round's alone
-    int rank = 0;
-    int world_size = 1;
-    std::chrono::milliseconds join_timeout{0};
-    std::chrono::milliseconds timeout{0};
+  /// All ranks call it. Returns the texts of all ranks, by rank. A text has 255 bytes at most.
+  using Gather = std::function<std::vector<std::string>(const std::string& own)>;
+  struct Connected {
+    std::unique_ptr<SharedSums> sums;  // null: not all ranks are on one node and have the memory
+    std::string why_not;               // then, the same on all ranks
   };
 
-  /// All ranks call it. Null, on all of them: not all ranks are on one node and can open the
-  /// memory. Blocks: until all have called it. Errors: c10::DistStoreError.
-  static std::unique_ptr<SharedSums> connect(const Request& request);
+  /// All ranks call it. Blocks: until all have called it. Errors: those of `gather`.
+  static Connected connect(int rank, int world_size, const Gather& gather);
   SharedSums(const SharedSums&) = delete;
   SharedSums& operator=(const SharedSums&) = delete;
+  /// Ends what has been started, as the calls of other ranks depend on it.
   ~SharedSums();
 
   /// Whether a tensor of this type on this device can be summed here, or broadcast.
@@ -53,12 +54,18 @@ class SharedSums {
   static bool can_broadcast(const at::Tensor& tensor);
 
   /// Begins to sum `tensor` over all ranks, or to copy that of rank `from` to all, in place. All
-  /// ranks make the same calls in the same order, with tensors of one size and type. Precondition:
-  /// can_sum() or can_broadcast(). Thread-safe. The work's wait() ends at the time-out of
-  /// connect(). Its errors: c10::DistNetworkError; std::logic_error, on every rank, when calls
-  /// differ.
-  c10::intrusive_ptr<c10d::Work> start_sum(const at::Tensor& tensor);
-  c10::intrusive_ptr<c10d::Work> start_broadcast(const at::Tensor& tensor, int from);
+  /// ranks make the same calls in the same order, with tensors of one size and type. The call ends
+  /// within `timeout`. Precondition: can_sum() or can_broadcast(). Thread-safe. The work's errors:
+  /// c10::DistNetworkError; std::logic_error, on every rank, when calls differ. After an error each
+  /// later call has the same one.
+  c10::intrusive_ptr<c10d::Work> start_sum(const at::Tensor& tensor,
+                                           std::chrono::milliseconds timeout);
+  c10::intrusive_ptr<c10d::Work> start_broadcast(const at::Tensor& tensor,
+                                                 int from,
+                                                 std::chrono::milliseconds timeout);
+
+  /// Blocks: until what has been started by now has ended, well or not.
+  void drain();
 
   /// Lets the calls of all ranks fail from now on.
   void abandon() { end_all(End::loss); }
@@ -74,7 +81,7 @@ class SharedSums {
   class Mapping;
   enum class End : std::uint32_t { none, loss, disagreement };  // of all calls, for all ranks
 
-  SharedSums(const Request& request, std::unique_ptr<Mapping> mapping);
+  SharedSums(int rank, int world_size, std::unique_ptr<Mapping> mapping);
   static constexpr std::uint32_t kSlots = 3;
   static constexpr int kNobody = -1;  // in place of the rank that broadcasts: a sum
   struct Call {
@@ -89,15 +96,19 @@ class SharedSums {
     std::size_t bytes = 0;
     std::uint32_t slot = 0;
   };
+  using Future = c10::intrusive_ptr<c10::ivalue::Future>;
   struct Started {
     at::Tensor tensor;
     int from = kNobody;
-    c10::intrusive_ptr<c10::ivalue::Future> future;
+    std::chrono::milliseconds timeout{0};
+    Future future;
   };
 
   static std::size_t piece_bytes(int world_size);
-  c10::intrusive_ptr<c10d::Work> start(const at::Tensor& tensor, int from);
+  c10::intrusive_ptr<c10d::Work> start(Started call);
+  void add_thread_if_needed();
   void serve();
+  std::exception_ptr run_safely(const Started& call);
   void run(const at::Tensor& tensor, int from);
   void broadcast(char* data);
   void sum_small(char* data);
@@ -105,7 +116,7 @@ class SharedSums {
   Piece share(char* data, std::size_t left, bool is_mine);
   void sum_rows(const Piece& piece, std::size_t begin, std::size_t end, char* sums);
   void meet();
-  void await(int peer, std::chrono::steady_clock::time_point deadline);
+  void await(int peer);
   void require_same_call(std::uint32_t slot);
   void require_all();
   void end_all(End end);
@@ -113,19 +124,25 @@ class SharedSums {
 
   const int rank_;
   const int world_size_;
-  const std::chrono::milliseconds timeout_;
   const bool may_spin_;  // there are enough cores
   const std::unique_ptr<Mapping> mapping_;
+
+  // Of the thread that runs a call.
   std::uint32_t meetings_ = 0;
   std::uint32_t slot_ = 0;  // of the newest piece
   Call call_;               // under way, or the last one
+  std::chrono::steady_clock::time_point deadline_;
+  std::exception_ptr failure_;  // of the first call that failed
 
   std::mutex mutex_;  // over what follows
   std::condition_variable changed_;
-  std::deque<Started> started_;
+  std::deque<Started> started_;  // not begun yet
+  std::vector<Future> open_;     // that may not have ended
+  bool is_running_ = false;      // a call, in one of the threads
   bool is_closing_ = false;
-  std::latch has_begun_{1};  // the thread
-  std::thread thread_;
+  std::size_t completing_ = 0;  // threads inside of callbacks, which may wait for other calls
+  std::vector<std::thread> threads_;
+  std::latch has_begun_{1};  // the first thread
 };
 
 }  // namespace ddp::worker

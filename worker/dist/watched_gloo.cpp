@@ -1,16 +1,30 @@
 #include "worker/dist/watched_gloo.h"
 
-#include <algorithm>
-#include <iterator>
+#include <ATen/ops/zeros.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <utility>
+
+#include "common/error.h"
 #include "worker/dist/default_stream.h"
 #include "worker/dist/peer_watch.h"
 
 namespace ddp::worker {
 namespace {
 
+/// None where there is no /proc: then nobody watches them.
+std::set<Connection> known_connections() {
+  try {
+    return open_connections();
+  } catch (const SystemError&) {
+    return {};
+  }
+}
+
 std::set<Connection> opened_since(const std::set<Connection>& others) {
-  const std::set<Connection> all = open_connections();
+  const std::set<Connection> all = known_connections();
   std::set<Connection> found;
   std::ranges::set_difference(all, others, std::inserter(found, found.end()));
   return found;
@@ -22,7 +36,7 @@ WatchedGloo::WatchedGloo(const c10::intrusive_ptr<c10d::Store>& store,
                          int rank,
                          int size,
                          const c10::intrusive_ptr<Options>& options)
-    : WatchedGloo(open_connections(), store, rank, size, options) {}
+    : WatchedGloo(known_connections(), store, rank, size, options) {}
 
 WatchedGloo::WatchedGloo(const std::set<Connection>& others,
                          const c10::intrusive_ptr<c10d::Store>& store,
@@ -60,7 +74,8 @@ bool WatchedGloo::has_stuck_work() const {
 c10::intrusive_ptr<c10d::Work> WatchedGloo::allreduce(Tensors& tensors,
                                                       const c10d::AllreduceOptions& options) {
   const bool is_plain_sum = tensors.size() == 1 && options.reduceOp == c10d::ReduceOp::SUM;
-  if (sums_ && is_plain_sum && SharedSums::can_sum(tensors[0])) return sums_->start_sum(tensors[0]);
+  if (sums_ && is_plain_sum && SharedSums::can_sum(tensors[0]))
+    return sums_->start_sum(tensors[0], time_for(options.timeout));
   require_default_stream(tensors);
   const auto work = ProcessGroupGloo::allreduce(tensors, options);
   return watch_ ? watch_->watch(work) : work;
@@ -68,8 +83,12 @@ c10::intrusive_ptr<c10d::Work> WatchedGloo::allreduce(Tensors& tensors,
 
 c10::intrusive_ptr<c10d::Work> WatchedGloo::broadcast(Tensors& tensors,
                                                       const c10d::BroadcastOptions& options) {
-  if (sums_ && tensors.size() == 1 && SharedSums::can_broadcast(tensors[0]))
-    return sums_->start_broadcast(tensors[0], static_cast<int>(options.rootRank));
+  const bool is_plain = tensors.size() == 1 && options.rootTensor == 0 && options.rootRank >= 0 &&
+                        options.rootRank < getSize();
+  if (sums_ && is_plain && SharedSums::can_broadcast(tensors[0])) {
+    return sums_->start_broadcast(
+        tensors[0], static_cast<int>(options.rootRank), time_for(options.timeout));
+  }
   require_default_stream(tensors);
   const auto work = ProcessGroupGloo::broadcast(tensors, options);
   return watch_ ? watch_->watch(work) : work;
@@ -81,6 +100,36 @@ c10::intrusive_ptr<c10d::Work> WatchedGloo::allgather(std::vector<Tensors>& outp
   require_default_stream(inputs);
   const auto work = ProcessGroupGloo::allgather(outputs, inputs, options);
   return watch_ ? watch_->watch(work) : work;
+}
+
+c10::intrusive_ptr<c10d::Work> WatchedGloo::barrier(const c10d::BarrierOptions& options) {
+  if (sums_) sums_->drain();  // Gloo's barrier waits for its own calls only
+  return ProcessGroupGloo::barrier(options);
+}
+
+std::chrono::milliseconds WatchedGloo::time_for(std::chrono::milliseconds wanted) {
+  return wanted == c10d::kUnsetTimeout ? getOptions()->timeout : wanted;
+}
+
+std::string WatchedGloo::share_memory() {
+  const auto gather = [this](const std::string& own) {
+    constexpr std::int64_t kBytes = 256;
+    std::string padded = own.substr(0, kBytes - 1);
+    padded.resize(kBytes);
+    std::vector<Tensors> all(1);
+    for (int rank = 0; rank < getSize(); ++rank)
+      all[0].push_back(at::zeros({kBytes}, at::kByte));
+    Tensors mine{at::zeros({kBytes}, at::kByte)};
+    std::ranges::copy(padded, static_cast<char*>(mine[0].mutable_data_ptr()));
+    allgather(all, mine, c10d::AllgatherOptions())->wait();
+    std::vector<std::string> texts;
+    for (const at::Tensor& one : all[0])
+      texts.emplace_back(static_cast<const char*>(one.const_data_ptr()));
+    return texts;
+  };
+  SharedSums::Connected connected = SharedSums::connect(getRank(), getSize(), gather);
+  sums_ = std::move(connected.sums);
+  return connected.why_not;
 }
 
 }  // namespace ddp::worker

@@ -7,7 +7,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include <memory>
-#include <utility>
+#include <string>
 #include <vector>
 
 #include "worker/dist/connections.h"
@@ -29,8 +29,10 @@ class WatchedGloo : public c10d::ProcessGroupGloo {
               const c10::intrusive_ptr<Options>& options);
   ~WatchedGloo() override;
 
-  /// From now on sums and broadcasts of tensors on the CPU go by `sums`.
-  void use(std::unique_ptr<SharedSums> sums) { sums_ = std::move(sums); }
+  /// From now on sums and broadcasts of tensors on the CPU go through memory that the ranks share,
+  /// if all are on one node. All ranks call it. Returns why they cannot; empty: they do. Errors:
+  /// those of Gloo.
+  std::string share_memory();
 
   /// From now on peers may leave without an error.
   void stop_watching();
@@ -53,6 +55,7 @@ class WatchedGloo : public c10d::ProcessGroupGloo {
   c10::intrusive_ptr<c10d::Work> allgather(std::vector<Tensors>& outputs,
                                            Tensors& inputs,
                                            const c10d::AllgatherOptions& options) override;
+  c10::intrusive_ptr<c10d::Work> barrier(const c10d::BarrierOptions& options) override;
 
  private:
   WatchedGloo(const std::set<Connection>& others,
@@ -60,6 +63,8 @@ class WatchedGloo : public c10d::ProcessGroupGloo {
               int rank,
               int size,
               const c10::intrusive_ptr<Options>& options);
+
+  [[nodiscard]] std::chrono::milliseconds time_for(std::chrono::milliseconds wanted);
 
   std::set<Connection> connections_;
   std::unique_ptr<SharedSums> sums_;  // null: everything goes by Gloo

@@ -6,35 +6,28 @@
 
 #include <chrono>
 #include <cstdint>
-#include <memory>
+#include <string>
 #include <utility>
 
-#include "worker/dist/shared_sums.h"
 #include "worker/dist/watched_gloo.h"
 
 namespace ddp::worker {
 namespace {
 
-/// Gives `group` a backend for tensors on CPUs: Gloo, whose sums go through shared memory where all
-/// ranks are on one node. Returns whether they do. All ranks of the group call it. Blocks: until
-/// they have. Errors: those of Gloo; c10::DistStoreError.
-bool add_backend(const c10::intrusive_ptr<c10d::ProcessGroup>& group, std::int64_t timeout_ms) {
-  using c10d::PrefixStore;
-  const std::chrono::milliseconds timeout(timeout_ms);
-  const c10::intrusive_ptr<c10d::Store> store = group->getStore();
-  const int rank = group->getRank();
-  const int world_size = group->getSize();
-  auto gloo =
-      c10::make_intrusive<WatchedGloo>(c10::make_intrusive<PrefixStore>("cpu", store),
-                                       rank,
-                                       world_size,
-                                       c10d::ProcessGroupGloo::Options::create_default(timeout));
-  std::unique_ptr<SharedSums> sums = SharedSums::connect(
-      {c10::make_intrusive<PrefixStore>("sums", store), rank, world_size, timeout, timeout});
-  const bool is_shared = sums != nullptr;
-  if (is_shared) gloo->use(std::move(sums));
+/// Gives `group` a backend for tensors on CPUs: Gloo, whose sums and broadcasts go through shared
+/// memory where all ranks are on one node. Returns why they do not; empty: they do. All ranks of
+/// the group call it. Blocks: until they have. Errors: those of Gloo.
+std::string add_backend(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+                        std::int64_t timeout_ms) {
+  using c10d::ProcessGroupGloo;
+  auto gloo = c10::make_intrusive<WatchedGloo>(
+      c10::make_intrusive<c10d::PrefixStore>("cpu", group->getStore()),
+      group->getRank(),
+      group->getSize(),
+      ProcessGroupGloo::Options::create_default(std::chrono::milliseconds(timeout_ms)));
+  std::string why_not = gloo->share_memory();
   group->setBackend(at::kCPU, c10d::ProcessGroup::BackendType::GLOO, std::move(gloo));
-  return is_shared;
+  return why_not;
 }
 
 }  // namespace
