@@ -1,8 +1,7 @@
 # Part of install.cmake: ddp-worker and its module for GPUs, which find LibTorch by relative paths once they are installed. Two layouts:
 #   a prefix (the default)   bin/ddp-worker, lib/libddp-worker-cuda.so, lib/libddp-shm-2.15.so; LibTorch's libraries are copied to lib/ddp
 #   component `wheel`        the same three, in PREFIX = site-packages/ddp_worker/torch-2.15: LibTorch is that of these site-packages
-# RPATH, not RUNPATH, as torch's own libraries have it: LD_LIBRARY_PATH must not put another release in their place, and it counts for
-# what libtorch_cuda.so loads, too.
+# Their RPATH counts for what libtorch_cuda.so loads, too.
 
 # Sets `result` to the RPATH of a file that has torch/ and nvidia/ in `site`.
 function(ddp_torch_rpath site with_nvidia result)
@@ -35,7 +34,6 @@ function(ddp_install_with_torch target folder prefix_site with_nvidia build_rpat
   endwhile()
   string(REPLACE ":" ";" built_list "${built}")
   set_target_properties(${target} PROPERTIES INSTALL_RPATH "${built_list}" BUILD_WITH_INSTALL_RPATH ON)
-  target_link_options(${target} PRIVATE "LINKER:--disable-new-dtags")
   foreach(layout prefix wheel)
     set(component worker)
     if(layout STREQUAL "wheel")

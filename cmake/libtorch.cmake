@@ -52,7 +52,8 @@ target_compile_options(ddp_torch INTERFACE
 # more here than there. So assert() does nothing in code that includes Torch, in any build.
 target_compile_definitions(ddp_torch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO $<$<NOT:$<CONFIG:Release>>:NDEBUG>)
 # stdc++ first: libtorch_cpu exports an older copy of std::filesystem, which must not win (a test reads `readelf -d`).
-target_link_options(ddp_torch INTERFACE "LINKER:--no-as-needed" "LINKER:-rpath-link,${DDP_TORCH}/nvidia/cu13/lib")
+# RPATH, not RUNPATH, as torch's own libraries have it: LD_LIBRARY_PATH must not put another release in their place.
+target_link_options(ddp_torch INTERFACE "LINKER:--no-as-needed" "LINKER:--disable-new-dtags" "LINKER:-rpath-link,${DDP_TORCH}/nvidia/cu13/lib")
 target_link_libraries(ddp_torch INTERFACE stdc++ ddp_torch_cpu ddp_c10)
 
 # Lets `target` compile from a precompiled torch/torch.h (7.7 s instead of 21 s per file). The first target owns the header

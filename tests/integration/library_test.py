@@ -59,6 +59,11 @@ class Library(ProcessTest):
         launch = [prefix / "bin" / "ddp-launch", "--nproc-per-node", 2]
         text = self.run_program(*launch, job, f"launch.program={stripes}")
         self.assertIn("epoch 2 is over", text)
+        # A file of that name which LD_LIBRARY_PATH names is not taken in LibTorch's place.
+        other = self.folder / "other"
+        other.mkdir()
+        (other / "libtorch_cpu.so").symlink_to(next((prefix / "lib/ddp").rglob("libc10.so")))
+        self.run_program("env", f"LD_LIBRARY_PATH={other}", stripes, "--version")
         last = self.records("epoch")[-1]
         self.assertGreater(last["test_accuracy"], 0.95)
         self.assertLess(last["train_loss"], 0.3)

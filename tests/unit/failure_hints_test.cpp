@@ -75,5 +75,17 @@ TEST(FailureHints, ASharedLibraryThatIsGoneIsNamed) {
   EXPECT_EQ(hint_for({"error while loading shared libraries"}, {}), std::nullopt);
 }
 
+TEST(FailureHints, ASymbolOfAnotherLibTorchIsExplained) {
+  const auto lines = [](const std::string& symbol) {
+    return Lines{"/a/ddp-worker: symbol lookup error: /b/libtorch_cpu.so: undefined symbol: " +
+                 symbol};
+  };
+  EXPECT_EQ(hint_for(lines("_ZN3c1013GeneratorImpl12philox_stateEm"), {}).value_or(""),
+            "/a/ddp-worker was built for another release of LibTorch than the one that is loaded "
+            "in its place: unset LD_PRELOAD or LD_LIBRARY_PATH, whichever names that one.");
+  EXPECT_EQ(hint_for(lines("_ZN5boost3foo"), {}), std::nullopt);
+  EXPECT_EQ(hint_for({"undefined symbol: _ZN3c10"}, {}), std::nullopt);
+}
+
 }  // namespace
 }  // namespace ddp::launcher

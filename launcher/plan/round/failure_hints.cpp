@@ -77,6 +77,21 @@ std::optional<std::string> hint_of_library(const std::string& line) {
                    : "install it, or name its directory in LD_LIBRARY_PATH.");
 }
 
+/// The hint for another line of it: "PROGRAM: symbol lookup error: FILE: undefined symbol: NAME",
+/// with a name of LibTorch's.
+std::optional<std::string> hint_of_symbol(const std::string& line) {
+  const std::size_t words = line.find(": symbol lookup error: ");
+  const std::size_t symbol = line.find(": undefined symbol: ");
+  if (words == std::string::npos || symbol == std::string::npos) return {};
+  constexpr std::array kNamespaces{"2at", "3c10", "4c10d", "5torch"};  // mangled
+  const bool is_torch = std::ranges::any_of(
+      kNamespaces, [&](const char* name) { return line.find(name, symbol) != std::string::npos; });
+  if (!is_torch) return {};
+  return line.substr(0, words) +
+         " was built for another release of LibTorch than the one that is loaded in its place: "
+         "unset LD_PRELOAD or LD_LIBRARY_PATH, whichever names that one.";
+}
+
 }  // namespace
 
 std::optional<std::string> hint_for(const std::vector<std::string>& last_lines,
@@ -85,6 +100,7 @@ std::optional<std::string> hint_for(const std::vector<std::string>& last_lines,
     if (auto hint = hint_of_rank(line, started.local_rank_flag)) return hint;
     if (auto hint = hint_of_torch(line, started)) return hint;
     if (auto hint = hint_of_library(line)) return hint;
+    if (auto hint = hint_of_symbol(line)) return hint;
   }
   return {};
 }

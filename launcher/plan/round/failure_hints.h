@@ -18,8 +18,8 @@ struct StartedAs {
 };
 
 /// What to do about a script that wants its local rank argument spelled differently, a Python
-/// without torch, or a program without one of its shared libraries. Nothing: the lines show none of
-/// these.
+/// without torch, or a program without one of its shared libraries, or with a LibTorch that is not
+/// its own. Nothing: the lines show none of these.
 std::optional<std::string> hint_for(const std::vector<std::string>& last_lines,
                                     const StartedAs& started);
 
