@@ -215,6 +215,13 @@ std::vector<JobKey> launch_keys() {
        .default_value = "false",
        .may_differ = true,
        .help = "execute the program itself, a .py file too"},
+      {.path = "launch.wrap",
+       .type = JobType::text_list,
+       .default_value = "[]",
+       .may_differ = true,
+       .help = "RANKS:COMMAND, as 0:strace -f -o trace.%r or all:numactl -l: a command that starts "
+               "the program of these ranks; the first is the outermost; %r, %l, %n, %h: rank, "
+               "local rank, node, host"},
       {.path = "launch.preload",
        .type = JobType::text_list,
        .default_value = "[]",

@@ -274,7 +274,8 @@ bool signal_in_session(pid_t pid, const Session& session, int signal) {
                        proves(session, member_of(session.number));
   const bool is_sent =
       is_ours && (signal != SIGABRT || forbid_core(pid)) && signal_pidfd(pidfd.fd(), signal);
-  if (is_sent) signal_pidfd(pidfd.fd(), SIGCONT);
+  // Not always: a debugger stops its program at SIGCONT, too.
+  if (is_sent && read_process_state(pid).state == 'T') signal_pidfd(pidfd.fd(), SIGCONT);
   return is_sent;
 }
 

@@ -1,6 +1,7 @@
 #include "launcher/run/dry_run.h"
 
 #include <filesystem>
+#include <ranges>
 #include <vector>
 
 #include "common/text/utf8.h"
@@ -45,11 +46,12 @@ std::string describe_plan(const JobSpec& spec) {
     added["DDP_PROGRESS_FD"] = "(chosen at start)";
     text += "rank " + std::to_string(placement.rank) + " of " +
             std::to_string(placement.world_size) + ", node " + std::to_string(placement.node_rank) +
-            ", local rank " + std::to_string(placement.local_rank) +
-            "\n  command: " + quote_for_bash(spec.executable);
-    const std::vector<std::string> arguments = worker_arguments(spec, placement);
-    for (std::size_t i = 1; i < arguments.size(); ++i)
-      text += " " + quote_for_bash(arguments[i]);
+            ", local rank " + std::to_string(placement.local_rank);
+    Command command{spec.executable, worker_arguments(spec, placement)};
+    wrap(command, spec.wrappers, placement, host_name());
+    text += "\n  command: " + quote_for_bash(command.executable);
+    for (const std::string& argument : command.arguments | std::views::drop(1))
+      text += " " + quote_for_bash(argument);
     text += "\n  device: " + device_of(spec, placement.local_rank) + "\n";
     if (!spec.cpu_sets.empty()) {
       const auto rank = static_cast<std::size_t>(placement.local_rank);

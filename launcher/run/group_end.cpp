@@ -81,7 +81,7 @@ WorkerReport first_report(const Worker& worker) {
   WorkerReport report;
   report.ending = *worker.ending;
   report.local_rank = worker.placement.local_rank;
-  report.pid = worker.pid;
+  report.pid = worker.program != 0 ? worker.program : worker.pid;
   return report;
 }
 

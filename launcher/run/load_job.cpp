@@ -64,6 +64,21 @@ void find_executable(JobSpec& spec, const Environment& environment) {
   }
 }
 
+/// Finds the commands of --wrap, as find_executable().
+void find_wrappers(JobSpec& spec, const Environment& environment) {
+  const auto path = find_variable(environment, "PATH").value_or(kUsualPath);
+  for (Wrapper& wrapper : spec.wrappers) {
+    try {
+      wrapper.words.front() = find_program(wrapper.words.front(), path);
+    } catch (const SystemError& error) {
+      const std::string problem = "--wrap: " + std::string(error.what());
+      if (spec.max_nodes == 1) throw UsageError(problem);
+      spec.problem_code = exit_code::kUsage;
+      spec.problem = problem;
+    }
+  }
+}
+
 /// The GPUs that workers see by their CUDA_VISIBLE_DEVICES.
 VisibleGpus see_gpus(const std::vector<Gpu>& devices,
                      const JobValues& job,
@@ -189,6 +204,7 @@ JobSpec load_job(const Options& options, const Environment& environment, const S
   if (options.job_file && spec.max_nodes == 1) (void)plan_batch(spec.job, spec.nproc);
   if (spec.by_python) take_python(spec, environment);
   find_executable(spec, environment);
+  find_wrappers(spec, environment);
   spec.token = find_token(options, spec.job, token);
   spec.is_one_machine = spec.max_nodes > 1 && is_for_this_machine(spec.master_addr);
   const int ranks = spec.nproc * (spec.is_one_machine ? spec.min_nodes : 1);

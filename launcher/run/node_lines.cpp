@@ -83,7 +83,7 @@ void print_end_round(Console& console,
   for (const auto& worker : group.workers()) {
     if (worker->ending) continue;
     console.info("rank " + std::to_string(worker->placement.rank) + ": " +
-                 describe_process(worker->pid) + progress_text(*worker->page));
+                 describe_process(program_of(*worker)) + progress_text(*worker->page));
   }
 }
 

@@ -99,7 +99,7 @@ asio::awaitable<void> NodeWorkers::wait_for_gpus(const NodeCommands& commands) {
 
 asio::awaitable<void> NodeWorkers::preload(const StartRound& start, const NodeCommands& commands) {
   if (parts_.spec.preload.empty() || has_preloaded_) co_return;
-  const std::vector<Placement> placements =
+  std::vector<Placement> placements =
       place(start.workers_of_node, start.role_of_node, start.node_rank);
   const PreloadParts parts{parts_.io,
                            parts_.inbox,
@@ -108,7 +108,7 @@ asio::awaitable<void> NodeWorkers::preload(const StartRound& start, const NodeCo
                            parts_.spec,
                            parts_.scratch.path().parent_path(),
                            commands};
-  template_ = co_await make_template(parts, placements.front());
+  template_ = co_await make_template(parts, std::move(placements));
   // Without us it ends by itself, unless it is stopped.
   const pid_t parent = template_ ? template_->parent_of_copies() : 0;
   if (parent != 0) parts_.guard.cover(session_of(parent));

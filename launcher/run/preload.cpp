@@ -7,9 +7,11 @@
 
 #include "common/error.h"
 #include "common/files/files.h"
+#include "common/text/join_words.h"
 #include "launcher/os/warm_pool.h"
 #include "launcher/plan/start/numa.h"
 #include "launcher/plan/start/preload.h"
+#include "launcher/plan/start/wrapper.h"
 
 namespace ddp::launcher {
 namespace {
@@ -81,6 +83,17 @@ std::shared_ptr<PythonTemplate> start_template(const PreloadParts& parts,
   }
 }
 
+void leave_out_wrapped(const PreloadParts& parts, std::vector<Placement>& ranks) {
+  std::string wrapped;
+  std::erase_if(ranks, [&](const Placement& placement) {
+    const bool is_one = is_wrapped(parts.spec.wrappers, placement.rank);
+    if (is_one) add_word(wrapped, std::to_string(placement.rank));
+    return is_one;
+  });
+  if (wrapped.empty()) return;
+  parts.console.info("preload: started without it, as --wrap starts them: rank " + wrapped);
+}
+
 /// Why ranks that are started as `rank` cannot be copies. Nothing: they can be.
 std::optional<std::string> find_obstacle(const JobSpec& spec, const ProcessSpec& rank) {
   if (auto obstacle = find_preload_obstacle(spec)) return obstacle;
@@ -125,8 +138,10 @@ asio::awaitable<std::optional<std::string>> await_ready(PreloadParts parts,
 }  // namespace
 
 asio::awaitable<std::shared_ptr<PythonTemplate>> make_template(PreloadParts parts,
-                                                               Placement first) {
-  ProcessSpec rank = parts.group.plan_process(first);
+                                                               std::vector<Placement> ranks) {
+  leave_out_wrapped(parts, ranks);
+  if (ranks.empty()) co_return nullptr;
+  ProcessSpec rank = parts.group.plan_process(ranks.front());
   if (parts.spec.nproc > 1) rank.cpus.clear();  // each copy gets its own
   if (const auto obstacle = find_obstacle(parts.spec, rank)) {
     give_up(parts.console, *obstacle);

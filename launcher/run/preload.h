@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <vector>
 
 #include "launcher/os/python_template.h"
 #include "launcher/plan/round/node_commands.h"
@@ -26,9 +27,11 @@ struct PreloadParts {
   const NodeCommands& commands;
 };
 
-/// `first`: of this node. Null: there is none. Suspends: until it is ready or unfit, until it is
-/// stopped, at most kImportLimit; or until `commands` end the round.
-asio::awaitable<std::shared_ptr<PythonTemplate>> make_template(PreloadParts parts, Placement first);
+/// `ranks`: of this node; those that a wrapper starts are not copied. Null: there is none.
+/// Suspends: until it is ready or unfit, until it is stopped, at most kImportLimit; or until
+/// `commands` end the round.
+asio::awaitable<std::shared_ptr<PythonTemplate>> make_template(PreloadParts parts,
+                                                               std::vector<Placement> ranks);
 
 /// For the imports. A rank that imported for so long would be slow, too, but would be seen.
 inline constexpr std::chrono::minutes kImportLimit{5};

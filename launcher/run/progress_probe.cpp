@@ -34,7 +34,11 @@ std::vector<WorkerSample> probe_progress(const WorkerGroup& group, bool closely)
       sample.ended_at = worker->ending->at;
     } else {
       const bool needs_more = closely && !is_judged_by_page(sample);
-      sample.activity = needs_more ? watch_closely(worker->pid) : glance_at(worker->pid);
+      const pid_t program = program_of(*worker);
+      sample.activity = needs_more ? watch_closely(program) : glance_at(program);
+      // Its wrapper holds it, as strace does at each call: that is not a frozen worker.
+      const bool is_traced = program != worker->pid && sample.activity.state == 't';
+      if (is_traced) sample.activity.state = 'S';
     }
     samples.push_back(sample);
   }

@@ -78,7 +78,15 @@ asio::awaitable<void> StackCollector::collect() {
     if (!worker->ending) sessions.push_back(worker->session);
     worker->errors->expect_stacks();
   }
-  sources_ = choose_stack_sources(session_processes(std::move(sessions)));
+  std::vector<SessionProcess> processes = session_processes(std::move(sessions));
+  for (const auto& worker : group_.workers()) {
+    if (worker->program_line.empty() || worker->ending) continue;
+    const std::vector<pid_t> tree = tree_of(processes, program_of(*worker));
+    std::erase_if(processes, [&](const SessionProcess& process) {
+      return process.session == worker->pid && std::ranges::find(tree, process.pid) == tree.end();
+    });
+  }
+  sources_ = choose_stack_sources(processes);
   const std::string py_spy = find_py_spy(spec_);
   std::vector<StackSource> seen;
   if (!py_spy.empty()) {

@@ -1,5 +1,7 @@
 #include "launcher/run/worker_group.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <csignal>
 
@@ -14,6 +16,7 @@
 #include "launcher/plan/round/output_drain.h"
 #include "launcher/plan/round/survivor_wait.h"
 #include "launcher/plan/start/numa.h"
+#include "launcher/plan/start/wrapper.h"
 
 namespace ddp::launcher {
 namespace {
@@ -43,6 +46,17 @@ SurvivorWait::Step note_event(const std::optional<AgentEvent>& event) {
 
 std::string name_worker(const Worker& worker) {
   return name_rank(worker.placement.rank, worker.pid);
+}
+
+pid_t program_of(Worker& worker) {
+  const pid_t leader = worker.pid;
+  if (worker.program_line.empty() || worker.process->is_reaped()) return leader;
+  if (worker.program != 0 && read_process_state(worker.program).session == leader)
+    return worker.program;
+  const pid_t found =
+      find_wrapped(session_processes({worker.session}), worker.program_line, leader);
+  worker.program = found == leader ? 0 : found;  // it may come yet
+  return found;
 }
 
 WorkerGroup::WorkerGroup(asio::io_context& io,
@@ -131,9 +145,16 @@ void WorkerGroup::start_one(const Placement& placement,
   process.inherited_fd = worker->page.fd();
   process.lock_fd = lock_fd_;
   if (cgroup_ != nullptr) process.cgroup_fd = cgroup_->fd();
+  if (is_wrapped(spec_.wrappers, placement.rank)) {
+    Command command{process.executable, process.arguments};
+    worker->program_line = program_line(command);
+    wrap(command, spec_.wrappers, placement, host_);
+    process.executable = std::move(command.executable);
+    process.arguments = std::move(command.arguments);
+  }
   if (!process.cpus.empty())
     console_.debug(process.label + ": CPUs " + format_cpu_list(process.cpus));
-  worker->process = start_process(process);
+  worker->process = start_process(process, !worker->program_line.empty());
   worker->pid = worker->process->pid();
   worker->session = session_of(worker->pid);
   worker->started_at = Clock::now();
@@ -174,8 +195,8 @@ ProcessSpec WorkerGroup::plan_process(const Placement& placement,
 }
 
 /// A template that fails once is not asked again: the rank is started as without it.
-std::unique_ptr<Process> WorkerGroup::start_process(const ProcessSpec& spec) {
-  if (template_ != nullptr && !template_->is_retired()) {
+std::unique_ptr<Process> WorkerGroup::start_process(const ProcessSpec& spec, bool is_cold) {
+  if (template_ != nullptr && !template_->is_retired() && !is_cold) {
     auto copied = template_->copy(spec);
     if (auto* const process = std::get_if<std::unique_ptr<Process>>(&copied))
       return std::move(*process);
@@ -281,7 +302,8 @@ void WorkerGroup::note(const AgentEvent& event) {
 
 void WorkerGroup::note_exit(const WorkerExited& exit) {
   Worker& worker = *workers_[exit.index];
-  set_ending(worker, exit.status, exit.at);
+  const bool is_wrapped = !worker.program_line.empty();
+  set_ending(worker, is_wrapped ? seen_through_wrapper(exit.status) : exit.status, exit.at);
   guard_.forget(worker.pid);  // before the reaping: afterwards the pid may be reused
   worker.process->reap();
   worker.is_survivor = false;  // the next round starts its rank again
@@ -294,9 +316,21 @@ void WorkerGroup::signal_all(int signal) {
     if (worker->process->is_reaped() || worker->is_survivor) continue;
     worker->stop_sent = true;
     if (signal == SIGKILL) worker->kill_sent = true;
-    worker->process->signal(signal);
+    signal_one(*worker, signal);
   }
   if (signal == SIGKILL && !kill_deadline_) kill_deadline_ = Clock::now() + kKillWait;
+}
+
+/// Sends a signal to a worker's group. A wrapper does not get it if its program can: it would end
+/// before the program, which then had no grace left. The program may have a group of its own, as
+/// under a debugger.
+void WorkerGroup::signal_one(Worker& worker, int signal) {
+  const pid_t program = signal == SIGKILL ? worker.pid : program_of(worker);
+  if (program == worker.pid) return worker.process->signal(signal);
+  const pid_t group = ::getpgid(program);
+  for (const pid_t pid : tree_of(session_processes({worker.session}), program)) {
+    if (::getpgid(pid) == group) signal_in_session(pid, worker.session, signal);
+  }
 }
 
 void WorkerGroup::kill_all_in_cgroup() const {
@@ -487,8 +521,14 @@ void WorkerGroup::wake() {
 
 std::size_t WorkerGroup::forward(int signal) {
   std::size_t sent = 0;
-  for (const auto& worker : workers_)
-    sent += worker->process->forward(signal) ? 1U : 0U;
+  for (const auto& worker : workers_) {
+    const pid_t program = program_of(*worker);
+    const bool is_sent = program == worker->pid
+                             ? worker->process->forward(signal)
+                             : catches_signal(program, signal) &&
+                                   signal_in_session(program, worker->session, signal);
+    sent += is_sent ? 1U : 0U;
+  }
   return sent;
 }
 

@@ -44,6 +44,8 @@ struct Worker {
   std::unique_ptr<LogStream> errors;
   std::unique_ptr<Process> process;  // declared last: gone before the pipes it writes to
   pid_t pid = 0;                     // for the report; kept after the reaping
+  std::string program_line;          // of the program that a wrapper starts; empty: no wrapper
+  pid_t program = 0;                 // its process, once it was seen
   Session session;                   // the session that it leads
   bool stop_sent = false;
   bool kill_sent = false;
@@ -57,6 +59,9 @@ struct Worker {
 
 /// "rank 3 (pid 17)".
 std::string name_worker(const Worker& worker);
+
+/// The process that is the worker's program: below a wrapper's (--wrap), if there is one.
+pid_t program_of(Worker& worker);
 
 class WorkerGroup {
  public:
@@ -164,7 +169,7 @@ class WorkerGroup {
                                          const std::shared_ptr<const OwnedDir>& directory,
                                          const WorkerFiles& files,
                                          WorkerStream stream);
-  std::unique_ptr<Process> start_process(const ProcessSpec& spec);
+  std::unique_ptr<Process> start_process(const ProcessSpec& spec, bool is_cold);
   void set_prefix(const Worker& worker, LogStream& stream, WorkerStream kind);
   asio::awaitable<void> wait_for_exit(std::size_t index);
   asio::awaitable<void> read_output(LogStream& stream);
@@ -174,6 +179,7 @@ class WorkerGroup {
   std::size_t kill_marked();
   void set_ending(Worker& worker, ExitStatus status, Clock::time_point at) const;
   void signal_all(int signal);
+  static void signal_one(Worker& worker, int signal);
   void kill_all_in_cgroup() const;
   void close_stream(const Worker& worker, LogStream& stream, const char* name);
   [[nodiscard]] bool is_worker(pid_t pid) const;

@@ -48,6 +48,17 @@ TEST(MakeJobSpec, SurvivorsNeedRoundsAndAStoreThatOutlivesRank0) {
               HasSubstr("a store that rank 0 serves"));
 }
 
+TEST(MakeJobSpec, WrappersAreForRanksThatAreThere) {
+  const JobSpec spec = make({"--nproc-per-node=2", "--wrap=1:gdb", "--wrap", "all:nice -n 5", "p"});
+  ASSERT_EQ(spec.wrappers.size(), 2U);
+  EXPECT_THAT(spec.wrappers[1].words, ElementsAre("nice", "-n", "5"));
+  const std::string problems = spec_problems({"--wrap=0-1:gdb", "--wrap", "gdb", "p"});
+  EXPECT_THAT(problems,
+              AllOf(HasSubstr("--wrap: \"0-1:gdb\": there is no rank 1, the job has 0 to 0."),
+                    HasSubstr("--wrap: \"gdb\": write RANKS:COMMAND")));
+  EXPECT_EQ(make({"--nnodes=2", "--rdzv-endpoint=a", "--wrap=7:gdb", "p"}).wrappers.size(), 1U);
+}
+
 TEST(MakeJobSpec, SaysLittleForAProgramAlone) {
   const JobSpec spec = make({"dir/my.prog", "a"});
   EXPECT_EQ(spec.entry, "dir/my.prog");

@@ -71,6 +71,13 @@ const std::vector<Flag>& table() {
        .variable = "PET_NO_PYTHON",
        .key = "launch.no_python",
        .help = "execute the program itself, a .py file too"},
+      {.name = "wrap",
+       .value = texts,
+       .key = "launch.wrap",
+       .placeholder = "RANKS:COMMAND",
+       .help = "start the program of these ranks (0, 0,2-3 or all) by a command, as "
+               "3:'strace -f -o trace.%r'; %r, %l, %n, %h are rank, local rank, node, "
+               "host; may be given again (docs/debugging.md)"},
       {.name = "preload",
        .value = list,
        .variable = "DDP_PRELOAD",

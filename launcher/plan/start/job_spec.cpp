@@ -71,6 +71,7 @@ class Maker {
     take_signals();
     take_rest();
     take_command();
+    take_wrappers();
     take_preload();
     check_gpus();
     if (!problems_.empty()) throw UsageError(problems_);
@@ -494,6 +495,25 @@ class Maker {
     if (options_.job_file) {
       spec_.arguments.push_back(*options_.job_file);
       take_overrides();
+    }
+  }
+
+  void take_wrappers() {
+    const std::string key = "launch.wrap";
+    for (const std::string& text : job().texts(key)) {
+      const auto read = read_wrapper(text);
+      if (const auto* const problem = std::get_if<std::string>(&read)) {
+        complain(key, *problem);
+        continue;
+      }
+      spec_.wrappers.push_back(std::get<Wrapper>(read));
+      if (spec_.max_nodes > 1) continue;  // the ranks of the other nodes are not known yet
+      for (const RankRange& range : spec_.wrappers.back().ranks) {
+        if (range.last < spec_.nproc) continue;
+        complain(key,
+                 "\"" + text + "\": there is no rank " + std::to_string(range.last) +
+                     ", the job has 0 to " + std::to_string(spec_.nproc - 1) + ".");
+      }
     }
   }
 

@@ -16,6 +16,7 @@
 #include "launcher/plan/secret.h"
 #include "launcher/plan/start/cpu_share.h"
 #include "launcher/plan/start/log_spec.h"
+#include "launcher/plan/start/wrapper.h"
 #include "launcher/plan/web/web_address.h"
 
 namespace ddp::launcher {
@@ -44,6 +45,7 @@ struct JobSpec {
   bool takes_job_file = false;
   bool script = false;                   // a Python script
   bool by_python = false;                // a script or a module: arguments[0] is the interpreter
+  std::vector<Wrapper> wrappers;         // --wrap, the first one outermost
   std::vector<std::string> preload;      // modules of its template, or "auto"; empty: no template
   std::chrono::seconds preload_idle{0};  // how long the template waits for another job
   std::string python_from;               // what names it

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "common/text/parse_whole.h"
 #include "common/text/split.h"
+#include "launcher/plan/start/rank_range.h"
 
 namespace ddp::launcher {
 namespace {
@@ -12,21 +12,6 @@ constexpr unsigned kBoth = 3;
 
 unsigned bit_of(WorkerStream stream) {
   return stream == WorkerStream::output ? 1U : 2U;
-}
-
-/// "2" or "0-3".
-struct Ranks {
-  int first = 0;
-  int last = 0;
-};
-
-std::optional<Ranks> read_ranks(std::string_view text) {
-  const std::size_t dash = text.find('-');
-  const std::optional<int> first = parse_whole<int>(text.substr(0, dash), 0);
-  const std::optional<int> last =
-      dash == std::string_view::npos ? first : parse_whole<int>(text.substr(dash + 1), 0);
-  if (!first || !last || *last < *first) return {};
-  return Ranks{*first, *last};
 }
 
 std::optional<unsigned> read_streams(std::string_view text) {
@@ -84,7 +69,7 @@ class LogKeys {
 
   /// Ignores ranks that this node does not have, as torchrun does: nodes may have different
   /// numbers.
-  Ranks within(const std::string& key, const std::string& text, Ranks ranks) {
+  RankRange within(const std::string& key, const std::string& text, RankRange ranks) {
     if (ranks.last < nproc_) return ranks;
     warnings_.push_back(origin(key) + ": " + text + ": there is no local rank " +
                         std::to_string(ranks.last) + ", this node has 0 to " +
@@ -102,7 +87,7 @@ class LogKeys {
     std::vector<unsigned> by_rank(static_cast<std::size_t>(nproc_), 0U);
     for (const std::string_view part : split(text, ',')) {  // an extra comma is an error
       const std::size_t colon = std::min(part.find(':'), part.size());
-      const auto ranks = read_ranks(part.substr(0, colon));
+      const auto ranks = read_rank_range(part.substr(0, colon));
       const auto value = read_streams(part.substr(std::min(colon + 1, part.size())));
       if (!ranks || !value) {
         complain(key,
@@ -111,7 +96,7 @@ class LogKeys {
                      "with local ranks, as 0-3:1,10:3.");
         return by_rank;
       }
-      const Ranks ours = within(key, text, *ranks);
+      const RankRange ours = within(key, text, *ranks);
       std::fill(by_rank.begin() + ours.first, by_rank.begin() + ours.last + 1, *value);
     }
     return by_rank;
@@ -124,12 +109,12 @@ class LogKeys {
     std::string plain = *text;
     std::erase(plain, ' ');  // torchrun allows blanks here
     for (const std::string_view part : split(plain, ',')) {
-      const auto ranks = read_ranks(part);
+      const auto ranks = read_rank_range(part);
       if (!ranks) {
         complain(key, "\"" + *text + "\": write local ranks, as 0,2-3.");
         return chosen;
       }
-      const Ranks ours = within(key, *text, *ranks);
+      const RankRange ours = within(key, *text, *ranks);
       std::fill(chosen.begin() + ours.first, chosen.begin() + ours.last + 1, true);
     }
     return chosen;
