@@ -4,6 +4,7 @@
 #include <linux/close_range.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -72,6 +73,7 @@ struct ChildPlan {
   char* const* arguments;
   char* const* environment;
   int stdin_fd;
+  bool takes_terminal;
   int stdout_fd;
   int stderr_fd;
   int inherited_fd;
@@ -120,6 +122,7 @@ void reset_signals() {
   }
   if (keep_descriptors_below(plan.descriptors_end) < 0) report_failure(plan);
   if (plan.stdin_fd >= 0 && ::dup2(plan.stdin_fd, STDIN_FILENO) < 0) report_failure(plan);
+  if (plan.takes_terminal && ::ioctl(STDIN_FILENO, TIOCSCTTY, 0) < 0) report_failure(plan);
   if (::dup2(plan.stdout_fd, STDOUT_FILENO) < 0) report_failure(plan);
   if (::dup2(plan.stderr_fd, STDERR_FILENO) < 0) report_failure(plan);
   // Also covers descriptors that our parent leaked to us. Older kernels lack the call, but our own
@@ -192,6 +195,7 @@ Process::Process(asio::io_context& io, const ProcessSpec& spec) : pidfd_(io) {
                  argv.data(),
                  envp.data(),
                  spec.stdin_fd,
+                 spec.takes_terminal,
                  spec.stdout_fd,
                  spec.stderr_fd,
                  spec.inherited_fd,

@@ -30,7 +30,8 @@ struct ProcessSpec {
   std::string executable;
   std::vector<std::string> arguments;
   Environment environment;
-  int stdin_fd = -1;  // -1: inherited
+  int stdin_fd = -1;            // -1: inherited
+  bool takes_terminal = false;  // stdin_fd becomes its controlling terminal
   int stdout_fd = -1;
   int stderr_fd = -1;
   int inherited_fd = -1;  // stays open under its number: the progress page

@@ -53,7 +53,15 @@ class Console {
   [[nodiscard]] bool has_terminal() const { return writer_.has_terminal(); }
 
   /// Prints `text` as it is, whatever the level.
-  void print(const std::string& text) { writer_.write(FileWriter::kStderr, text); }
+  void print(const std::string& text) {
+    std::string shown;
+    for (const char c : text)
+      shown += has_returns_ && c == '\n' ? std::string("\r\n") : std::string(1, c);
+    writer_.write(FileWriter::kStderr, std::move(shown));
+  }
+
+  /// From now on a line ends with "\r\n", as a raw terminal needs it (--debug).
+  void end_lines_by_return() { has_returns_ = true; }
 
  private:
   void show_in_place(const std::vector<LinePart>& parts) {
@@ -74,6 +82,7 @@ class Console {
   FileWriter& writer_;
   log::Level lowest_;
   bool colors_;
+  bool has_returns_ = false;
   Progress progress_;
   std::optional<Clock::time_point> live_at_;  // live line last shown, or first possible
 };

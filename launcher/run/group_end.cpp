@@ -55,7 +55,7 @@ WorkerReport describe(const Worker& worker, Clock::time_point begin) {
     report.error_text = read_file(worker.error_file, 1 << 20).value_or("");
   }
   if (!report.error_text.empty()) report.error_file = worker.error_file.string();
-  report.last_lines = worker.errors->tail();
+  report.last_lines = worker.has_terminal ? worker.terminal_lines : worker.errors->tail();
   const StackReader* const printed = worker.errors->stacks();
   if (printed != nullptr) {
     report.stacks = shortened(worker.py_spy_stacks.value_or(printed->result()), kStacksText);

@@ -1,5 +1,7 @@
 #include "launcher/run/load_job.h"
 
+#include <unistd.h>
+
 #include <optional>
 #include <span>
 #include <string>
@@ -205,6 +207,11 @@ JobSpec load_job(const Options& options, const Environment& environment, const S
   if (spec.by_python) take_python(spec, environment);
   find_executable(spec, environment);
   find_wrappers(spec, environment);
+  if (spec.debug_rank && (::isatty(STDIN_FILENO) != 1 || ::isatty(STDOUT_FILENO) != 1)) {
+    throw UsageError(
+        "--debug: there is no terminal to give to the rank: stdin or stdout is a pipe or a file. "
+        "Start ddp-launch in a terminal, without | and <.");
+  }
   spec.token = find_token(options, spec.job, token);
   spec.is_one_machine = spec.max_nodes > 1 && is_for_this_machine(spec.master_addr);
   const int ranks = spec.nproc * (spec.is_one_machine ? spec.min_nodes : 1);

@@ -46,6 +46,16 @@ void print_supervision(Console& console, NodeWorkers& workers, pid_t guard) {
       (cgroup.empty() ? "no cgroup: none is delegated to us" : "cgroup " + cgroup));
 }
 
+void print_debugged(Console& console, const JobSpec& spec, const RoundFacts& facts) {
+  const std::string directory = round_dir(facts).string();
+  std::string line = "rank " + std::to_string(*spec.debug_rank) +
+                     " has this terminal (--debug); no hang is looked for";
+  if (spec.nproc > 1)
+    line += "; what the others print is " +
+            (directory.empty() ? std::string("not shown") : "in " + directory);
+  console.info(line);
+}
+
 void print_node(Console& console,
                 const JobSpec& spec,
                 const RoundFacts& facts,
@@ -74,7 +84,8 @@ void print_end_round(Console& console,
   const std::string line = describe_end_round(command, group.alive(), is_requested_here);
   if (command.reason == EndReason::user) {
     console.warning(line);
-  } else if (command.reason == EndReason::worker_failed && is_refused(spec, group)) {
+  } else if (command.reason == EndReason::worker_failed &&
+             (spec.debug_rank || is_refused(spec, group))) {
     console.debug(line);
   } else {
     console.error(line);

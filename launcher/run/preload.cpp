@@ -83,15 +83,18 @@ std::shared_ptr<PythonTemplate> start_template(const PreloadParts& parts,
   }
 }
 
-void leave_out_wrapped(const PreloadParts& parts, std::vector<Placement>& ranks) {
-  std::string wrapped;
+/// Takes out the ranks that are not copied: those that a wrapper starts; all where one is in a
+/// debugger, for which the others would wait, and whose stdin they would share with the template.
+void leave_out_cold(const PreloadParts& parts, std::vector<Placement>& ranks) {
+  std::string cold;
   std::erase_if(ranks, [&](const Placement& placement) {
-    const bool is_one = is_wrapped(parts.spec.wrappers, placement.rank);
-    if (is_one) add_word(wrapped, std::to_string(placement.rank));
+    const bool is_one =
+        is_wrapped(parts.spec.wrappers, placement.rank) || parts.spec.debug_rank.has_value();
+    if (is_one) add_word(cold, std::to_string(placement.rank));
     return is_one;
   });
-  if (wrapped.empty()) return;
-  parts.console.info("preload: started without it, as --wrap starts them: rank " + wrapped);
+  if (cold.empty()) return;
+  parts.console.info("preload: started without it, by --wrap or --debug: rank " + cold);
 }
 
 /// Why ranks that are started as `rank` cannot be copies. Nothing: they can be.
@@ -139,7 +142,7 @@ asio::awaitable<std::optional<std::string>> await_ready(PreloadParts parts,
 
 asio::awaitable<std::shared_ptr<PythonTemplate>> make_template(PreloadParts parts,
                                                                std::vector<Placement> ranks) {
-  leave_out_wrapped(parts, ranks);
+  leave_out_cold(parts, ranks);
   if (ranks.empty()) co_return nullptr;
   ProcessSpec rank = parts.group.plan_process(ranks.front());
   if (parts.spec.nproc > 1) rank.cpus.clear();  // each copy gets its own

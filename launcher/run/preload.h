@@ -27,9 +27,9 @@ struct PreloadParts {
   const NodeCommands& commands;
 };
 
-/// `ranks`: of this node; those that a wrapper starts are not copied. Null: there is none.
-/// Suspends: until it is ready or unfit, until it is stopped, at most kImportLimit; or until
-/// `commands` end the round.
+/// `ranks`: of this node; those that a wrapper starts are not copied, and with --debug none. Null:
+/// there is none. Suspends: until it is ready or unfit, until it is stopped, at most kImportLimit;
+/// or until `commands` end the round.
 asio::awaitable<std::shared_ptr<PythonTemplate>> make_template(PreloadParts parts,
                                                                std::vector<Placement> ranks);
 

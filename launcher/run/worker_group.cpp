@@ -1,11 +1,13 @@
 #include "launcher/run/worker_group.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 
 #include "common/error.h"
+#include "common/files/descriptor.h"
 #include "common/node/helper_process.h"
 #include "common/progress/survivor_page.h"
 #include "launcher/os/descendants.h"
@@ -40,6 +42,14 @@ SurvivorWait::Step note_event(const std::optional<AgentEvent>& event) {
     return SurvivorWait::note_kill_command();
   const auto* const came = event ? std::get_if<SignalReceived>(&*event) : nullptr;
   return came != nullptr ? SurvivorWait::note_signal(came->stops) : SurvivorWait::Step::wait;
+}
+
+asio::awaitable<void> pass_keys(std::shared_ptr<WorkerTerminal> terminal) {
+  co_await terminal->type();
+}
+
+asio::awaitable<void> pass_size(std::shared_ptr<WorkerTerminal> terminal) {
+  co_await terminal->resize();
 }
 
 }  // namespace
@@ -95,6 +105,7 @@ void WorkerGroup::end_now() {
   if (!sessions.empty()) kill_descendants(variable_, sessions);
   for (const Session& session : sessions)
     guard_.forget(session.number);
+  if (terminal_) terminal_->give_back();
   workers_.clear();
   alive_ = 0;
 }
@@ -144,6 +155,12 @@ void WorkerGroup::start_one(const Placement& placement,
   process.stderr_fd = worker->errors->write_end();
   process.inherited_fd = worker->page.fd();
   process.lock_fd = lock_fd_;
+  worker->has_terminal = placement.local_rank == spec_.debug_rank;
+  // The others must not read what is typed for it.
+  const bool is_shut_off = spec_.debug_rank && !worker->has_terminal;
+  const Descriptor nothing(is_shut_off ? ::open("/dev/null", O_RDONLY | O_CLOEXEC) : -1);
+  process.stdin_fd = nothing.fd();
+  if (worker->has_terminal) lend_terminal(process);
   if (cgroup_ != nullptr) process.cgroup_fd = cgroup_->fd();
   if (is_wrapped(spec_.wrappers, placement.rank)) {
     Command command{process.executable, process.arguments};
@@ -154,7 +171,8 @@ void WorkerGroup::start_one(const Placement& placement,
   }
   if (!process.cpus.empty())
     console_.debug(process.label + ": CPUs " + format_cpu_list(process.cpus));
-  worker->process = start_process(process, !worker->program_line.empty());
+  const bool is_cold = worker->has_terminal || !worker->program_line.empty();
+  worker->process = start_process(process, is_cold);
   worker->pid = worker->process->pid();
   worker->session = session_of(worker->pid);
   worker->started_at = Clock::now();
@@ -169,6 +187,7 @@ void WorkerGroup::start_one(const Placement& placement,
   // Close our own ends, so that a pipe ends with the last worker process that has it open.
   worker->output->close_write_end();
   worker->errors->close_write_end();
+  if (worker->has_terminal) terminal_->close_worker_end();
   worker->page.close_fd();
 
   const auto index = static_cast<std::size_t>(placement.local_rank);
@@ -178,6 +197,20 @@ void WorkerGroup::start_one(const Placement& placement,
   asio::co_spawn(io_, wait_for_exit(index), rethrow);
   asio::co_spawn(io_, read_output(*workers_[index]->output), rethrow);
   asio::co_spawn(io_, read_output(*workers_[index]->errors), rethrow);
+}
+
+void WorkerGroup::lend_terminal(ProcessSpec& process) {
+  terminal_ = std::make_shared<WorkerTerminal>(io_, writer_);
+  process.stdin_fd = process.stdout_fd = process.stderr_fd = terminal_->worker_end();
+  process.takes_terminal = true;
+  asio::co_spawn(io_, show(terminal_), rethrow);
+  asio::co_spawn(io_, pass_keys(terminal_), rethrow);
+  asio::co_spawn(io_, pass_size(terminal_), rethrow);
+}
+
+asio::awaitable<void> WorkerGroup::show(std::shared_ptr<WorkerTerminal> terminal) {
+  co_await terminal->show();
+  inbox_.push(OutputEnded());
 }
 
 ProcessSpec WorkerGroup::plan_process(const Placement& placement,
@@ -450,8 +483,12 @@ asio::awaitable<void> WorkerGroup::drain() {
     }
     return found;
   };
+  if (terminal_) terminal_->close_worker_end();  // still open if the worker could not start
   OutputDrain drain;
-  while (!drain.is_over(count(&LogStream::is_drained, false))) {
+  const auto open = [&] {
+    return count(&LogStream::is_drained, false) + (shows_terminal() ? 1U : 0U);
+  };
+  while (!drain.is_over(open())) {
     const Clock::time_point begin = Clock::now();
     const std::optional<AgentEvent> event = co_await inbox_.next(begin + kDrainPause);
     if (event) note(*event);
@@ -464,11 +501,15 @@ asio::awaitable<void> WorkerGroup::drain() {
     close_stream(*worker, *worker->output, "stdout");
     close_stream(*worker, *worker->errors, "stderr");
   }
+  if (terminal_) terminal_->give_back();
   // Closing the pipes ends the coroutines that read them, and the group must outlive those. No
   // deadline is needed: a closed pipe ends its coroutine in the next turn of the loop.
-  while (count(&LogStream::is_drained, false) > 0) {
+  while (open() > 0) {
     const std::optional<AgentEvent> event = co_await inbox_.next(kNoDeadline);
     if (event) note(*event);
+  }
+  for (const auto& worker : workers_) {
+    if (worker->has_terminal) worker->terminal_lines = terminal_->last_lines();
   }
   // A survivor's lines may still be folded with lines that wait.
   if (survivors() == 0) mux_.finish();

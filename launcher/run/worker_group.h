@@ -22,6 +22,7 @@
 #include "launcher/os/log_mux.h"
 #include "launcher/os/process.h"
 #include "launcher/os/python_template.h"
+#include "launcher/os/worker_terminal.h"
 #include "launcher/plan/round/ending.h"
 #include "launcher/plan/round/escalation.h"
 #include "launcher/plan/start/job_spec.h"
@@ -47,6 +48,8 @@ struct Worker {
   std::string program_line;          // of the program that a wrapper starts; empty: no wrapper
   pid_t program = 0;                 // its process, once it was seen
   Session session;                   // the session that it leads
+  bool has_terminal = false;         // ours (--debug)
+  std::vector<std::string> terminal_lines;  // the last ones there
   bool stop_sent = false;
   bool kill_sent = false;
   bool abort_sent = false;
@@ -173,6 +176,9 @@ class WorkerGroup {
   void set_prefix(const Worker& worker, LogStream& stream, WorkerStream kind);
   asio::awaitable<void> wait_for_exit(std::size_t index);
   asio::awaitable<void> read_output(LogStream& stream);
+  void lend_terminal(ProcessSpec& process);
+  asio::awaitable<void> show(std::shared_ptr<WorkerTerminal> terminal);
+  [[nodiscard]] bool shows_terminal() const { return terminal_ && !terminal_->is_over(); }
   void note_exit(const WorkerExited& exit);
   [[nodiscard]] std::size_t running() const { return alive_ - survivors(); }
   std::size_t keep_survivors();
@@ -217,6 +223,8 @@ class WorkerGroup {
   int lock_fd_ = -1;
   const JobCgroup* cgroup_ = nullptr;
   PythonTemplate* template_ = nullptr;
+  // Of the worker that has ours (--debug). Owners: this, and the coroutines that use it.
+  std::shared_ptr<WorkerTerminal> terminal_;
 };
 
 }  // namespace ddp::launcher

@@ -163,11 +163,11 @@ class Wrap(ProcessTest):
         (self.folder / "train.py").write_text(SCRIPT + "print('loaded', 'decimal' in sys.modules, rank)\n", encoding="utf-8")
         flags = ["--preload", "decimal", "--preload-idle", "0s"]
         text = self.launch(*flags, "--wrap", f"1:{SHELL}", "--max-restarts", "1")
-        self.assertEqual(text.count("preload: started without it, as --wrap starts them: rank 1"), 1)
+        self.assertEqual(text.count("preload: started without it, by --wrap or --debug: rank 1"), 1)
         self.assertIn("loaded True 0", text)
         self.assertIn("loaded False 1", text)
         text = self.launch(*flags, "--wrap", f"all:{SHELL}")
-        self.assertIn("as --wrap starts them: rank 0, 1", text)
+        self.assertIn("by --wrap or --debug: rank 0, 1", text)
 
 
 if __name__ == "__main__":

@@ -86,6 +86,17 @@ TEST(JobReport, PutsTheRootCauseBeforeItsVictims) {
   EXPECT_THAT(text.substr(victims), HasSubstr("  rank 0 (pid 100): stopped by the launcher\n"));
 }
 
+TEST(JobReport, WhoHasLeftTheDebuggerIsNotBlamed) {
+  WorkerReport root = worker(0, ExitStatus{.code = 1});
+  root.last_lines = {"    if self.quitting: raise BdbQuit", "bdb.BdbQuit"};
+  EXPECT_EQ(text_of(failed({root, stopped_worker(1)}, 0)),
+            "ddp-launch: rank 0 (pid 100) left the debugger; exit code 1.\n");
+  const Verdict verdict = failed({root}, 0);
+  EXPECT_EQ(members_of(verdict).at("root_cause").at("what"), "left the debugger");
+  root.last_lines = {"the last line is bdb.BdbQuit"};
+  EXPECT_THAT(text_of(failed({root}, 0)), HasSubstr("FAILED"));
+}
+
 TEST(JobReport, NamesTheNodesOfAJobOfSeveral) {
   WorkerReport root = worker(1, ExitStatus{7, 0, false});
   root.node_rank = 1;

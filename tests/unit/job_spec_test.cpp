@@ -59,6 +59,26 @@ TEST(MakeJobSpec, WrappersAreForRanksThatAreThere) {
   EXPECT_EQ(make({"--nnodes=2", "--rdzv-endpoint=a", "--wrap=7:gdb", "p"}).wrappers.size(), 1U);
 }
 
+TEST(MakeJobSpec, OneRankOfNode0HasTheTerminal) {
+  const JobSpec spec = make({"--nproc-per-node=3", "--max-restarts=2", "--debug=0:1", "-t3", "p"});
+  EXPECT_EQ(spec.debug_rank, 1);
+  EXPECT_EQ(spec.max_restarts, 0);
+  EXPECT_EQ(spec.logs.progress, Progress::off);
+  for (const int rank : {0, 2}) {
+    EXPECT_EQ(plan_stream(spec.logs, spec.has_run_dir, rank, WorkerStream::output),
+              (StreamPlan{.is_logged = true, .is_shown = false}));
+  }
+  const Words nodes{"--nnodes=2", "--rdzv-endpoint=a"};
+  EXPECT_EQ(make({nodes[0], nodes[1], "--node-rank=0", "--debug=0", "p"}).debug_rank, 0);
+  for (const char* const other : {"--node-rank=1", "--role=x"}) {
+    EXPECT_THAT(spec_problems({nodes[0], nodes[1], other, "--debug=0", "p"}),
+                HasSubstr("of several nodes only a rank of node 0 can have the terminal"));
+  }
+  EXPECT_THAT(spec_problems({"--debug=1:0", "p"}), HasSubstr("of several nodes only"));
+  EXPECT_THAT(spec_problems({"--debug=1", "p"}), HasSubstr("it has 0 to 0."));
+  EXPECT_THAT(spec_problems({"--debug=all", "p"}), HasSubstr("write RANK, or 0:LOCAL_RANK."));
+}
+
 TEST(MakeJobSpec, SaysLittleForAProgramAlone) {
   const JobSpec spec = make({"dir/my.prog", "a"});
   EXPECT_EQ(spec.entry, "dir/my.prog");

@@ -148,6 +148,7 @@ TEST(Options, CompletionsHaveTorchsName) {
 TEST(Options, EveryFlagOfAJobHasAKey) {
   for (const Flag& flag : flags()) {
     static const std::set<std::string_view> about_this_call{"dry-run",
+                                                            "debug",
                                                             "verbose",
                                                             "help",
                                                             "version",

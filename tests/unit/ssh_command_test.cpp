@@ -120,6 +120,8 @@ TEST(SshCommand, FlagsThatSayOtherwiseAreRefused) {
   EXPECT_THAT(problems, HasSubstr("--nnodes says 3, the list of hosts names 2"));
   for (const char* const flag : {"--node-rank", "--standalone", "--rdzv-endpoint"})
     EXPECT_THAT(problems, HasSubstr(flag));
+  EXPECT_THAT(plan_problems(plan_of("a,b", {"--debug=0", "p"})),
+              HasSubstr("--debug: with --hosts, no rank can have this terminal"));
   EXPECT_EQ(plan_problems(plan_of("a,b", {"--nnodes=2", "p"})), "");
   EXPECT_EQ(plan_problems(plan_of("a,b", {"--nnodes=2:2", "p"})), "");
 }

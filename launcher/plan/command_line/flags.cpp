@@ -78,6 +78,11 @@ const std::vector<Flag>& table() {
        .help = "start the program of these ranks (0, 0,2-3 or all) by a command, as "
                "3:'strace -f -o trace.%r'; %r, %l, %n, %h are rank, local rank, node, "
                "host; may be given again (docs/debugging.md)"},
+      {.name = "debug",
+       .value = plain,
+       .placeholder = "RANK|0:LOCAL_RANK",
+       .help = "give this rank the terminal, for pdb, gdb and others; what the other ranks print "
+               "goes to files, and no hang is looked for (docs/debugging.md)"},
       {.name = "preload",
        .value = list,
        .variable = "DDP_PRELOAD",

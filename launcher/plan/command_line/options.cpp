@@ -132,6 +132,7 @@ class Parser {
     if (typed.count("hosts") != 0) options_.hosts = typed["hosts"].as<std::string>();
     if (typed.count("hostfile") != 0) options_.hostfile = typed["hostfile"].as<std::string>();
     if (typed.count("ssh") != 0) options_.ssh = typed["ssh"].as<std::string>();
+    if (typed.count("debug") != 0) options_.debug = typed["debug"].as<std::string>();
     if (options_.hosts && options_.hostfile) {
       problems_.emplace_back("--hosts and --hostfile: both name the hosts. Leave one of them out.");
     }

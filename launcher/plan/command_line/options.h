@@ -18,6 +18,7 @@ struct Options {
   bool schema = false;                    // --schema
   std::optional<std::string> completion;  // the shell of --completion
   bool dry_run = false;
+  std::optional<std::string> debug;  // --debug: the rank that gets the terminal
   bool verbose = false;
   bool has_output = false;                     // --output was given
   std::optional<std::string> job_file;         // as typed

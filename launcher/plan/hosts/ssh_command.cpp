@@ -117,6 +117,10 @@ void check_ssh_plan(const SshPlan& plan) {
     problems.push_back("--" + std::string(name) +
                        ": with --hosts, each agent is told over its connection. Leave it out.");
   }
+  if (has_option(plan, "debug"))
+    problems.push_back(
+        "--debug: with --hosts, no rank can have this terminal. Start the agents by "
+        "hand, and give it to that of node 0.");
   const std::string nodes = find_option(plan, "nnodes").value_or("=" + listed).substr(1);
   if (nodes != listed && nodes != listed + ":" + listed) {
     problems.push_back("--nnodes says " + nodes + ", the list of hosts names " + listed +

@@ -52,8 +52,17 @@ std::string milliseconds(std::chrono::nanoseconds time) {
   return fmt::format("{:.1f} ms", std::chrono::duration<double, std::milli>(time).count());
 }
 
+/// Whether its user has left pdb by q or Ctrl-D: the exception that pdb raises then has ended it.
+bool has_left_debugger(const WorkerReport& worker) {
+  return worker.ending.status == ExitStatus{.code = 1} &&
+         std::ranges::any_of(worker.last_lines, [](const std::string& line) {
+           return line == "bdb.BdbQuit";
+         });
+}
+
 std::string what_happened(const WorkerReport& worker) {
   const Ending& ending = worker.ending;
+  if (has_left_debugger(worker)) return "left the debugger";
   if (ending.status.is_success() && ending.opened_page) {
     return "left with exit code 0 in phase " + std::string(to_text(ending.phase)) +
            ", before it had finished (what is done says so on its page: progress.finish(), "
@@ -331,7 +340,12 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec) {
     text += "ddp-launch: " + launch->text + "\n" + earlier_lines(verdict);
   }
   const auto* const failed = std::get_if<Failed>(&verdict.outcome);
-  if (failed != nullptr && has_said_it(verdict, spec, verdict.workers[failed->root_cause])) {
+  if (failed != nullptr && has_left_debugger(verdict.workers[failed->root_cause])) {
+    const WorkerReport& root = verdict.workers[failed->root_cause];
+    text += "ddp-launch: " + name_worker(root, has_other_nodes) +
+            " left the debugger; exit code " + std::to_string(verdict.exit_code) + ".\n" +
+            earlier_lines(verdict);
+  } else if (failed != nullptr && has_said_it(verdict, spec, verdict.workers[failed->root_cause])) {
     const WorkerReport& root = verdict.workers[failed->root_cause];
     text += "ddp-launch: " + name_worker(root, has_other_nodes) +
             " has refused the job before its first step; exit code " +

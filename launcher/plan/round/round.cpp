@@ -46,6 +46,7 @@ Round::Rules Round::make_rules(const JobSpec& spec) {
   Rules rules;
   rules.grace = spec.grace;
   rules.watch.hang_timeout = spec.hang_timeout;
+  rules.is_watched = !spec.debug_rank;
   rules.watch.uninterruptible_timeout = spec.uninterruptible_timeout;
   rules.keeps_survivors = spec.keeps_survivors;
   rules.lost_nodes_are_free = spec.lost_nodes_are_free;
@@ -216,6 +217,7 @@ void Round::note_samples(std::vector<WorkerSample> samples, Time now) {
     const bool waits = sample.waits_since && at - *sample.waits_since >= kLongWait;
     if (waits) ranks_[rank].waited_at = at;
   }
+  if (!rules_.is_watched) return;
   for (const Finding& finding : watchdog_.note_samples(at, samples)) {
     const pid_t pid = ranks_[static_cast<std::size_t>(finding.rank)].pid;
     const std::string text = name_worker(finding.rank, pid) + " " + finding.text;

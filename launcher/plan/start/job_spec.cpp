@@ -72,6 +72,7 @@ class Maker {
     take_rest();
     take_command();
     take_wrappers();
+    take_debug();
     take_preload();
     check_gpus();
     if (!problems_.empty()) throw UsageError(problems_);
@@ -513,6 +514,39 @@ class Maker {
         complain(key,
                  "\"" + text + "\": there is no rank " + std::to_string(range.last) +
                      ", the job has 0 to " + std::to_string(spec_.nproc - 1) + ".");
+      }
+    }
+  }
+
+  /// Errors: a problem for a rank of another node: that node's agent cannot tell node 0 not to look
+  /// for hangs.
+  void take_debug() {
+    if (!options_.debug) return;
+    const std::string head = "--debug=" + *options_.debug + ": ";
+    const std::size_t colon = options_.debug->find(':');
+    const bool has_node = colon != std::string::npos;
+    const auto node = has_node ? parse_whole<int>(options_.debug->substr(0, colon), 0) : 0;
+    const auto rank = parse_whole<int>(options_.debug->substr(has_node ? colon + 1 : 0), 0);
+    const bool is_here = spec_.max_nodes == 1 || spec_.node_rank == 0;
+    if (!rank || !node) {
+      problems_.push_back(head + "write RANK, or 0:LOCAL_RANK.");
+    } else if (*node != 0 || !is_here) {
+      problems_.push_back(head +
+                          "of several nodes only a rank of node 0 can have the terminal: give "
+                          "--debug to the agent that is started there by hand, with --node-rank 0, "
+                          "and to no other.");
+    } else if (*rank >= spec_.nproc) {
+      problems_.push_back(head + "there is no rank " + std::to_string(*rank) +
+                          " on this node, it has 0 to " + std::to_string(spec_.nproc - 1) + ".");
+    } else {
+      spec_.debug_rank = rank;
+      spec_.max_restarts = 0;  // who leaves the debugger wants no other one
+      spec_.logs.progress = Progress::off;
+      for (int other = 0; other < spec_.nproc; ++other) {
+        const auto index = static_cast<std::size_t>(other);
+        spec_.logs.redirects[index] = other == *rank ? 0U : 3U;
+        spec_.logs.tee[index] = 0U;
+        spec_.logs.shown[index] = false;
       }
     }
   }

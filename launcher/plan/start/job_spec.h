@@ -46,6 +46,7 @@ struct JobSpec {
   bool script = false;                   // a Python script
   bool by_python = false;                // a script or a module: arguments[0] is the interpreter
   std::vector<Wrapper> wrappers;         // --wrap, the first one outermost
+  std::optional<int> debug_rank;         // --debug: the local rank that has our terminal
   std::vector<std::string> preload;      // modules of its template, or "auto"; empty: no template
   std::chrono::seconds preload_idle{0};  // how long the template waits for another job
   std::string python_from;               // what names it

@@ -56,6 +56,7 @@ void add_terminal(const JobSpec& spec,
                   const Placement& placement,
                   const RoundFacts& facts,
                   Environment& added) {
+  if (placement.local_rank == spec.debug_rank) return;  // it has a terminal
   const std::string prefix =
       "[" + std::to_string(placement.node_rank) + ":" + std::to_string(placement.rank) + "] ";
   const int columns = facts.columns - static_cast<int>(prefix.size());

@@ -1,0 +1,209 @@
+"""--debug: one rank has the terminal, for pdb, gdb and others.
+
+Run by hand: DDP_BIN=build/release PYTHONPATH=tests/support python3 tests/integration/debug_test.py
+"""
+
+import fcntl
+import os
+import pathlib
+import re
+import shutil
+import signal
+import struct
+import sys
+import termios
+import time
+import unittest
+
+from processes import ProcessTest, end_with_parent, free_port
+from terminal import Terminal
+
+SCRIPT = """
+import os, sys, time
+rank = os.environ["RANK"]
+print("rank", rank, "begins")
+x = 40
+if rank == os.environ["AT"]:
+    breakpoint()
+    x += 1
+    print("x is", x)
+    while os.environ.get("LOOPS"):
+        time.sleep(0.05)
+    open("done", "w").close()
+while not os.path.exists("done"):
+    time.sleep(0.05)
+"""
+
+
+def lead_terminal():
+    """A preexec_fn: the terminal is the controlling one, as in a shell."""
+    end_with_parent()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+class Debug(ProcessTest):
+    def open(self, *flags, rank=0, ranks=2, program=("train.py",), **variables):
+        (self.folder / "train.py").write_text(SCRIPT, encoding="utf-8")
+        command = [self.bin / "ddp-launch", "--nproc-per-node", ranks, "--debug", rank, *flags, *program]
+        environment = {**self.environment, "TERM": "xterm", "NO_COLOR": "1", "AT": str(rank), "PYTHON_EXEC": sys.executable, **variables}
+        terminal = Terminal(command, environment, self.folder, 100, lead_terminal)
+        self.settings = termios.tcgetattr(terminal.controller)
+        return terminal
+
+    def send(self, terminal, text):
+        os.write(terminal.controller, text.encode())
+
+    def ask(self, terminal, text, prompt="(Pdb) "):
+        """Types it, and reads up to the next prompt. Returns what came."""
+        begin = len(terminal.text)
+        self.send(terminal, text)
+        terminal.wait_for(lambda: prompt in terminal.text[begin:])
+        return terminal.text[begin:]
+
+    def wait_for_prompt(self, terminal, prompt="(Pdb) "):
+        terminal.wait_for(lambda: prompt in terminal.text)
+        # A line's end is given when the program waits for it: what is typed before is shown twice.
+        terminal.read_for(0.2)
+
+    def assert_restored(self, terminal):
+        self.assertEqual(termios.tcgetattr(terminal.controller), self.settings)
+
+    def test_a_session_of_pdb_on_each_rank(self):
+        for rank in (0, 1):
+            with self.subTest(rank), self.open(rank=rank) as terminal:
+                self.wait_for_prompt(terminal)
+                self.assertNotEqual(termios.tcgetattr(terminal.controller), self.settings)
+                self.ask(terminal, "n\r")
+                # Python 3.13 stands at breakpoint() itself, older ones at the line after it.
+                self.assertRegex(self.ask(terminal, "p xy\x7f\r"), r"\r\n4[01]\r\n", "a letter is taken back")
+                self.send(terminal, "c\r")
+                self.assertEqual(terminal.finish(), 0, terminal.text)
+                self.assert_restored(terminal)
+                (self.folder / "done").unlink()
+            self.assertIn(f"\r\nx is 41\r\n", terminal.text)
+            self.assertIn(f"rank {rank} begins\r\n", terminal.text)
+            self.assertNotIn("[0:", terminal.text)
+            self.assertNotIn(f"rank {1 - rank} begins", terminal.text)
+            directory = re.search(rf"rank {rank} has this terminal \(--debug\); .* what the others print is in (\S+)", terminal.text)[1]
+            logs = list(pathlib.Path(directory).rglob("stdout.log"))
+            self.assertEqual([log.read_text() for log in logs if log.stat().st_size], [f"rank {1 - rank} begins\n"])
+            shutil.rmtree(pathlib.Path(directory).parent)
+
+    def test_who_leaves_the_debugger_is_not_blamed(self):
+        for key in ("q\r", "\x04"):
+            with self.subTest(key), self.open("--max-restarts", "3", "--log-dir", "logs") as terminal:
+                self.wait_for_prompt(terminal)
+                self.send(terminal, key)
+                begin = time.monotonic()
+                self.assertEqual(terminal.finish(), 1, terminal.text)
+                self.assertLess(time.monotonic() - begin, 5)  # under load; a second is usual
+                self.assert_restored(terminal)
+            self.assertRegex(terminal.text, r"ddp-launch: rank 0 \(pid \d+\) left the debugger; exit code 1\.\r+\n")
+            self.assertNotIn("FAILED", terminal.text)
+            self.assertNotIn("has failed", terminal.text)
+
+    def test_ctrl_c_goes_to_the_rank(self):
+        with self.open("--log-dir", "logs", LOOPS="1") as terminal:
+            self.wait_for_prompt(terminal)
+            self.ask(terminal, "\x03")
+            self.assertIn("\r\n40\r\n", self.ask(terminal, "p x\r"))
+            self.send(terminal, "c\r")
+            terminal.wait_for(lambda: "x is 41" in terminal.text)
+            self.ask(terminal, "\x03")
+            self.assertIn("\r\n41\r\n", self.ask(terminal, "p x\r"))
+            self.send(terminal, "q\r")
+            self.assertEqual(terminal.finish(), 1, terminal.text)
+
+    def test_the_rank_sees_the_size_of_the_terminal(self):
+        with self.open("--log-dir", "logs") as terminal:
+            self.wait_for_prompt(terminal)
+            ask = "p os.get_terminal_size(), os.environ.get('COLUMNS'), os.getsid(0) == os.getpid(), os.ttyname(0) == os.ttyname(2)\r"
+            self.assertIn("columns=100, lines=24), None, True, True)", self.ask(terminal, ask).replace("\r\n", ""))
+            fcntl.ioctl(terminal.controller, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 180, 0, 0))
+            terminal.wait_for(lambda: "columns=180, lines=50)" in self.ask(terminal, "p os.get_terminal_size()\r"))
+            self.send(terminal, "q\r")
+            terminal.finish()
+
+    def test_the_settings_come_back_when_the_rank_or_the_job_is_stopped(self):
+        for who, number, code in (("rank", signal.SIGKILL, 137), ("job", signal.SIGTERM, 143), ("job", signal.SIGINT, 130)):
+            with self.subTest(who=who, number=number), self.open("--log-dir", "logs", "--grace", "1s") as terminal:
+                self.wait_for_prompt(terminal)
+                if who == "rank":
+                    pid = int(re.search(r"\r\n(\d+)\r\n", self.ask(terminal, "p os.getpid()\r"))[1])
+                    os.kill(pid, number)
+                else:
+                    terminal.process.send_signal(number)
+                self.assertEqual(terminal.finish(), code, terminal.text)
+                self.assert_restored(terminal)
+            lines = [line for line in terminal.text.split("\n") if line.startswith("ddp-launch: ")]
+            self.assertTrue(lines and all(line.endswith("\r") for line in lines), terminal.text)
+
+    def test_the_settings_come_back_when_the_rank_cannot_start(self):
+        (self.folder / "odd").write_bytes(b"\x7fELF")
+        (self.folder / "odd").chmod(0o755)
+        with self.open("--log-dir", "logs", program=("./odd",)) as terminal:
+            self.assertEqual(terminal.finish(), 126, terminal.text)
+            self.assert_restored(terminal)
+        self.assertIn("cannot start rank 0: exec ./odd", terminal.text)
+
+    def test_no_hang_is_found_while_it_stands_there(self):
+        with self.open("--log-dir", "logs", "--hang-timeout", "1s") as terminal:
+            self.wait_for_prompt(terminal)
+            terminal.read_for(4)
+            self.assertIn("\r\n40\r\n", self.ask(terminal, "p x\r"))
+            self.send(terminal, "c\r")
+            self.assertEqual(terminal.finish(), 0, terminal.text)
+
+    @unittest.skipIf(shutil.which("gdb") is None, "there is no gdb")
+    def test_gdb_with_wrap(self):
+        with self.open("--log-dir", "logs", "--wrap", "1:gdb -q -nx --args", rank=1, AT="none") as terminal:
+            self.wait_for_prompt(terminal, "(gdb) ")
+            self.ask(terminal, "set confirm off\r", "(gdb) ")
+            self.send(terminal, "run\r")
+            terminal.wait_for(lambda: "rank 1 begins" in terminal.text)
+            terminal.read_for(1)
+            self.assertIn("SIGINT", self.ask(terminal, "\x03", "(gdb) "))
+            self.send(terminal, "continue\r")
+            terminal.wait_for(lambda: "Continuing" in terminal.text)
+            (self.folder / "done").touch()
+            terminal.wait_for(lambda: "exited normally" in terminal.text)
+            self.send(terminal, "quit\r")
+            self.assertEqual(terminal.finish(), 0, terminal.text)
+            self.assert_restored(terminal)
+        self.assertNotIn("is stopped (state T)", terminal.text)
+
+    def test_with_preload_the_ranks_are_started_cold(self):
+        with self.open("--log-dir", "logs", "--preload", "decimal", "--preload-idle", "0s") as terminal:
+            self.wait_for_prompt(terminal)
+            self.assertIn("preload: started without it, by --wrap or --debug: rank 0, 1", terminal.text)
+            self.assertIn("False", self.ask(terminal, "p 'decimal' in sys.modules\r"))
+            self.send(terminal, "c\r")
+            self.assertEqual(terminal.finish(), 0, terminal.text)
+
+    def test_a_rank_of_node_0_of_two(self):
+        nodes = ["--nnodes", "2", "--master-addr", "127.0.0.1", "--master-port", free_port()]
+        with self.open("--log-dir", "logs", *nodes, "--node-rank", "0", rank="0:1", AT="1") as terminal:
+            other = self.start(self.bin / "ddp-launch", "--nproc-per-node", 1, *nodes, "--node-rank", 1, "train.py", AT="1", PYTHON_EXEC=sys.executable)
+            self.wait_for_prompt(terminal)
+            other.wait_for("[1:2] rank 2 begins")
+            self.send(terminal, "c\r")
+            self.assertEqual(terminal.finish(), 0, terminal.text)
+            self.assertEqual(other.finish(), 0, other.text)
+            self.assert_restored(terminal)
+        self.assertIn("x is 41", terminal.text)
+
+    def test_what_cannot_be_is_one_line(self):
+        (self.folder / "train.py").touch()
+        for flags, words in {
+            ("--debug", "0"): "--debug: there is no terminal to give to the rank: stdin or stdout is a pipe or a file.",
+            ("--debug", "2"): "--debug=2: there is no rank 2 on this node, it has 0 to 1.",
+            ("--debug", "x"): "--debug=x: write RANK, or 0:LOCAL_RANK.",
+            ("--debug", "1:0"): "--debug=1:0: of several nodes only a rank of node 0 can have the terminal",
+            ("--debug", "0", "--nnodes", "2", "--node-rank", "1"): "--debug=0: of several nodes only a rank of node 0",
+        }.items():
+            text = self.run_program(self.bin / "ddp-launch", "--nproc-per-node", "2", *flags, "train.py", expect=2)
+            self.assertIn(words, text)
+
+
+if __name__ == "__main__":
+    unittest.main()
