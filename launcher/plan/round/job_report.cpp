@@ -55,9 +55,8 @@ std::string milliseconds(std::chrono::nanoseconds time) {
 /// Whether its user has left pdb by q or Ctrl-D: the exception that pdb raises then has ended it.
 bool has_left_debugger(const WorkerReport& worker) {
   return worker.ending.status == ExitStatus{.code = 1} &&
-         std::ranges::any_of(worker.last_lines, [](const std::string& line) {
-           return line == "bdb.BdbQuit";
-         });
+         std::ranges::any_of(worker.last_lines,
+                             [](const std::string& line) { return line == "bdb.BdbQuit"; });
 }
 
 std::string what_happened(const WorkerReport& worker) {
@@ -342,9 +341,8 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec) {
   const auto* const failed = std::get_if<Failed>(&verdict.outcome);
   if (failed != nullptr && has_left_debugger(verdict.workers[failed->root_cause])) {
     const WorkerReport& root = verdict.workers[failed->root_cause];
-    text += "ddp-launch: " + name_worker(root, has_other_nodes) +
-            " left the debugger; exit code " + std::to_string(verdict.exit_code) + ".\n" +
-            earlier_lines(verdict);
+    text += "ddp-launch: " + name_worker(root, has_other_nodes) + " left the debugger; exit code " +
+            std::to_string(verdict.exit_code) + ".\n" + earlier_lines(verdict);
   } else if (failed != nullptr && has_said_it(verdict, spec, verdict.workers[failed->root_cause])) {
     const WorkerReport& root = verdict.workers[failed->root_cause];
     text += "ddp-launch: " + name_worker(root, has_other_nodes) +
