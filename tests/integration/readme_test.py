@@ -7,6 +7,7 @@ command nor the output of one fails the test. Run by hand: DDP_BIN=build/release
 
 import pathlib
 import re
+import shlex
 import shutil
 import socket
 import sys
@@ -41,6 +42,7 @@ STAND_INS = {
         'case "$1" in build) test -f "$3";; run) while case "$1" in ddp-worker-*:1) false;; esac; do shift; done; shift;'
         ' exec ddp-launch --dry-run $(echo "$*" | sed "s# gpu # 2 #; s#/opt/ddp/share/ddp/##");; *) exit 1;; esac'
     ),
+    **dict.fromkeys(("gdb", "nsys", "perf", "strace", "valgrind"), "exit 1"),  # printed by --dry-run
     "kubectl": 'case "$1" in create) test -n "${5#*=token=}";; apply) test -f "$3";; *) exit 1;; esac',
     "openssl": 'test "$*" = "rand -hex 32" && echo 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef',
     "scontrol": "exit 1",
@@ -62,6 +64,7 @@ OTHER_HOSTS = re.compile(r"--(nnodes|hosts|hostfile|rdzv-endpoint)\b")
 # Commands within the text that are not whole commands, or that other tests run.
 ELSEWHERE = (
     "ddp-launch ARGUMENTS",  # torchrun_test.py
+    "ddp-launch stop",  # of a running job: launcher_commands_test.cpp
     "ddp-launch doctor --hosts a,b",  # HostsBySshd
     "ddp-worker configs/mnist-data-parallel.yaml data.root=data",  # configs_test.py
     "ddp-launch compare RUN RUN... [--html FILE]",  # report_test.py
@@ -128,6 +131,10 @@ class Readme(ProcessTest):
         command = command.replace("--web 8080", "--web 0")
         # A GPU.
         command = command.replace("--nproc-per-node gpu", "--nproc-per-node 2").replace("device=cuda", "device=cpu")
+        # wrap_test.py and debug_test.py run them; --debug wants a terminal.
+        if re.search(r"--(wrap|debug)\b", command):
+            command = re.sub(r"^ddp-launch ", "ddp-launch --dry-run ", command)
+            command = f"script --quiet --return --command {shlex.quote(command)} /dev/null </dev/null"
         if TOGETHER.search(command):
             command = f"PET_MASTER_PORT={self.port} {command}"
         elif OTHER_HOSTS.search(command):
