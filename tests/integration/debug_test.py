@@ -46,9 +46,12 @@ class Debug(ProcessTest):
         (self.folder / "train.py").write_text(SCRIPT, encoding="utf-8")
         command = [self.bin / "ddp-launch", "--nproc-per-node", ranks, "--debug", rank, *flags, *program]
         environment = {**self.environment, "TERM": "xterm", "NO_COLOR": "1", "AT": str(rank), "PYTHON_EXEC": sys.executable, **variables}
-        terminal = Terminal(command, environment, self.folder, 100, lead_terminal)
-        self.settings = termios.tcgetattr(terminal.controller)
-        return terminal
+        # Those of a new terminal: ddp-launch may have changed its own as soon as it has started.
+        controller, end = os.openpty()
+        self.settings = termios.tcgetattr(controller)
+        os.close(controller)
+        os.close(end)
+        return Terminal(command, environment, self.folder, 100, lead_terminal)
 
     def send(self, terminal, text):
         os.write(terminal.controller, text.encode())

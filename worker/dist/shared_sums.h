@@ -7,8 +7,9 @@
 // summed in float32 and rounded once. A peer that ends is noticed within kLook, one that does not
 // come at the time-out; then the sum fails on every rank, and each later one at once.
 // Each byte is copied in and out, in pieces; in a sum rank r sums the r-th part of a piece for all.
-// Threads do that, so that backward goes on meanwhile, as with Gloo; a callback of a call may wait
-// for another call.
+// Threads do that, so that backward goes on meanwhile, as with Gloo. A callback of a call may wait
+// for another call. Trap: callbacks run beside other threads, so it is up to the caller that the
+// calls of both have one order on all ranks.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -70,7 +71,8 @@ class SharedSums {
   /// Lets the calls of all ranks fail from now on.
   void abandon() { end_all(End::loss); }
 
-  static constexpr std::size_t kSmall = 16 << 10;       // bytes of a sum that each rank makes alone
+  // Bytes of all ranks' tensors whose sum each rank makes alone.
+  static constexpr std::size_t kSmall = 64 << 10;
   static constexpr std::size_t kPiece = 1 << 20;        // bytes, at most
   static constexpr std::size_t kRow = 16 << 20;         // bytes of the pieces of all ranks, at most
   static constexpr std::chrono::milliseconds kLook{4};  // between two looks whether a peer lives
