@@ -39,8 +39,7 @@ torch.ops.load_library(_find_library())
 def _make_backend(store, rank, world_size, timeout):
     group = dist.ProcessGroup(store, rank, world_size)
     why_not = torch.ops.ddp_shm.add_backend(group.boxed(), int(timeout.total_seconds() * 1000))
-    if why_not:
-        logging.getLogger("ddp_shm").info("sums go by Gloo: %s", why_not)
+    logging.getLogger("ddp_shm").info("%d ranks: %s", world_size, f"sums go by Gloo: {why_not}" if why_not else "sums go through shared memory")
     return group._get_backend(torch.device("cpu"))
 
 

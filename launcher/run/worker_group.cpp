@@ -654,8 +654,10 @@ void WorkerGroup::name_left() {
     if (worker != nullptr) {
       left_behind_.name(worker->placement.rank, orphans, has_ended_well(*worker));
     } else if (earlier_children_.empty()) {  // else it may be theirs
-      const bool is_well =
-          std::ranges::all_of(workers_, [&](const auto& one) { return has_ended_well(*one); });
+      // Before the first of them: a template that is stopped while it imports.
+      const bool is_well = !workers_.empty() && std::ranges::all_of(workers_, [&](const auto& one) {
+        return has_ended_well(*one);
+      });
       left_behind_.name(std::nullopt, orphans, is_well);
     }
   }

@@ -673,6 +673,7 @@ class Faults(PreloadTest):
         self.assertEqual(running.finish(), 143)
         self.assertLess(time.monotonic() - begin, 5)
         self.assertNotIn("hello", running.text)
+        self.assertNotIn("left a process behind", running.text)
 
     def test_nothing_of_a_rank_outlives_the_job(self):
         script = self.script("import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        os.close(1); os.close(2)\n"
