@@ -43,7 +43,7 @@ using std::chrono::milliseconds;
 using Number = std::atomic<std::uint32_t>;
 static_assert(Number::is_always_lock_free);
 
-constexpr int kSpins = 2000;  // some 20 to 50 us, about as long as two changes of a process take
+constexpr int kSpins = 100;          // some 5 us: more would take a core from backward
 constexpr std::size_t kApart = 128;  // bytes that two cores do not share: a pair of cache lines
 
 /// The futex is shared between processes: no FUTEX_PRIVATE_FLAG.
