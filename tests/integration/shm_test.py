@@ -28,11 +28,8 @@ class SharedMemory(WorkerTest):
 
     def shares_memory(self, backend):
         """Whether each of two ranks has mapped it."""
-        running = self.start(
-            self.bin / "ddp-launch", "--nproc-per-node", 2, "job.yaml", *self.LONG[1:], f"backend={backend}", f"name={backend}"
-        )
-        running.wait_for("epoch 1/50")
-        maps = [pathlib.Path(f"/proc/{pid}/maps").read_text(encoding="utf-8") for pid in running.wait_for_pids(2).values()]
+        running, pids = self.started(2, f"backend={backend}", f"name={backend}")
+        maps = [pathlib.Path(f"/proc/{pid}/maps").read_text(encoding="utf-8") for pid in pids.values()]
         os.kill(running.process.pid, signal.SIGTERM)
         running.finish()
         return ["/memfd:ddp-sums" in text for text in maps]

@@ -12,7 +12,7 @@ namespace ddp::worker {
 /// Descriptor and inode. The inode differs once the descriptor number has been reused.
 using Connection = std::pair<int, ino_t>;
 
-/// All open sockets of this process. Errors: SystemError.
+/// All open sockets of this process; none where there is no /proc to tell them.
 std::set<Connection> open_connections();
 
 /// Those of `connections` that are connected to a peer by IPv4 or IPv6.

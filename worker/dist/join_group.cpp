@@ -38,18 +38,13 @@ void take_rank(c10d::Store& store, const WorkerIdentity& self) {
 }
 
 std::string releases(const Device& device) {
-  const std::string common = std::string("torch ") + TORCH_VERSION + "\ndevice " +
-                             at::DeviceTypeName(device.device.type(), /*lower_case=*/true) + "\n";
-  if (device.nccl) return common + "gradients by nccl " + device.cuda->nccl_version() + "\n";
-  switch (device.shared_memory) {
-    case SharedMemory::required:
-      return common + "gradients by shm\n";
-    case SharedMemory::if_possible:
-      return common + "gradients by shm or gloo\n";
-    case SharedMemory::never:
-      return common + "gradients by gloo\n";
-  }
-  return common;
+  std::string way = "gloo";
+  if (device.nccl) way = "nccl " + device.cuda->nccl_version();
+  if (device.shared_memory == SharedMemory::required) way = "shm";
+  if (device.shared_memory == SharedMemory::if_possible) way = "shm or gloo";
+  return std::string("torch ") + TORCH_VERSION + "\ndevice " +
+         at::DeviceTypeName(device.device.type(), /*lower_case=*/true) + "\ngradients by " + way +
+         "\n";
 }
 
 }  // namespace

@@ -7,24 +7,14 @@
 #include <iterator>
 #include <utility>
 
-#include "common/error.h"
 #include "worker/dist/default_stream.h"
 #include "worker/dist/peer_watch.h"
 
 namespace ddp::worker {
 namespace {
 
-/// None where there is no /proc: then nobody watches them.
-std::set<Connection> known_connections() {
-  try {
-    return open_connections();
-  } catch (const SystemError&) {
-    return {};
-  }
-}
-
 std::set<Connection> opened_since(const std::set<Connection>& others) {
-  const std::set<Connection> all = known_connections();
+  const std::set<Connection> all = open_connections();
   std::set<Connection> found;
   std::ranges::set_difference(all, others, std::inserter(found, found.end()));
   return found;
@@ -36,7 +26,7 @@ WatchedGloo::WatchedGloo(const c10::intrusive_ptr<c10d::Store>& store,
                          int rank,
                          int size,
                          const c10::intrusive_ptr<Options>& options)
-    : WatchedGloo(known_connections(), store, rank, size, options) {}
+    : WatchedGloo(open_connections(), store, rank, size, options) {}
 
 WatchedGloo::WatchedGloo(const std::set<Connection>& others,
                          const c10::intrusive_ptr<c10d::Store>& store,
