@@ -54,10 +54,7 @@ class Console {
 
   /// Prints `text` as it is, whatever the level.
   void print(const std::string& text) {
-    std::string shown;
-    for (const char c : text)
-      shown += has_returns_ && c == '\n' ? std::string("\r\n") : std::string(1, c);
-    writer_.write(FileWriter::kStderr, std::move(shown));
+    writer_.write(FileWriter::kStderr, has_returns_ ? with_returns(text) : text);
   }
 
   /// From now on a line ends with "\r\n", as a raw terminal needs it (--debug).

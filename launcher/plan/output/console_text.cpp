@@ -143,4 +143,13 @@ std::string plain_line(std::string_view text, std::size_t most) {
   return is_cut ? plain + "..." : plain;
 }
 
+std::string with_returns(std::string_view text) {
+  std::string shown;
+  for (const char c : text) {
+    if (c == '\n') shown += '\r';
+    shown += c;
+  }
+  return shown;
+}
+
 }  // namespace ddp::launcher

@@ -25,4 +25,7 @@ std::string first_columns(std::string_view line, std::size_t columns);
 /// "...".
 std::string plain_line(std::string_view text, std::size_t most);
 
+/// The text with "\r\n" for each "\n", as a raw terminal needs it.
+std::string with_returns(std::string_view text);
+
 }  // namespace ddp::launcher

@@ -339,19 +339,20 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec) {
     text += "ddp-launch: " + launch->text + "\n" + earlier_lines(verdict);
   }
   const auto* const failed = std::get_if<Failed>(&verdict.outcome);
-  if (failed != nullptr && has_left_debugger(verdict.workers[failed->root_cause])) {
-    const WorkerReport& root = verdict.workers[failed->root_cause];
-    text += "ddp-launch: " + name_worker(root, has_other_nodes) + " left the debugger; exit code " +
-            std::to_string(verdict.exit_code) + ".\n" + earlier_lines(verdict);
-  } else if (failed != nullptr && has_said_it(verdict, spec, verdict.workers[failed->root_cause])) {
-    const WorkerReport& root = verdict.workers[failed->root_cause];
-    text += "ddp-launch: " + name_worker(root, has_other_nodes) +
-            " has refused the job before its first step; exit code " +
+  const WorkerReport* const root =
+      failed != nullptr ? &verdict.workers[failed->root_cause] : nullptr;
+  const auto say_briefly = [&](const std::string& what) {
+    text += "ddp-launch: " + name_worker(*root, has_other_nodes) + what + "; exit code " +
             std::to_string(verdict.exit_code) + ".\n";
-  } else if (failed != nullptr) {
+  };
+  if (root != nullptr && has_left_debugger(*root)) {
+    say_briefly(" left the debugger");
+    text += earlier_lines(verdict);
+  } else if (root != nullptr && has_said_it(verdict, spec, *root)) {
+    say_briefly(" has refused the job before its first step");
+  } else if (root != nullptr) {
     text += head + describe_root(verdict, *failed, has_other_nodes);
-    const WorkerReport& root = verdict.workers[failed->root_cause];
-    if (const auto hint = hint_for(root.last_lines, describe_start(spec))) {
+    if (const auto hint = hint_for(root->last_lines, describe_start(spec))) {
       add_field(text, "hint", *hint);
     }
     if (!failed->victims.empty()) text += thin + "\nFailures that followed:\n";
@@ -360,12 +361,12 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec) {
       text += describe_victim(worker, has_other_nodes);
       // Show a victim's output if the root cause itself did not fail (it left early, hung or was
       // frozen), or if the console did not show that victim's output.
-      const bool is_known = has_failed(root.ending) && worker.hidden_lines.empty();
+      const bool is_known = has_failed(root->ending) && worker.hidden_lines.empty();
       if (!is_known && !was_ended_by_us(worker.ending)) add_words(text, worker);
     }
     text += count_others(verdict, failed->victims);
-    text += describe_other_stacks(verdict, root.ending.rank, thin) + history(verdict, thin) + wide +
-            "\n";
+    text += describe_other_stacks(verdict, root->ending.rank, thin) + history(verdict, thin) +
+            wide + "\n";
   }
   if (const auto* const lost = std::get_if<NodeLost>(&verdict.outcome)) {
     text += head + "[0]:\n";
