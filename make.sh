@@ -722,7 +722,7 @@ run() {
 }
 
 bench() {
-  if [[ "${1:-}" =~ ^(gpu|loader|checkpoint|restart|newcomer|readme)$ ]]; then
+  if declare -F "bench_${1:-}" >/dev/null; then
     "bench_$1" "${@:2}"
     return
   fi
