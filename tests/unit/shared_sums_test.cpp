@@ -4,6 +4,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/zeros_like.h>
@@ -59,7 +60,11 @@ std::vector<std::string> run_ranks(int world_size, const Work& work) {
 }
 
 c10::intrusive_ptr<c10d::Work> start(SharedSums& sums, const at::Tensor& tensor) {
-  return sums.start_sum(tensor, kTimeout);
+  return sums.start({tensor, std::nullopt, kTimeout});
+}
+
+c10::intrusive_ptr<c10d::Work> run(SharedSums& sums, const at::Tensor& tensor) {
+  return sums.run({tensor, std::nullopt, kTimeout});
 }
 
 void sum(SharedSums& sums, const at::Tensor& tensor) {
@@ -156,9 +161,9 @@ TEST(SharedSums, BroadcastsAmongSums) {
       const int from = i % 3;
       const at::Tensor flags = at::full({1 + 40000 * (i % 7)}, rank == from, at::kBool);
       const at::Tensor numbers = at::full({3, 400}, rank + i, at::kLong).t();
-      const auto work = sums.start_broadcast(flags, from, kTimeout);
+      const auto work = sums.start({flags, from, kTimeout});
       if (i % 2 == 0) start(sums, at::ones({5}));
-      sums.start_broadcast(numbers, from, kTimeout)->wait();
+      sums.run({numbers, from, kTimeout})->wait();
       EXPECT_TRUE(flags.all().item<bool>());
       EXPECT_TRUE(numbers.equal(at::full({400, 3}, from + i, at::kLong)));
       work->wait();
@@ -170,7 +175,7 @@ TEST(SharedSums, BroadcastsAmongSums) {
 TEST(SharedSums, ASumAndABroadcastDoNotMeet) {
   const auto errors = run_ranks(2, [](SharedSums& sums, int rank) {
     const at::Tensor tensor = at::ones({10});
-    (rank == 0 ? start(sums, tensor) : sums.start_broadcast(tensor, 0, kTimeout))->wait();
+    (rank == 0 ? start(sums, tensor) : sums.start({tensor, 0, kTimeout}))->wait();
   });
   EXPECT_THAT(errors, Each(HasSubstr("another rank does something else")));
 }
@@ -212,6 +217,23 @@ TEST(SharedSums, TheWorkOfAFailedSumSaysSo) {
     EXPECT_FALSE(work->isSuccess());
     EXPECT_NE(work->exception(), nullptr);
     EXPECT_ANY_THROW(work->getFuture()->value());
+    EXPECT_ANY_THROW(run(sums, at::ones({10}))->wait());
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
+TEST(SharedSums, TheCallerHimselfDoesWhatHeWaitsFor) {
+  const auto errors = run_ranks(3, [](SharedSums& sums, int rank) {
+    for (int i = 0; i < 100; ++i) {
+      const at::Tensor before = at::full({1 + i % 2 * 200000}, rank + 1.0);
+      const auto started = start(sums, before);
+      const at::Tensor tensor = at::full({1 + i % 3 * 100000}, rank + 1.0);
+      const auto work = run(sums, tensor);
+      EXPECT_TRUE(work->isCompleted());
+      EXPECT_TRUE(tensor.equal(at::full_like(tensor, 6.0)));
+      started->wait();
+      EXPECT_TRUE(before.equal(at::full_like(before, 6.0)));
+    }
   });
   EXPECT_THAT(errors, Each(""));
 }
@@ -222,9 +244,9 @@ TEST(SharedSums, ACallbackWaitsForAnotherSum) {
       const auto future = start(sums, at::ones({3}))
                               ->getFuture()
                               ->then(
-                                  [&sums](c10::ivalue::Future& done) -> c10::IValue {
+                                  [&sums, i](c10::ivalue::Future& done) -> c10::IValue {
                                     const at::Tensor second = done.value().toTensorVector()[0] * 10;
-                                    sum(sums, second);
+                                    (i % 2 == 0 ? run(sums, second) : start(sums, second))->wait();
                                     return second;
                                   },
                                   c10::TensorType::get());

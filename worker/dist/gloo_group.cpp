@@ -59,6 +59,7 @@ class GlooGroup : public Group {
   [[nodiscard]] int world_size() const override { return group_->getSize(); }
   void sum(at::Tensor& tensor) override;
   std::unique_ptr<PendingSum> start_sum(at::Tensor tensor) override;
+  std::unique_ptr<PendingSum> start_sum(at::Tensor tensor, bool is_async);
   void broadcast(at::Tensor& tensor, int from) override;
   at::Tensor gather(const at::Tensor& tensor) override;
   void agree(const std::string& what, const std::string& text) override;
@@ -171,14 +172,20 @@ GlooGroup::~GlooGroup() {
 }
 
 void GlooGroup::sum(at::Tensor& tensor) {
-  tensor = start_sum(tensor)->wait();
+  tensor = start_sum(tensor, /*is_async=*/false)->wait();
 }
 
 std::unique_ptr<PendingSum> GlooGroup::start_sum(at::Tensor tensor) {
+  return start_sum(std::move(tensor), /*is_async=*/true);
+}
+
+std::unique_ptr<PendingSum> GlooGroup::start_sum(at::Tensor tensor, bool is_async) {
+  c10d::AllreduceOptions options;
+  options.asyncOp = is_async || !tensor.is_cpu();
   std::vector<at::Tensor> tensors{tensor};
   return with_peers(*this, "a sum over ranks", [&] {
     std::erase_if(sums_, [](const StartedSum& sum) { return sum.has_ended_well(); });
-    sums_.push_back({group_->allreduce(tensors), Clock::now()});
+    sums_.push_back({group_->allreduce(tensors, options), Clock::now()});
     return std::make_unique<GlooSum>(*this, tensor, sums_.back().work);
   });
 }
@@ -188,6 +195,7 @@ void GlooGroup::broadcast(at::Tensor& tensor, int from) {
   std::vector<at::Tensor> tensors{tensor};
   c10d::BroadcastOptions options;
   options.rootRank = from;
+  options.asyncOp = !tensor.is_cpu();
   with_peers(*this, "a broadcast from rank " + std::to_string(from), [&] {
     group_->broadcast(tensors, options)->wait();
   });

@@ -44,6 +44,7 @@ using Number = std::atomic<std::uint32_t>;
 static_assert(Number::is_always_lock_free);
 
 constexpr int kSpins = 100;          // some 5 us: more would take a core from backward
+constexpr int kIdleSpins = 2000;     // some 100 us: a core takes as long to wake up
 constexpr std::size_t kApart = 128;  // bytes that two cores do not share: a pair of cache lines
 
 /// The futex is shared between processes: no FUTEX_PRIVATE_FLAG.
@@ -124,40 +125,37 @@ using Wide =
                        float,
                        Element>;
 
-/// Sums `world_size` rows in their order into `sums`, which may be the first of them; `stride`:
-/// elements from row to row. Blocks of a fixed size, for the compiler to vectorize.
+/// Sums the rows in their order into `sums`, which may be one of them, and into `copy` unless that
+/// is null. Blocks of a fixed size, for the compiler to vectorize.
 template <typename Element>
-void sum_rows(
-    const Element* rows, std::size_t count, std::size_t stride, int world_size, Element* sums) {
+void sum_rows(const std::vector<const char*>& rows, std::size_t count, Element* sums, char* copy) {
   constexpr std::size_t kBlock = 512;
   Wide<Element> wide[kBlock];
   const auto sum_block = [&](std::size_t begin, const auto size) {
+    const auto* const first = reinterpret_cast<const Element*>(rows[0]) + begin;
     for (std::size_t i = 0; i < size; ++i)
-      wide[i] = static_cast<Wide<Element>>(rows[begin + i]);
-    for (int rank = 1; rank < world_size; ++rank) {
-      const Element* const row = rows + static_cast<std::size_t>(rank) * stride + begin;
+      wide[i] = static_cast<Wide<Element>>(first[i]);
+    for (std::size_t rank = 1; rank < rows.size(); ++rank) {
+      const auto* const row = reinterpret_cast<const Element*>(rows[rank]) + begin;
       for (std::size_t i = 0; i < size; ++i)
         wide[i] += static_cast<Wide<Element>>(row[i]);
     }
     for (std::size_t i = 0; i < size; ++i)
       sums[begin + i] = static_cast<Element>(wide[i]);
+    if (copy) std::memcpy(copy + begin * sizeof(Element), sums + begin, size * sizeof(Element));
   };
   std::size_t begin = 0;
   for (; begin + kBlock <= count; begin += kBlock)
     sum_block(begin, std::integral_constant<std::size_t, kBlock>());
-  sum_block(begin, count - begin);
+  if (begin < count) sum_block(begin, count - begin);
 }
 
-using SumRows = void (*)(const void*, std::size_t, std::size_t, int, void*);
+using SumRows = void (*)(const std::vector<const char*>&, std::size_t, char*, char*);
 
 template <typename Element>
 constexpr SumRows kSumRows =
-    [](const void* rows, std::size_t count, std::size_t stride, int world_size, void* sums) {
-      sum_rows(static_cast<const Element*>(rows),
-               count,
-               stride,
-               world_size,
-               static_cast<Element*>(sums));
+    [](const std::vector<const char*>& rows, std::size_t bytes, char* sums, char* copy) {
+      sum_rows(rows, bytes / sizeof(Element), reinterpret_cast<Element*>(sums), copy);
     };
 
 /// Null: none for this type.
@@ -207,6 +205,20 @@ class SumWork : public c10d::Work {
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
 
+c10::intrusive_ptr<c10::ivalue::Future> new_future() {
+  return c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+}
+
+/// Runs the callbacks.
+void complete(const c10::intrusive_ptr<c10::ivalue::Future>& future,
+              const at::Tensor& tensor,
+              const std::exception_ptr& error) {
+  if (error)
+    future->setError(error);
+  else
+    future->markCompleted(c10::IValue(std::vector<at::Tensor>{tensor}));
+}
+
 }  // namespace
 
 /// What a rank tells the others. A call is in the slot of its piece: a rank may have begun the next
@@ -214,7 +226,7 @@ class SumWork : public c10d::Work {
 struct alignas(kApart) SharedSums::Seat {
   Number meetings{0};  // that it has come to
   Number sleepers{0};  // that wait for it
-  Call calls[kSlots];
+  Kind kinds[kSlots];
   // Its thread holds it for as long as it runs. The kernel lets go of it when the process dies, and
   // sooner than it tells the parent: the memory of the process is freed in between.
   pthread_mutex_t life{};
@@ -367,30 +379,35 @@ bool SharedSums::can_broadcast(const at::Tensor& tensor) {
          !tensor.is_neg();  // bits that say how the bytes are to be read
 }
 
-c10::intrusive_ptr<c10d::Work> SharedSums::start_sum(const at::Tensor& tensor,
-                                                     milliseconds timeout) {
-  return start({tensor, kNobody, timeout, {}});
-}
-
-c10::intrusive_ptr<c10d::Work> SharedSums::start_broadcast(const at::Tensor& tensor,
-                                                           int from,
-                                                           milliseconds timeout) {
-  return start({tensor, from, timeout, {}});
-}
-
-c10::intrusive_ptr<c10d::Work> SharedSums::start(Started call) {
-  call.future =
-      c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
-  auto work = c10::make_intrusive<SumWork>(call.future);
+c10::intrusive_ptr<c10d::Work> SharedSums::start(Call call) {
+  Future future = new_future();
   {
     const std::lock_guard lock(mutex_);
-    std::erase_if(open_, [](const Future& future) { return future->completed(); });
-    open_.push_back(call.future);
-    started_.push_back(std::move(call));
+    std::erase_if(open_, [](const Future& one) { return one->completed(); });
+    open_.push_back(future);
+    started_.push_back({std::move(call), future});
     add_thread_if_needed();
   }
   changed_.notify_all();
-  return work;
+  return c10::make_intrusive<SumWork>(std::move(future));
+}
+
+/// Trap: as a callback may wait for this call, it may have no thread left to wait for.
+c10::intrusive_ptr<c10d::Work> SharedSums::run(Call call) {
+  const at::AutoDispatchBelowADInplaceOrView no_autograd;
+  std::unique_lock lock(mutex_);
+  if (!started_.empty()) add_thread_if_needed();
+  changed_.wait(lock, [this] { return !is_running_ && started_.empty(); });
+  is_running_ = true;
+  lock.unlock();
+  const std::exception_ptr error = carry_out(call, may_spin_ ? kIdleSpins : 0);
+  lock.lock();
+  is_running_ = false;
+  lock.unlock();
+  changed_.notify_all();
+  Future future = new_future();
+  complete(future, call.tensor, error);
+  return c10::make_intrusive<SumWork>(std::move(future));
 }
 
 void SharedSums::drain() {
@@ -414,32 +431,32 @@ void SharedSums::serve() {
   while (true) {
     changed_.wait(lock, [this] { return !is_running_ && (is_closing_ || !started_.empty()); });
     if (started_.empty()) return;
-    const Started call = std::move(started_.front());
+    const Started started = std::move(started_.front());
     started_.pop_front();
     is_running_ = true;
     lock.unlock();
-    const std::exception_ptr error = run_safely(call);
+    const std::exception_ptr error = carry_out(started.call, may_spin_ ? kSpins : 0);
     lock.lock();
     is_running_ = false;
     ++completing_;
     if (!started_.empty()) add_thread_if_needed();
     lock.unlock();
     changed_.notify_all();
-    if (error) {
-      call.future->setError(error);
-    } else {
-      call.future->markCompleted(c10::IValue(std::vector<at::Tensor>{call.tensor}));
-    }
+    complete(started.future, started.call.tensor, error);
     lock.lock();
     --completing_;
   }
 }
 
-std::exception_ptr SharedSums::run_safely(const Started& call) {
+std::exception_ptr SharedSums::carry_out(const Call& call, int spins) {
   if (failure_) return failure_;
   try {
     deadline_ = Clock::now() + call.timeout;
-    run(call.tensor, call.from);
+    spins_ = spins;
+    kind_ = {static_cast<std::uint64_t>(call.tensor.nbytes()),
+             call.tensor.scalar_type(),
+             call.from.value_or(kNobody)};
+    carry_out(call.tensor);
     return nullptr;
   } catch (const std::exception&) {
     failure_ = std::current_exception();
@@ -447,13 +464,12 @@ std::exception_ptr SharedSums::run_safely(const Started& call) {
   }
 }
 
-void SharedSums::run(const at::Tensor& tensor, int from) {
+void SharedSums::carry_out(const at::Tensor& tensor) {
   const at::Tensor whole = tensor.contiguous();
   auto* const data = static_cast<char*>(whole.mutable_data_ptr());
-  call_ = {static_cast<std::uint64_t>(whole.nbytes()), whole.scalar_type(), from};
-  if (from != kNobody)
+  if (kind_.from != kNobody)
     broadcast(data);
-  else if (call_.bytes * static_cast<std::uint64_t>(world_size_) <= kSmall)
+  else if (kind_.bytes * static_cast<std::uint64_t>(world_size_) <= kSmall)
     sum_small(data);
   else
     sum_large(data);
@@ -463,63 +479,86 @@ void SharedSums::run(const at::Tensor& tensor, int from) {
 void SharedSums::broadcast(char* data) {
   std::size_t done = 0;
   do {  // once for an empty tensor, too: all ranks meet
-    const Piece piece = share(data + done, call_.bytes - done, rank_ == call_.from);
+    const Piece piece = take_slot(data + done, kind_.bytes - done);
+    char* const shared = mapping_->piece(piece.slot, kind_.from);
+    if (rank_ == kind_.from) copy(shared, piece.data, piece.bytes);
     meet();
     require_same_call(piece.slot);
-    if (rank_ != call_.from) copy(piece.data, mapping_->piece(piece.slot, call_.from), piece.bytes);
+    if (rank_ != kind_.from) copy(piece.data, shared, piece.bytes);
     done += piece.bytes;
-  } while (done < call_.bytes);
+  } while (done < kind_.bytes);
 }
 
 /// Each rank sums all of it: more work than its share, but one meeting less.
 void SharedSums::sum_small(char* data) {
-  const Piece piece = share(data, call_.bytes, true);
+  const Piece piece = take_slot(data, kind_.bytes);
+  copy(mapping_->piece(piece.slot, rank_), data, piece.bytes);
   meet();
   require_same_call(piece.slot);
-  sum_rows(piece, 0, piece.bytes / c10::elementSize(call_.type), data);
+  sum_rows(piece, {0, piece.bytes}, nullptr);
 }
 
-/// Each rank sums its part of a piece, and shares its own next piece before they meet.
+/// Each rank sums its part of a piece, and shares its own next piece before they meet. It sums into
+/// its tensor, and for the others into its place of the slot.
 void SharedSums::sum_large(char* data) {
-  const std::size_t element = c10::elementSize(call_.type);
-  const auto ranks = static_cast<std::size_t>(world_size_);
-  Piece piece = share(data, call_.bytes, true);
+  Piece piece = share_parts_of_others(data, kind_.bytes);
   std::size_t shared = piece.bytes;
   meet();
   while (true) {
     require_same_call(piece.slot);
-    const std::size_t count = piece.bytes / element;
-    const std::size_t begin = count * static_cast<std::size_t>(rank_) / ranks;
-    const std::size_t end = count * static_cast<std::size_t>(rank_ + 1) / ranks;
-    sum_rows(piece, begin, end, mapping_->piece(piece.slot, 0) + begin * element);
-    const bool is_last = shared == call_.bytes;
-    const Piece next = is_last ? Piece() : share(data + shared, call_.bytes - shared, true);
+    const Part own = part_of(piece, rank_);
+    sum_rows(piece, own, mapping_->piece(piece.slot, rank_) + own.begin);
+    const bool is_last = shared == kind_.bytes;
+    const Piece next =
+        is_last ? Piece() : share_parts_of_others(data + shared, kind_.bytes - shared);
     shared += next.bytes;
     meet();
-    copy(piece.data, mapping_->piece(piece.slot, 0), piece.bytes);
+    for (int peer = 0; peer < world_size_; ++peer) {
+      if (peer == rank_) continue;
+      const Part part = part_of(piece, peer);
+      copy(piece.data + part.begin, mapping_->piece(piece.slot, peer) + part.begin, part.bytes);
+    }
     if (is_last) return;
     piece = next;
   }
 }
 
-/// Takes the next slot for the first piece of what is left, and copies it there if `is_mine`.
+/// The next slot, for the first piece of what is left.
 /// Three slots are enough: who shares piece p + 3 has been at the meeting to which every rank came
 /// after it had read piece p.
-SharedSums::Piece SharedSums::share(char* data, std::size_t left, bool is_mine) {
+SharedSums::Piece SharedSums::take_slot(char* data, std::size_t left) {
   slot_ = (slot_ + 1) % kSlots;
-  const Piece piece{data, std::min(piece_bytes(world_size_), left), slot_};
-  mapping_->seat(rank_).calls[piece.slot] = call_;
-  if (is_mine) copy(mapping_->piece(piece.slot, rank_), data, piece.bytes);
+  mapping_->seat(rank_).kinds[slot_] = kind_;
+  return {data, std::min(piece_bytes(world_size_), left), slot_};
+}
+
+SharedSums::Piece SharedSums::share_parts_of_others(char* data, std::size_t left) {
+  const Piece piece = take_slot(data, left);
+  const Part own = part_of(piece, rank_);
+  const std::size_t end = own.begin + own.bytes;
+  char* const shared = mapping_->piece(piece.slot, rank_);
+  copy(shared, data, own.begin);
+  copy(shared + end, data + end, piece.bytes - end);
   return piece;
 }
 
-void SharedSums::sum_rows(const Piece& piece, std::size_t begin, std::size_t end, char* sums) {
-  const std::size_t element = c10::elementSize(call_.type);
-  sum_rows_of(call_.type)(mapping_->piece(piece.slot, 0) + begin * element,
-                          end - begin,
-                          piece_bytes(world_size_) / element,
-                          world_size_,
-                          sums);
+/// What `rank` sums of a piece.
+SharedSums::Part SharedSums::part_of(const Piece& piece, int rank) const {
+  const std::size_t element = c10::elementSize(kind_.type);
+  const std::size_t count = piece.bytes / element;
+  const auto bound = [&](int of) {
+    return count * static_cast<std::size_t>(of) / static_cast<std::size_t>(world_size_) * element;
+  };
+  return {bound(rank), bound(rank + 1) - bound(rank)};
+}
+
+/// `copy_of_sums` may be null.
+void SharedSums::sum_rows(const Piece& piece, Part part, char* copy_of_sums) {
+  char* const own = piece.data + part.begin;
+  rows_.clear();
+  for (int rank = 0; rank < world_size_; ++rank)
+    rows_.push_back(rank == rank_ ? own : mapping_->piece(piece.slot, rank) + part.begin);
+  sum_rows_of(kind_.type)(rows_, part.bytes, own, copy_of_sums);
 }
 
 /// Waits until all ranks have come as far.
@@ -535,7 +574,7 @@ void SharedSums::meet() {
 
 void SharedSums::await(int peer) {
   Seat& seat = mapping_->seat(peer);
-  for (int i = 0; may_spin_ && i < kSpins && is_behind(seat.meetings.load(), meetings_); ++i)
+  for (int i = 0; i < spins_ && is_behind(seat.meetings.load(), meetings_); ++i)
     relax();
   while (is_behind(seat.meetings.load(), meetings_)) {
     require_all();
@@ -554,7 +593,7 @@ void SharedSums::await(int peer) {
 /// Ranks that disagree would read what is left of an earlier piece.
 void SharedSums::require_same_call(std::uint32_t slot) {
   for (int peer = 0; peer < world_size_; ++peer)
-    if (mapping_->seat(peer).calls[slot] != call_) end_all(End::disagreement);
+    if (mapping_->seat(peer).kinds[slot] != kind_) end_all(End::disagreement);
   require_all();
 }
 
@@ -564,9 +603,9 @@ void SharedSums::require_all() {
   if (end == End::none) return;
   if (end == End::loss) fail("a rank has given up");
   const std::string what =
-      call_.from == kNobody ? "sums" : "broadcasts from rank " + std::to_string(call_.from);
+      kind_.from == kNobody ? "sums" : "broadcasts from rank " + std::to_string(kind_.from);
   throw std::logic_error("rank " + std::to_string(rank_) + " " + what + " " +
-                         std::to_string(call_.bytes) + " bytes of " + c10::toString(call_.type) +
+                         std::to_string(kind_.bytes) + " bytes of " + c10::toString(kind_.type) +
                          ", another rank does something else");
 }
 

@@ -6,10 +6,11 @@
 // are put together: bit-equal on every rank and for every layout of buckets. fp16 and bf16 are
 // summed in float32 and rounded once. A peer that ends is noticed within kLook, one that does not
 // come at the time-out; then the sum fails on every rank, and each later one at once.
-// Each byte is copied in and out, in pieces; in a sum rank r sums the r-th part of a piece for all.
-// Threads do that, so that backward goes on meanwhile, as with Gloo. A callback of a call may wait
-// for another call. Trap: callbacks run beside other threads, so it is up to the caller that the
-// calls of both have one order on all ranks.
+// In a sum rank r sums the r-th part of a piece for all: what others sum is copied in, and out.
+// Threads do that, so that backward goes on meanwhile, as with Gloo; of a call that somebody waits
+// for it is the caller's own. A callback of a call may wait for another call. Trap: callbacks run
+// beside other threads, so it is up to the caller that the calls of both have one order on all
+// ranks.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,6 +29,7 @@
 #include <latch>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -54,16 +56,18 @@ class SharedSums {
   static bool can_sum(const at::Tensor& tensor);
   static bool can_broadcast(const at::Tensor& tensor);
 
-  /// Begins to sum `tensor` over all ranks, or to copy that of rank `from` to all, in place. All
-  /// ranks make the same calls in the same order, with tensors of one size and type. The call ends
-  /// within `timeout`. Precondition: can_sum() or can_broadcast(). Thread-safe. The work's errors:
+  struct Call {
+    at::Tensor tensor;                  // can_sum() or can_broadcast()
+    std::optional<int> from;            // the rank whose tensor all get; none: the sum
+    std::chrono::milliseconds timeout;  // the call ends within it
+  };
+  /// Sums the tensor over all ranks, or copies that of one rank to all, in place. All ranks make
+  /// the same calls in the same order, with tensors of one size and type. `start` returns at once,
+  /// `run` when the call has ended, well or not. Thread-safe. The work's errors:
   /// c10::DistNetworkError; std::logic_error, on every rank, when calls differ. After an error each
   /// later call has the same one.
-  c10::intrusive_ptr<c10d::Work> start_sum(const at::Tensor& tensor,
-                                           std::chrono::milliseconds timeout);
-  c10::intrusive_ptr<c10d::Work> start_broadcast(const at::Tensor& tensor,
-                                                 int from,
-                                                 std::chrono::milliseconds timeout);
+  c10::intrusive_ptr<c10d::Work> start(Call call);
+  c10::intrusive_ptr<c10d::Work> run(Call call);
 
   /// Blocks: until what has been started by now has ended, well or not.
   void drain();
@@ -73,7 +77,7 @@ class SharedSums {
 
   // Bytes of all ranks' tensors whose sum each rank makes alone.
   static constexpr std::size_t kSmall = 64 << 10;
-  static constexpr std::size_t kPiece = 1 << 20;        // bytes, at most
+  static constexpr std::size_t kPiece = 512 << 10;      // bytes, at most
   static constexpr std::size_t kRow = 16 << 20;         // bytes of the pieces of all ranks, at most
   static constexpr std::chrono::milliseconds kLook{4};  // between two looks whether a peer lives
 
@@ -86,37 +90,41 @@ class SharedSums {
   SharedSums(int rank, int world_size, std::unique_ptr<Mapping> mapping);
   static constexpr std::uint32_t kSlots = 3;
   static constexpr int kNobody = -1;  // in place of the rank that broadcasts: a sum
-  struct Call {
+  /// What all ranks must agree on.
+  struct Kind {
     std::uint64_t bytes = 0;
     at::ScalarType type = at::kFloat;
     int from = kNobody;
 
-    bool operator==(const Call&) const = default;
+    bool operator==(const Kind&) const = default;
   };
   struct Piece {
     char* data = nullptr;  // in this rank's tensor
     std::size_t bytes = 0;
     std::uint32_t slot = 0;
   };
+  struct Part {
+    std::size_t begin = 0;  // in bytes of a piece
+    std::size_t bytes = 0;
+  };
   using Future = c10::intrusive_ptr<c10::ivalue::Future>;
   struct Started {
-    at::Tensor tensor;
-    int from = kNobody;
-    std::chrono::milliseconds timeout{0};
+    Call call;
     Future future;
   };
 
   static std::size_t piece_bytes(int world_size);
-  c10::intrusive_ptr<c10d::Work> start(Started call);
   void add_thread_if_needed();
   void serve();
-  std::exception_ptr run_safely(const Started& call);
-  void run(const at::Tensor& tensor, int from);
+  std::exception_ptr carry_out(const Call& call, int spins);
+  void carry_out(const at::Tensor& tensor);
   void broadcast(char* data);
   void sum_small(char* data);
   void sum_large(char* data);
-  Piece share(char* data, std::size_t left, bool is_mine);
-  void sum_rows(const Piece& piece, std::size_t begin, std::size_t end, char* sums);
+  Piece take_slot(char* data, std::size_t left);
+  Piece share_parts_of_others(char* data, std::size_t left);
+  [[nodiscard]] Part part_of(const Piece& piece, int rank) const;
+  void sum_rows(const Piece& piece, Part part, char* copy_of_sums);
   void meet();
   void await(int peer);
   void require_same_call(std::uint32_t slot);
@@ -132,7 +140,9 @@ class SharedSums {
   // Of the thread that runs a call.
   std::uint32_t meetings_ = 0;
   std::uint32_t slot_ = 0;  // of the newest piece
-  Call call_;               // under way, or the last one
+  Kind kind_;               // of the call that is under way, or of the last one
+  int spins_ = 0;           // before it sleeps
+  std::vector<const char*> rows_;
   std::chrono::steady_clock::time_point deadline_;
   std::exception_ptr failure_;  // of the first call that failed
 
@@ -140,7 +150,7 @@ class SharedSums {
   std::condition_variable changed_;
   std::deque<Started> started_;  // not begun yet
   std::vector<Future> open_;     // that may not have ended
-  bool is_running_ = false;      // a call, in one of the threads
+  bool is_running_ = false;      // a call, in one of the threads or in that of a caller
   bool is_closing_ = false;
   std::size_t completing_ = 0;  // threads inside of callbacks, which may wait for other calls
   std::vector<std::thread> threads_;

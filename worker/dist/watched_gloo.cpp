@@ -65,7 +65,7 @@ c10::intrusive_ptr<c10d::Work> WatchedGloo::allreduce(Tensors& tensors,
                                                       const c10d::AllreduceOptions& options) {
   const bool is_plain_sum = tensors.size() == 1 && options.reduceOp == c10d::ReduceOp::SUM;
   if (sums_ && is_plain_sum && SharedSums::can_sum(tensors[0]))
-    return sums_->start_sum(tensors[0], time_for(options.timeout));
+    return share_out({tensors[0], std::nullopt, time_for(options.timeout)}, options.asyncOp);
   require_default_stream(tensors);
   const auto work = ProcessGroupGloo::allreduce(tensors, options);
   return watch_ ? watch_->watch(work) : work;
@@ -76,8 +76,8 @@ c10::intrusive_ptr<c10d::Work> WatchedGloo::broadcast(Tensors& tensors,
   const bool is_plain = tensors.size() == 1 && options.rootTensor == 0 && options.rootRank >= 0 &&
                         options.rootRank < getSize();
   if (sums_ && is_plain && SharedSums::can_broadcast(tensors[0])) {
-    return sums_->start_broadcast(
-        tensors[0], static_cast<int>(options.rootRank), time_for(options.timeout));
+    const auto from = static_cast<int>(options.rootRank);
+    return share_out({tensors[0], from, time_for(options.timeout)}, options.asyncOp);
   }
   require_default_stream(tensors);
   const auto work = ProcessGroupGloo::broadcast(tensors, options);
@@ -95,6 +95,11 @@ c10::intrusive_ptr<c10d::Work> WatchedGloo::allgather(std::vector<Tensors>& outp
 c10::intrusive_ptr<c10d::Work> WatchedGloo::barrier(const c10d::BarrierOptions& options) {
   if (sums_) sums_->drain();  // Gloo's barrier waits for its own calls only
   return ProcessGroupGloo::barrier(options);
+}
+
+/// A caller who waits at once does it himself.
+c10::intrusive_ptr<c10d::Work> WatchedGloo::share_out(SharedSums::Call call, bool is_async) {
+  return is_async ? sums_->start(std::move(call)) : sums_->run(std::move(call));
 }
 
 std::chrono::milliseconds WatchedGloo::time_for(std::chrono::milliseconds wanted) {

@@ -64,6 +64,7 @@ class WatchedGloo : public c10d::ProcessGroupGloo {
               int size,
               const c10::intrusive_ptr<Options>& options);
 
+  c10::intrusive_ptr<c10d::Work> share_out(SharedSums::Call call, bool is_async);
   [[nodiscard]] std::chrono::milliseconds time_for(std::chrono::milliseconds wanted);
 
   std::set<Connection> connections_;
