@@ -11,6 +11,7 @@
 
 #include "common/exit_code.h"
 #include "worker/program.h"
+#include "worker/rank_template.h"
 
 namespace {
 
@@ -39,5 +40,6 @@ int become_fetch(char** arguments) {
 
 int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "fetch") return become_fetch(argv + 1);
+  ddp::worker::become_copy_of_template(argc, argv);
   ddp::worker::run(argc, argv);
 }

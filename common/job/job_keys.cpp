@@ -235,6 +235,13 @@ std::vector<JobKey> launch_keys() {
        .may_differ = true,
        .help = "how long that process stays for another job that could use it, after the last one; "
                "0s: it ends with the job; null: 10 minutes, in a job of Slurm 0s"},
+      {.path = "launch.warm_start",
+       .type = JobType::choice,
+       .default_value = "auto",
+       .choices = {"auto", "true", "false"},
+       .may_differ = true,
+       .help = "start the ranks of ddp-worker as copies of one process that has loaded LibTorch; "
+               "auto: where there are several on a node, or restarts"},
       {.path = "launch.virtual_local_rank",
        .type = JobType::boolean,
        .default_value = "false",

@@ -126,10 +126,6 @@ PythonTemplate::PythonTemplate(asio::io_context& io,
       arguments_(rank.arguments) {
   const WarmPlace names = place ? place->names : WarmPlace{};
   Pair pair = make_pair();
-  int ends[2];
-  check(::pipe2(ends, O_CLOEXEC | O_NONBLOCK), "pipe2", kLabel);
-  errors_ = Descriptor(ends[0]);
-  const Descriptor output(ends[1]);
   const std::string text = std::string(ddp_warm_template()).append(ddp_python_template());
   check(::send(pair.ours.fd(), text.data(), text.size(), MSG_NOSIGNAL), "send", kLabel);
   const Descriptor request = make_file(import_request(modules, rank.environment, base_, names));
@@ -138,7 +134,6 @@ PythonTemplate::PythonTemplate(asio::io_context& io,
   if (!send_descriptors(pair.ours.fd(), fds))
     throw SystemError(system_message("sendmsg", kLabel, errno));
   ProcessSpec spec;
-  spec.label = kLabel;
   spec.executable = rank.executable;
   spec.arguments = {
       rank.arguments.front(),
@@ -151,11 +146,37 @@ PythonTemplate::PythonTemplate(asio::io_context& io,
   spec.arguments.insert(spec.arguments.end(), words.begin() + 1, words.end());
   spec.environment = base_;
   if (place) spec.environment["DDP_AGENT_ID"] = kNoAgentId;
+  start(std::move(spec), std::move(pair.ours), pair.theirs.fd());
+}
+
+std::shared_ptr<PythonTemplate> PythonTemplate::start_worker(asio::io_context& io,
+                                                             const ProcessSpec& rank) {
+  auto source = std::make_shared<PythonTemplate>(io, rank);
+  source->life_ = TemplateLife::job;
+  source->base_ = template_environment(rank.environment, source->life_);
+  Pair pair = make_pair();
+  ProcessSpec spec;
+  spec.executable = rank.executable;
+  spec.arguments = rank.arguments;
+  spec.environment = source->base_;
+  spec.environment["RANK"] = kTemplateRank;
+  spec.environment[std::string(kTemplateSocket)] = std::to_string(pair.theirs.fd());
+  source->start(std::move(spec), std::move(pair.ours), pair.theirs.fd());
+  return source;
+}
+
+/// `theirs`: the other end of `socket`.
+void PythonTemplate::start(ProcessSpec spec, Descriptor socket, int theirs) {
+  int ends[2];
+  check(::pipe2(ends, O_CLOEXEC | O_NONBLOCK), "pipe2", kLabel);
+  errors_ = Descriptor(ends[0]);
+  const Descriptor output(ends[1]);
+  spec.label = kLabel;
   spec.stdout_fd = output.fd();
   spec.stderr_fd = output.fd();
-  spec.inherited_fd = pair.theirs.fd();
-  process_ = std::make_unique<Process>(io, spec);
-  socket_.assign(move_to_high_number(pair.ours.release()));
+  spec.inherited_fd = theirs;
+  process_ = std::make_unique<Process>(io_, spec);
+  socket_.assign(move_to_high_number(socket.release()));
 }
 
 PythonTemplate::PythonTemplate(asio::io_context& io, const ProcessSpec& rank)

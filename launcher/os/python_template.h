@@ -35,6 +35,9 @@ class PythonTemplate {
                  const ProcessSpec& rank,
                  const std::vector<std::string>& modules,
                  std::optional<WarmPool::Place> place);
+  /// Starts ddp-worker as one (worker/rank_template). Errors: SystemError.
+  static std::shared_ptr<PythonTemplate> start_worker(asio::io_context& io,
+                                                      const ProcessSpec& rank);
   /// For a warm one that is there; join() comes next.
   PythonTemplate(asio::io_context& io, const ProcessSpec& rank);
   PythonTemplate(const PythonTemplate&) = delete;
@@ -82,6 +85,7 @@ class PythonTemplate {
 
  private:
   class JobTemplate;
+  void start(ProcessSpec spec, Descriptor socket, int theirs);
   [[nodiscard]] std::string await_answer(int channel, pid_t from, std::string& problem) const;
 
   asio::io_context& io_;

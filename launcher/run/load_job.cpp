@@ -139,14 +139,15 @@ bool has_log_files(const JobSpec& spec) {
 
 /// A template is a help, and no reason to refuse a job.
 void leave_out_template(JobSpec& spec, const std::string& what) {
-  if (spec.preload.empty()) return;
+  if (!spec.preload.empty())
+    spec.warnings.push_back("preload: the limit of " + what + " leaves none; starting without it");
   spec.preload.clear();
-  spec.warnings.push_back("preload: the limit of " + what + " leaves none; starting without it");
+  spec.warm_start = false;
 }
 
 void require_descriptors(JobSpec& spec) {
   const int needed = descriptors_needed(count_descriptors(), spec.nproc, has_log_files(spec));
-  const int wanted = needed + (spec.preload.empty() ? 0 : kTemplateDescriptors);
+  const int wanted = needed + (has_template(spec) ? kTemplateDescriptors : 0);
   const int limit = raise_descriptor_limit(wanted);
   if (limit >= wanted) return grow_descriptor_table(wanted);
   leave_out_template(spec, "descriptors");
@@ -160,9 +161,9 @@ void require_descriptors(JobSpec& spec) {
 
 void require_processes(JobSpec& spec) {
   const int needed = processes_needed(spec.nproc, has_log_files(spec));
-  const bool has_template = !spec.preload.empty();
-  std::optional<ProcessShortage> shortage = find_process_shortage(needed + (has_template ? 1 : 0));
-  if (shortage && has_template) {
+  const int more = has_template(spec) ? 1 : 0;
+  std::optional<ProcessShortage> shortage = find_process_shortage(needed + more);
+  if (shortage && more > 0) {
     leave_out_template(spec, "processes");
     shortage = find_process_shortage(needed);
   }

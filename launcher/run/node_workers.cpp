@@ -59,7 +59,8 @@ void NodeWorkers::make_group() {
   if (parts_.lock != nullptr) group_->share_lock(parts_.lock->fd());
   if (!template_) return;
   if (template_->pid() == 0 && !template_->is_retired()) {
-    parts_.console.warning("preload: the template's fork has ended; starting without it");
+    parts_.console.warning(template_name(parts_.spec) +
+                           ": the template has ended; starting without it");
     template_->retire();
   }
   if (template_->pid() != 0) group_->use_template(template_.get());
@@ -98,7 +99,7 @@ asio::awaitable<void> NodeWorkers::wait_for_gpus(const NodeCommands& commands) {
 }
 
 asio::awaitable<void> NodeWorkers::preload(const StartRound& start, const NodeCommands& commands) {
-  if (parts_.spec.preload.empty() || has_preloaded_) co_return;
+  if (!has_template(parts_.spec) || has_preloaded_) co_return;
   std::vector<Placement> placements =
       place(start.workers_of_node, start.role_of_node, start.node_rank);
   const PreloadParts parts{parts_.io,

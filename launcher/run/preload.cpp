@@ -19,8 +19,13 @@ namespace {
 constexpr std::size_t kMostScript = 64 << 10;  // bytes of a script in the place of the interpreter
 constexpr std::chrono::milliseconds kStopPause(200);  // between two looks whether it is stopped
 
-void give_up(Console& console, const std::string& why) {
-  console.warning("preload: " + why + "; starting without it");
+/// A warm start is no more than a matter of speed, unless it is asked for.
+void give_up(const PreloadParts& parts, const std::string& why) {
+  const std::string line = template_name(parts.spec) + ": " + why + "; starting without it";
+  if (parts.spec.warm_start && parts.spec.job.text("launch.warm_start") == "auto")
+    parts.console.debug(line);
+  else
+    parts.console.warning(line);
 }
 
 /// A source. Owners of the template: this coroutine, and the caller, which may end it.
@@ -73,12 +78,13 @@ std::shared_ptr<PythonTemplate> start_template(const PreloadParts& parts,
   try {
     std::optional<WarmPool::Place> place;
     if (warm) place = warm->pool.make_place(warm->key, parts.spec.preload_idle);
-    auto source =
-        std::make_shared<PythonTemplate>(parts.io, rank, parts.spec.preload, std::move(place));
+    auto source = parts.spec.warm_start ? PythonTemplate::start_worker(parts.io, rank)
+                                        : std::make_shared<PythonTemplate>(
+                                              parts.io, rank, parts.spec.preload, std::move(place));
     asio::co_spawn(parts.io, pass_on(source, parts.inbox), rethrow);
     return source;
   } catch (const SystemError& error) {
-    give_up(parts.console, error.what());
+    give_up(parts, error.what());
     return nullptr;
   }
 }
@@ -94,12 +100,14 @@ void leave_out_cold(const PreloadParts& parts, std::vector<Placement>& ranks) {
     return is_one;
   });
   if (cold.empty()) return;
-  parts.console.info("preload: started without it, by --wrap or --debug: rank " + cold);
+  if (!parts.spec.warm_start)
+    parts.console.info("preload: started without it, by --wrap or --debug: rank " + cold);
 }
 
 /// Why ranks that are started as `rank` cannot be copies. Nothing: they can be.
 std::optional<std::string> find_obstacle(const JobSpec& spec, const ProcessSpec& rank) {
   if (auto obstacle = find_preload_obstacle(spec)) return obstacle;
+  if (spec.warm_start) return std::nullopt;
   const std::string program = read_file(rank.executable, kMostScript).value_or("");
   if (const auto name = find_rank_variable(program))
     return rank.executable + " is a script that names " + *name;
@@ -131,8 +139,8 @@ asio::awaitable<std::optional<std::string>> await_ready(PreloadParts parts,
           (message.text.empty() ? "" : ": " + message.text);
     if (message.kind != Kind::ready) continue;
     const auto taken = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
-    parts.console.debug("preload: " + name + ", is ready after " + std::to_string(taken.count()) +
-                        " ms");
+    parts.console.debug(template_name(parts.spec) + ": " + name + ", is ready after " +
+                        std::to_string(taken.count()) + " ms");
     co_return std::nullopt;
   }
   co_return "";
@@ -147,10 +155,11 @@ asio::awaitable<std::shared_ptr<PythonTemplate>> make_template(PreloadParts part
   ProcessSpec rank = parts.group.plan_process(ranks.front());
   if (parts.spec.nproc > 1) rank.cpus.clear();  // each copy gets its own
   if (const auto obstacle = find_obstacle(parts.spec, rank)) {
-    give_up(parts.console, *obstacle);
+    give_up(parts, *obstacle);
     co_return nullptr;
   }
-  const std::optional<Warm> warm = open_pool(parts, rank);
+  std::optional<Warm> warm;
+  if (!parts.spec.warm_start) warm = open_pool(parts, rank);
   std::shared_ptr<PythonTemplate> source = warm ? find_warm(parts, rank, *warm) : nullptr;
   std::optional<std::string> problem;
   if (!source) {
@@ -168,7 +177,7 @@ asio::awaitable<std::shared_ptr<PythonTemplate>> make_template(PreloadParts part
   }
   parts.group.use_template(problem ? nullptr : source.get());
   if (!problem) co_return source;
-  if (!problem->empty()) give_up(parts.console, *problem);
+  if (!problem->empty()) give_up(parts, *problem);
   source->end();
   co_return nullptr;
 }

@@ -233,8 +233,8 @@ std::unique_ptr<Process> WorkerGroup::start_process(const ProcessSpec& spec, boo
     auto copied = template_->copy(spec);
     if (auto* const process = std::get_if<std::unique_ptr<Process>>(&copied))
       return std::move(*process);
-    console_.warning("preload: " + spec.label + ": " + std::get<std::string>(copied) +
-                     "; starting without it");
+    console_.warning(template_name(spec_) + ": " + spec.label + ": " +
+                     std::get<std::string>(copied) + "; starting without it");
     template_->retire();
   }
   return std::make_unique<Process>(io_, spec);

@@ -106,6 +106,24 @@ TEST(Preload, OnlyPythonCanBeCopied) {
   EXPECT_EQ(find_preload_obstacle(bound), std::nullopt);
 }
 
+TEST(Preload, RanksOfDdpWorkerAreCopiedWhereItPays) {
+  const auto is_warm = [](Words words,
+                          const std::string& wanted = "auto",
+                          const std::string& program = "ddp-worker") {
+    words.insert(words.end(), {program, "job.yaml", "data.batch=8", "launch.warm_start=" + wanted});
+    const JobSpec spec = make(words);
+    EXPECT_FALSE(spec.warm_start && find_preload_obstacle(spec));
+    return spec.warm_start;
+  };
+  EXPECT_TRUE(is_warm({"--nproc-per-node", "2"}));
+  EXPECT_FALSE(is_warm({"--nproc-per-node", "1"}));
+  EXPECT_TRUE(is_warm({"--max-restarts", "1"}));
+  EXPECT_TRUE(is_warm({}, "true"));
+  EXPECT_FALSE(is_warm({"--nproc-per-node", "2"}, "false"));
+  EXPECT_FALSE(is_warm({"--nproc-per-node", "2"}, "auto", "./my_worker"));
+  EXPECT_FALSE(make({"--nproc-per-node", "2", "t.py"}).warm_start);
+}
+
 TEST(Preload, AScriptThatReadsTheRankIsToBeRunByEachRank) {
   EXPECT_EQ(find_rank_variable("#!/bin/sh\nexport D=$LOCAL_RANK; exec python3 \"$@\"\n"), "RANK");
   EXPECT_EQ(find_rank_variable("#!/bin/sh\nexec python3 \"$@\"\n"), std::nullopt);

@@ -560,6 +560,7 @@ class Maker {
         job()
             .maybe_duration("launch.preload_idle")
             .value_or(is_batch ? std::chrono::minutes(0) : kUsualPreloadIdle));
+    spec_.warm_start = wants_warm_start(spec_);
     for (const std::string& module : spec_.preload) {
       if (module == "auto" && spec_.preload.size() > 1) {
         complain(key, "auto stands alone. Name the modules, or give auto.");

@@ -49,6 +49,7 @@ struct JobSpec {
   std::optional<int> debug_rank;         // --debug: the local rank that has our terminal
   std::vector<std::string> preload;      // modules of its template, or "auto"; empty: no template
   std::chrono::seconds preload_idle{0};  // how long the template waits for another job
+  bool warm_start = false;               // the ranks are copies of one ddp-worker
   std::string python_from;               // what names it
   // Looks for those on this node that have torch, for a hint; empty: there is nothing to look for.
   std::function<std::vector<std::string>()> find_pythons_with_torch;

@@ -7,6 +7,7 @@
 #include "common/text/parse_whole.h"
 #include "common/text/split.h"
 #include "common/version.h"
+#include "launcher/plan/command_line/split_arguments.h"
 
 namespace ddp::launcher {
 namespace {
@@ -86,12 +87,19 @@ Environment template_environment(const Environment& rank, TemplateLife life) {
 }
 
 std::optional<std::string> find_preload_obstacle(const JobSpec& spec) {
-  if (!spec.by_python) return spec.entry + " is not a Python script";
+  if (!spec.by_python && !spec.warm_start) return spec.entry + " is not a Python script";
   // Libraries count CPUs when they are loaded, unless they are told how many threads to start.
   const bool has_threads = spec.nproc > 1 || spec.environment.contains("OMP_NUM_THREADS");
   if (!spec.cpu_sets.empty() && !has_threads)
     return "--numa-binding without OMP_NUM_THREADS: libraries would count all CPUs";
   return std::nullopt;
+}
+
+bool wants_warm_start(const JobSpec& spec) {
+  const std::string wanted = spec.job.text("launch.warm_start");
+  const bool is_worth_it = spec.nproc > 1 || spec.max_restarts > 0 || spec.keeps_survivors;
+  return spec.takes_job_file && is_ddp_worker(spec.entry) &&
+         (wanted == "true" || (wanted == "auto" && is_worth_it));
 }
 
 std::optional<std::string> find_rank_variable(std::string_view program) {

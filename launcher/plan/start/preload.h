@@ -32,6 +32,22 @@ Environment template_environment(const Environment& rank, TemplateLife life);
 /// Why the ranks of this node cannot be copies of one process. Nothing: they can be.
 std::optional<std::string> find_preload_obstacle(const JobSpec& spec);
 
+/// Whether the ranks of this node are to be copies of one ddp-worker (launch.warm_start).
+bool wants_warm_start(const JobSpec& spec);
+
+/// Whether there is to be a template, and its name in messages.
+inline bool has_template(const JobSpec& spec) {
+  return spec.warm_start || !spec.preload.empty();
+}
+inline std::string template_name(const JobSpec& spec) {
+  return spec.warm_start ? "warm start" : "preload";
+}
+
+/// What makes ddp-worker a template: the number of the socket is in kTemplateSocket. It has a RANK
+/// that no rank has, so that a ddp-worker that knows of no templates refuses to start.
+inline constexpr std::string_view kTemplateSocket = "DDP_TEMPLATE_FD";
+inline constexpr std::string_view kTemplateRank = "template";
+
 /// The variable of a rank that a script in the place of the interpreter names: each rank is to have
 /// it read. Nothing: none, or `program` is no script.
 std::optional<std::string> find_rank_variable(std::string_view program);
