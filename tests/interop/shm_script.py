@@ -51,7 +51,9 @@ parts = [torch.empty(1003) for _ in range(world_size)]
 dist.all_gather(parts, copy + rank)
 objects = [None] * world_size
 dist.all_gather_object(objects, {"rank": rank})
-keep(copy, *parts)
+large_parts = [torch.empty(400_003, dtype=torch.bfloat16) for _ in range(world_size)]
+dist.all_gather(large_parts, numbers(torch.bfloat16, 9, 400_003), async_op=True).wait()
+keep(copy, *parts, *[part.double().sum() for part in large_parts])
 results.append(objects)
 pair = dist.new_group([0, 1])
 everybody = dist.new_group()

@@ -60,11 +60,11 @@ std::vector<std::string> run_ranks(int world_size, const Work& work) {
 }
 
 c10::intrusive_ptr<c10d::Work> start(SharedSums& sums, const at::Tensor& tensor) {
-  return sums.start({tensor, std::nullopt, kTimeout});
+  return sums.start({tensor, kTimeout, {}, {}});
 }
 
 c10::intrusive_ptr<c10d::Work> run(SharedSums& sums, const at::Tensor& tensor) {
-  return sums.run({tensor, std::nullopt, kTimeout});
+  return sums.run({tensor, kTimeout, {}, {}});
 }
 
 void sum(SharedSums& sums, const at::Tensor& tensor) {
@@ -161,9 +161,9 @@ TEST(SharedSums, BroadcastsAmongSums) {
       const int from = i % 3;
       const at::Tensor flags = at::full({1 + 40000 * (i % 7)}, rank == from, at::kBool);
       const at::Tensor numbers = at::full({3, 400}, rank + i, at::kLong).t();
-      const auto work = sums.start({flags, from, kTimeout});
+      const auto work = sums.start({flags, kTimeout, from, {}});
       if (i % 2 == 0) start(sums, at::ones({5}));
-      sums.run({numbers, from, kTimeout})->wait();
+      sums.run({numbers, kTimeout, from, {}})->wait();
       EXPECT_TRUE(flags.all().item<bool>());
       EXPECT_TRUE(numbers.equal(at::full({400, 3}, from + i, at::kLong)));
       work->wait();
@@ -172,10 +172,35 @@ TEST(SharedSums, BroadcastsAmongSums) {
   EXPECT_THAT(errors, Each(""));
 }
 
+TEST(SharedSums, GatherTensorsByRank) {
+  const auto errors = run_ranks(3, [](SharedSums& sums, int rank) {
+    for (const std::int64_t rows : {0, 1, 7, 300000}) {
+      const at::Tensor tensor = at::full({rows, 2}, rank + 1, at::kLong);
+      std::vector<at::Tensor> outputs;
+      for (int i = 0; i < 3; ++i)
+        outputs.push_back(at::zeros_like(tensor));
+      EXPECT_TRUE(SharedSums::can_gather(tensor, outputs));
+      const auto work = rows == 7 ? sums.start({tensor, kTimeout, {}, outputs})
+                                  : sums.run({tensor, kTimeout, {}, outputs});
+      work->wait();
+      for (int i = 0; i < 3; ++i) {
+        EXPECT_TRUE(outputs[static_cast<std::size_t>(i)].equal(at::full_like(tensor, i + 1)));
+        EXPECT_TRUE(
+            work->result()[static_cast<std::size_t>(i)].equal(at::full_like(tensor, i + 1)));
+      }
+    }
+  });
+  EXPECT_THAT(errors, Each(""));
+  const at::Tensor numbers = at::ones({2, 3});
+  EXPECT_FALSE(SharedSums::can_gather(numbers, {at::ones({2, 3}), at::ones({3, 2})}));
+  EXPECT_FALSE(SharedSums::can_gather(numbers, {at::ones({2, 3}), at::ones({3, 2}).t()}));
+  EXPECT_FALSE(SharedSums::can_gather(numbers, {at::ones({2, 3}, at::kInt)}));
+}
+
 TEST(SharedSums, ASumAndABroadcastDoNotMeet) {
   const auto errors = run_ranks(2, [](SharedSums& sums, int rank) {
     const at::Tensor tensor = at::ones({10});
-    (rank == 0 ? start(sums, tensor) : sums.start({tensor, 0, kTimeout}))->wait();
+    (rank == 0 ? start(sums, tensor) : sums.start({tensor, kTimeout, 0, {}}))->wait();
   });
   EXPECT_THAT(errors, Each(HasSubstr("another rank does something else")));
 }

@@ -207,8 +207,11 @@ at::Tensor GlooGroup::gather(const at::Tensor& tensor) {
     parts.push_back(at::zeros_like(tensor));
   std::vector<std::vector<at::Tensor>> outputs{parts};
   std::vector<at::Tensor> inputs{tensor};
+  c10d::AllgatherOptions options;
+  options.asyncOp = !tensor.is_cpu();
   const InCollective waiting = enter();
-  with_peers(*this, "a gather over ranks", [&] { group_->allgather(outputs, inputs)->wait(); });
+  with_peers(
+      *this, "a gather over ranks", [&] { group_->allgather(outputs, inputs, options)->wait(); });
   return at::stack(outputs[0]);  // [world_size, ...]
 }
 

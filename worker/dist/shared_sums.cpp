@@ -211,12 +211,13 @@ c10::intrusive_ptr<c10::ivalue::Future> new_future() {
 
 /// Runs the callbacks.
 void complete(const c10::intrusive_ptr<c10::ivalue::Future>& future,
-              const at::Tensor& tensor,
+              const SharedSums::Call& call,
               const std::exception_ptr& error) {
   if (error)
     future->setError(error);
   else
-    future->markCompleted(c10::IValue(std::vector<at::Tensor>{tensor}));
+    future->markCompleted(
+        c10::IValue(call.outputs.empty() ? std::vector<at::Tensor>{call.tensor} : call.outputs));
 }
 
 }  // namespace
@@ -379,6 +380,13 @@ bool SharedSums::can_broadcast(const at::Tensor& tensor) {
          !tensor.is_neg();  // bits that say how the bytes are to be read
 }
 
+bool SharedSums::can_gather(const at::Tensor& tensor, const std::vector<at::Tensor>& outputs) {
+  return can_broadcast(tensor) && std::ranges::all_of(outputs, [&](const at::Tensor& output) {
+           return can_broadcast(output) && output.is_contiguous() &&
+                  output.scalar_type() == tensor.scalar_type() && output.sizes() == tensor.sizes();
+         });
+}
+
 c10::intrusive_ptr<c10d::Work> SharedSums::start(Call call) {
   Future future = new_future();
   {
@@ -406,7 +414,7 @@ c10::intrusive_ptr<c10d::Work> SharedSums::run(Call call) {
   lock.unlock();
   changed_.notify_all();
   Future future = new_future();
-  complete(future, call.tensor, error);
+  complete(future, call, error);
   return c10::make_intrusive<SumWork>(std::move(future));
 }
 
@@ -442,7 +450,7 @@ void SharedSums::serve() {
     if (!started_.empty()) add_thread_if_needed();
     lock.unlock();
     changed_.notify_all();
-    complete(started.future, started.call.tensor, error);
+    complete(started.future, started.call, error);
     lock.lock();
     --completing_;
   }
@@ -455,8 +463,8 @@ std::exception_ptr SharedSums::carry_out(const Call& call, int spins) {
     spins_ = spins;
     kind_ = {static_cast<std::uint64_t>(call.tensor.nbytes()),
              call.tensor.scalar_type(),
-             call.from.value_or(kNobody)};
-    carry_out(call.tensor);
+             call.outputs.empty() ? call.from.value_or(kSum) : kGather};
+    carry_out(call);
     return nullptr;
   } catch (const std::exception&) {
     failure_ = std::current_exception();
@@ -464,16 +472,17 @@ std::exception_ptr SharedSums::carry_out(const Call& call, int spins) {
   }
 }
 
-void SharedSums::carry_out(const at::Tensor& tensor) {
-  const at::Tensor whole = tensor.contiguous();
+void SharedSums::carry_out(const Call& call) {
+  const at::Tensor whole = call.tensor.contiguous();
   auto* const data = static_cast<char*>(whole.mutable_data_ptr());
-  if (kind_.from != kNobody)
+  if (kind_.from == kGather) return gather(data, call.outputs);
+  if (kind_.from != kSum)
     broadcast(data);
   else if (kind_.bytes * static_cast<std::uint64_t>(world_size_) <= kSmall)
     sum_small(data);
   else
     sum_large(data);
-  if (!whole.is_same(tensor)) tensor.copy_(whole);
+  if (!whole.is_same(call.tensor)) call.tensor.copy_(whole);
 }
 
 void SharedSums::broadcast(char* data) {
@@ -485,6 +494,21 @@ void SharedSums::broadcast(char* data) {
     meet();
     require_same_call(piece.slot);
     if (rank_ != kind_.from) copy(piece.data, shared, piece.bytes);
+    done += piece.bytes;
+  } while (done < kind_.bytes);
+}
+
+void SharedSums::gather(char* data, const std::vector<at::Tensor>& outputs) {
+  std::size_t done = 0;
+  do {
+    const Piece piece = take_slot(data + done, kind_.bytes - done);
+    copy(mapping_->piece(piece.slot, rank_), piece.data, piece.bytes);
+    meet();
+    require_same_call(piece.slot);
+    for (int rank = 0; rank < world_size_; ++rank) {
+      auto* const output = static_cast<char*>(outputs[static_cast<std::size_t>(rank)].data_ptr());
+      copy(output + done, mapping_->piece(piece.slot, rank), piece.bytes);
+    }
     done += piece.bytes;
   } while (done < kind_.bytes);
 }
@@ -602,8 +626,10 @@ void SharedSums::require_all() {
   const auto end = static_cast<End>(mapping_->header().end.load());
   if (end == End::none) return;
   if (end == End::loss) fail("a rank has given up");
-  const std::string what =
-      kind_.from == kNobody ? "sums" : "broadcasts from rank " + std::to_string(kind_.from);
+  const std::string what = kind_.from == kSum ? "sums"
+                           : kind_.from == kGather
+                               ? "gathers"
+                               : "broadcasts from rank " + std::to_string(kind_.from);
   throw std::logic_error("rank " + std::to_string(rank_) + " " + what + " " +
                          std::to_string(kind_.bytes) + " bytes of " + c10::toString(kind_.type) +
                          ", another rank does something else");

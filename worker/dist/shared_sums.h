@@ -1,5 +1,5 @@
-// Sums and broadcasts over the ranks of one node through memory that they share, in place of Gloo's
-// connections.
+// Sums, broadcasts and gathers over the ranks of one node through memory that they share, in place
+// of Gloo's connections.
 // The memory has no name: rank 0 makes it (memfd_create(2)), the others open it by rank 0's
 // descriptor in /proc, and it is gone with the last of them.
 // Promises: element i of a sum is ((x0 + x1) + x2) + ..., in the order of ranks, however tensors
@@ -55,15 +55,18 @@ class SharedSums {
   /// Whether a tensor of this type on this device can be summed here, or broadcast.
   static bool can_sum(const at::Tensor& tensor);
   static bool can_broadcast(const at::Tensor& tensor);
+  /// Whether it can be gathered into these tensors, one of each rank.
+  static bool can_gather(const at::Tensor& tensor, const std::vector<at::Tensor>& outputs);
 
   struct Call {
-    at::Tensor tensor;                  // can_sum() or can_broadcast()
-    std::optional<int> from;            // the rank whose tensor all get; none: the sum
+    at::Tensor tensor;  // summed in place over all ranks, unless one of the next two says otherwise
     std::chrono::milliseconds timeout;  // the call ends within it
+    std::optional<int> from;            // the rank whose tensor all get, in place
+    std::vector<at::Tensor> outputs;    // where the tensors of all ranks go, by rank
   };
-  /// Sums the tensor over all ranks, or copies that of one rank to all, in place. All ranks make
-  /// the same calls in the same order, with tensors of one size and type. `start` returns at once,
-  /// `run` when the call has ended, well or not. Thread-safe. The work's errors:
+  /// Precondition: can_sum(), can_broadcast() or can_gather(). All ranks make the same calls in the
+  /// same order, with tensors of one size and type. `start` returns at once, `run` when the call
+  /// has ended, well or not. Thread-safe. The work's errors:
   /// c10::DistNetworkError; std::logic_error, on every rank, when calls differ. After an error each
   /// later call has the same one.
   c10::intrusive_ptr<c10d::Work> start(Call call);
@@ -89,12 +92,13 @@ class SharedSums {
 
   SharedSums(int rank, int world_size, std::unique_ptr<Mapping> mapping);
   static constexpr std::uint32_t kSlots = 3;
-  static constexpr int kNobody = -1;  // in place of the rank that broadcasts: a sum
+  static constexpr int kSum = -1;  // in place of the rank that broadcasts
+  static constexpr int kGather = -2;
   /// What all ranks must agree on.
   struct Kind {
     std::uint64_t bytes = 0;
     at::ScalarType type = at::kFloat;
-    int from = kNobody;
+    int from = kSum;
 
     bool operator==(const Kind&) const = default;
   };
@@ -117,8 +121,9 @@ class SharedSums {
   void add_thread_if_needed();
   void serve();
   std::exception_ptr carry_out(const Call& call, int spins);
-  void carry_out(const at::Tensor& tensor);
+  void carry_out(const Call& call);
   void broadcast(char* data);
+  void gather(char* data, const std::vector<at::Tensor>& outputs);
   void sum_small(char* data);
   void sum_large(char* data);
   Piece take_slot(char* data, std::size_t left);

@@ -65,7 +65,7 @@ c10::intrusive_ptr<c10d::Work> WatchedGloo::allreduce(Tensors& tensors,
                                                       const c10d::AllreduceOptions& options) {
   const bool is_plain_sum = tensors.size() == 1 && options.reduceOp == c10d::ReduceOp::SUM;
   if (sums_ && is_plain_sum && SharedSums::can_sum(tensors[0]))
-    return share_out({tensors[0], std::nullopt, time_for(options.timeout)}, options.asyncOp);
+    return share_out({tensors[0], time_for(options.timeout), {}, {}}, options.asyncOp);
   require_default_stream(tensors);
   const auto work = ProcessGroupGloo::allreduce(tensors, options);
   return watch_ ? watch_->watch(work) : work;
@@ -77,7 +77,7 @@ c10::intrusive_ptr<c10d::Work> WatchedGloo::broadcast(Tensors& tensors,
                         options.rootRank < getSize();
   if (sums_ && is_plain && SharedSums::can_broadcast(tensors[0])) {
     const auto from = static_cast<int>(options.rootRank);
-    return share_out({tensors[0], from, time_for(options.timeout)}, options.asyncOp);
+    return share_out({tensors[0], time_for(options.timeout), from, {}}, options.asyncOp);
   }
   require_default_stream(tensors);
   const auto work = ProcessGroupGloo::broadcast(tensors, options);
@@ -87,6 +87,11 @@ c10::intrusive_ptr<c10d::Work> WatchedGloo::broadcast(Tensors& tensors,
 c10::intrusive_ptr<c10d::Work> WatchedGloo::allgather(std::vector<Tensors>& outputs,
                                                       Tensors& inputs,
                                                       const c10d::AllgatherOptions& options) {
+  const bool is_plain = inputs.size() == 1 && outputs.size() == 1 &&
+                        outputs[0].size() == static_cast<std::size_t>(getSize());
+  if (sums_ && is_plain && SharedSums::can_gather(inputs[0], outputs[0])) {
+    return share_out({inputs[0], time_for(options.timeout), {}, outputs[0]}, options.asyncOp);
+  }
   require_default_stream(inputs);
   const auto work = ProcessGroupGloo::allgather(outputs, inputs, options);
   return watch_ ? watch_->watch(work) : work;

@@ -29,9 +29,9 @@ class WatchedGloo : public c10d::ProcessGroupGloo {
               const c10::intrusive_ptr<Options>& options);
   ~WatchedGloo() override;
 
-  /// From now on sums and broadcasts of tensors on the CPU go through memory that the ranks share,
-  /// if all are on one node. All ranks call it. Returns why they cannot; empty: they do. Errors:
-  /// those of Gloo.
+  /// From now on sums, broadcasts and gathers of tensors on the CPU go through memory that the
+  /// ranks share, if all are on one node. All ranks call it. Returns why they cannot; empty: they
+  /// do. Errors: those of Gloo.
   std::string share_memory();
 
   /// From now on peers may leave without an error.

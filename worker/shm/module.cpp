@@ -14,9 +14,9 @@
 namespace ddp::worker {
 namespace {
 
-/// Gives `group` a backend for tensors on CPUs: Gloo, whose sums and broadcasts go through shared
-/// memory where all ranks are on one node. Returns why they do not; empty: they do. All ranks of
-/// the group call it. Blocks: until they have. Errors: those of Gloo.
+/// Gives `group` a backend for tensors on CPUs: Gloo, whose sums, broadcasts and gathers go through
+/// shared memory where all ranks are on one node. Returns why they do not; empty: they do. All
+/// ranks of the group call it. Blocks: until they have. Errors: those of Gloo.
 std::string add_backend(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                         std::int64_t timeout_ms) {
   using c10d::ProcessGroupGloo;
