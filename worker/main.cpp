@@ -11,7 +11,7 @@
 
 #include "common/exit_code.h"
 #include "worker/program.h"
-#include "worker/rank_template.h"
+#include "worker/start/rank_template.h"
 
 namespace {
 

@@ -35,7 +35,7 @@ class PythonTemplate {
                  const ProcessSpec& rank,
                  const std::vector<std::string>& modules,
                  std::optional<WarmPool::Place> place);
-  /// Starts ddp-worker as one (worker/rank_template). Errors: SystemError.
+  /// Starts ddp-worker as one (worker/start/rank_template). Errors: SystemError.
   static std::shared_ptr<PythonTemplate> start_worker(asio::io_context& io,
                                                       const ProcessSpec& rank);
   /// For a warm one that is there; join() comes next.

@@ -108,8 +108,8 @@ sleeping_command = each_match(
 PRELOADED = ("tests/support/fake_cuda.cpp", "tests/support/fake_nvml.cpp", "tests/support/one_owner.cpp", "tests/support/suspended.cpp", "tests/support/unsynced.cpp")
 # Functions of C, and who may call them.
 CALLS = [
-    (r"exit|_exit|_Exit|quick_exit|abort", lambda file: file.name in ("main.cpp", "process.cpp", "helper_process.cpp", "probe.cpp", "program.cpp", "error_reporter.cpp", "failpoint.cpp", "other_user.h") or file.stem == "fake_worker",
-     "only a main.cpp, probe.cpp, program.cpp and error_reporter.cpp (ddp-worker's), failpoint.cpp, the child parts of process.cpp and helper_process.cpp and fake_worker end a process"),
+    (r"exit|_exit|_Exit|quick_exit|abort", lambda file: file.name in ("main.cpp", "process.cpp", "helper_process.cpp", "probe.cpp", "program.cpp", "error_reporter.cpp", "failpoint.cpp", "rank_template.cpp", "other_user.h") or file.stem == "fake_worker",
+     "only a main.cpp, probe.cpp, program.cpp, error_reporter.cpp and rank_template.cpp (ddp-worker's), failpoint.cpp, the child parts of process.cpp and helper_process.cpp and fake_worker end a process"),
     (r"v?fork|execv\w*|execl\w*|waitpid|waitid", lambda file: file.name in ("process.cpp", "helper_process.cpp", "probe_process.cpp") or file.path in ("worker/main.cpp", "worker/start/main.cpp") or file.is_test,
      "only process.cpp, helper_process.cpp, probe_process.cpp and test tools start and reap processes; worker/main.cpp becomes ddp-fetch, worker/start/main.cpp ddp-worker"),
     (r"kill|killpg", lambda file: file.path in ("common/node/helper_process.cpp", "launcher/os/process.cpp", "launcher/os/job_lock.cpp", "worker/save/records/process.cpp", "tests/support/send_signal.h"),

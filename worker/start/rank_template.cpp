@@ -1,4 +1,4 @@
-#include "worker/rank_template.h"
+#include "worker/start/rank_template.h"
 
 #include <fcntl.h>
 #include <linux/sched.h>
@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "common/files/descriptor.h"
+#include "common/node/identity.h"
 #include "common/text/parse_whole.h"
 #include "common/text/split.h"
 
@@ -205,9 +206,9 @@ void tell(int socket, const std::string& text) {
 }  // namespace
 
 void become_copy_of_template(int& argc, char**& argv) {
-  const char* const given = std::getenv(kSocketVariable);
-  if (given == nullptr) return;
-  const int socket = parse_whole<int>(given).value_or(-1);
+  const std::optional<std::string> given = find_variable(read_environment(), kSocketVariable);
+  if (!given) return;
+  const int socket = parse_whole<int>(*given).value_or(-1);
   ThreadPlaces places;
   if (kHasSanitizer || !places.find() || count_threads() != 1) {
     tell(socket, "unfit ddp-worker cannot be copied here");
