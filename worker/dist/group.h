@@ -44,9 +44,9 @@ class Group {
   /// Whether this rank prints, reads weights and saves.
   [[nodiscard]] virtual bool is_root() const { return rank() == 0; }
 
-  /// The calls up to gather() block until every rank has made them, in the same order. Errors:
-  /// PeerError: 97 when a rank is lost, 124 with the ranks that did not come when the group's
-  /// timeout passes.
+  /// Every rank makes the calls up to gather() in the same order. They block until all have made
+  /// them; of start_sum() only its wait() blocks. Errors: PeerError: 97 when a rank is lost, 124
+  /// with the ranks that did not come when the group's timeout passes.
   virtual void sum(at::Tensor& tensor) = 0;  // in place
   [[nodiscard]] virtual std::unique_ptr<PendingSum> start_sum(at::Tensor tensor) = 0;
   virtual void broadcast(at::Tensor& tensor, int from = 0) = 0;  // in place

@@ -11,7 +11,7 @@ namespace ddp::worker {
 inline constexpr const char* kDumpWaitVariable = "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC";
 inline constexpr std::chrono::milliseconds kDumpWait{500};
 
-/// NCCL's time-out is so much longer than the group's: the host's own wait, which names the ranks
+/// NCCL's time-out is longer than the group's by this: the host's own wait, which names the ranks
 /// that are missing, begins later than NCCL's work and is to end before it.
 inline constexpr std::chrono::seconds kNcclMargin{10};
 

@@ -51,7 +51,7 @@ class WatchedWork : public c10d::Work {
 };
 
 PeerWatch::PeerWatch(std::set<Connection> connections)
-    : connections_(std::move(connections)), thread_([this] { probe(); }) {}
+    : connections_(std::move(connections)), thread_([this] { check_connections(); }) {}
 
 PeerWatch::~PeerWatch() {
   stop();
@@ -82,7 +82,7 @@ bool PeerWatch::has_stuck_work() const {
   return std::ranges::any_of(stuck_, [](const auto& work) { return !work->isCompleted(); });
 }
 
-void PeerWatch::probe() {
+void PeerWatch::check_connections() {
   std::optional<Clock::time_point> lost_at;
   while (true) {
     {
@@ -90,9 +90,9 @@ void PeerWatch::probe() {
       if (changed_.wait_for(lock, kPollInterval, [this] { return is_stopped_; })) return;
     }
     if (!lost_at && !are_open(connections_)) lost_at = Clock::now();
-    if (!lost_at || Clock::now() - *lost_at < kGrace) continue;
+    if (!lost_at || Clock::now() - *lost_at < kLossWait) continue;
     note_loss();
-    end_works(Clock::now() - kGrace);
+    end_works(Clock::now() - kLossWait);
   }
 }
 

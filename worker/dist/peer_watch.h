@@ -20,7 +20,7 @@ class WatchedWork;
 /// How often the connections are checked, and how long a work may go on after one of them has
 /// ended. The work may not need that peer any more, or the library may be about to report the end.
 inline constexpr std::chrono::milliseconds kPollInterval{250};
-inline constexpr std::chrono::milliseconds kGrace{1000};
+inline constexpr std::chrono::milliseconds kLossWait{1000};
 
 /// Thread-safe. It has a thread of its own, which checks each connection once in kPollInterval.
 class PeerWatch {
@@ -31,13 +31,13 @@ class PeerWatch {
   ~PeerWatch();
 
   /// Returns a work to wait for in place of `work`. It ends with the result or the error of `work`,
-  /// or with c10::DistNetworkError when a connection has been gone for kGrace.
+  /// or with c10::DistNetworkError when a connection has been gone for kLossWait.
   c10::intrusive_ptr<c10d::Work> watch(const c10::intrusive_ptr<c10d::Work>& work);
 
   /// Connections may end from now on without an error.
   void stop();
 
-  /// Whether a connection has been gone for kGrace, for callers that wait by other means than a
+  /// Whether a connection has been gone for kLossWait, for callers that wait by other means than a
   /// work. After stop(): false.
   [[nodiscard]] bool has_lost_peer() const { return has_lost_peer_; }
 
@@ -51,7 +51,7 @@ class PeerWatch {
     Clock::time_point at;
   };
 
-  void probe();
+  void check_connections();
   void note_loss();
   void end_works(Clock::time_point begun_before);
 

@@ -2,9 +2,7 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/jit_type.h>
-#include <c10/util/BFloat16.h>
 #include <c10/util/Exception.h>
-#include <c10/util/Half.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
@@ -26,7 +24,6 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
-#include <type_traits>
 #include <utility>
 
 #include "common/files/descriptor.h"
@@ -34,6 +31,7 @@
 #include "common/text/parse_whole.h"
 #include "common/text/split.h"
 #include "worker/dist/pause.h"
+#include "worker/dist/row_sums.h"
 
 namespace ddp::worker {
 namespace {
@@ -43,9 +41,10 @@ using std::chrono::milliseconds;
 using Number = std::atomic<std::uint32_t>;
 static_assert(Number::is_always_lock_free);
 
-constexpr int kSpins = 100;          // some 5 us: more would take a core from backward
-constexpr int kIdleSpins = 2000;     // some 100 us: a core takes as long to wake up
-constexpr std::size_t kApart = 128;  // bytes that two cores do not share: a pair of cache lines
+constexpr int kSpins = 100;       // some 5 us: more would take a core from backward
+constexpr int kIdleSpins = 2000;  // some 100 us: a core takes as long to wake up
+constexpr std::size_t kCacheLinePair =
+    128;  // bytes that two cores do not share: a pair of cache lines
 
 /// The futex is shared between processes: no FUTEX_PRIVATE_FLAG.
 void futex_wait(Number& number, std::uint32_t seen, std::chrono::milliseconds limit) {
@@ -82,7 +81,7 @@ int usable_cores() {
 }
 
 /// What a rank tells the others before they share memory.
-struct Membership {
+struct MemoryOffer {
   pid_t pid = ::getpid();
   int file = -1;  // rank 0's descriptor of the memory; -1: it has none
   std::uint64_t nonce = random_nonce();
@@ -93,7 +92,7 @@ struct Membership {
            node;
   }
   /// The text is that of a rank of the same release.
-  static Membership parse(const std::string& text) {
+  static MemoryOffer parse(const std::string& text) {
     const std::vector<std::string_view> words = split(text, ' ');
     return {parse_whole<pid_t>(words.at(0)).value_or(-1),
             parse_whole<int>(words.at(1)).value_or(-1),
@@ -117,66 +116,6 @@ struct Membership {
     return "boot:" + boot + std::filesystem::read_symlink("/proc/self/ns/pid", ignored).string();
   }
 };
-
-/// fp16 and bf16 are summed in float32.
-template <typename Element>
-using Wide =
-    std::conditional_t<std::is_same_v<Element, c10::Half> || std::is_same_v<Element, c10::BFloat16>,
-                       float,
-                       Element>;
-
-/// Sums the rows in their order into `sums`, which may be one of them, and into `copy` unless that
-/// is null. Blocks of a fixed size, for the compiler to vectorize.
-template <typename Element>
-void sum_rows(const std::vector<const char*>& rows, std::size_t count, Element* sums, char* copy) {
-  constexpr std::size_t kBlock = 512;
-  Wide<Element> wide[kBlock];
-  const auto sum_block = [&](std::size_t begin, const auto size) {
-    const auto* const first = reinterpret_cast<const Element*>(rows[0]) + begin;
-    for (std::size_t i = 0; i < size; ++i)
-      wide[i] = static_cast<Wide<Element>>(first[i]);
-    for (std::size_t rank = 1; rank < rows.size(); ++rank) {
-      const auto* const row = reinterpret_cast<const Element*>(rows[rank]) + begin;
-      for (std::size_t i = 0; i < size; ++i)
-        wide[i] += static_cast<Wide<Element>>(row[i]);
-    }
-    for (std::size_t i = 0; i < size; ++i)
-      sums[begin + i] = static_cast<Element>(wide[i]);
-    if (copy) std::memcpy(copy + begin * sizeof(Element), sums + begin, size * sizeof(Element));
-  };
-  std::size_t begin = 0;
-  for (; begin + kBlock <= count; begin += kBlock)
-    sum_block(begin, std::integral_constant<std::size_t, kBlock>());
-  if (begin < count) sum_block(begin, count - begin);
-}
-
-using SumRows = void (*)(const std::vector<const char*>&, std::size_t, char*, char*);
-
-template <typename Element>
-constexpr SumRows kSumRows =
-    [](const std::vector<const char*>& rows, std::size_t bytes, char* sums, char* copy) {
-      sum_rows(rows, bytes / sizeof(Element), reinterpret_cast<Element*>(sums), copy);
-    };
-
-/// Null: none for this type.
-SumRows sum_rows_of(at::ScalarType type) {
-  switch (type) {
-    case at::kFloat:
-      return kSumRows<float>;
-    case at::kDouble:
-      return kSumRows<double>;
-    case at::kHalf:
-      return kSumRows<c10::Half>;
-    case at::kBFloat16:
-      return kSumRows<c10::BFloat16>;
-    case at::kLong:
-      return kSumRows<std::int64_t>;
-    case at::kInt:
-      return kSumRows<std::int32_t>;
-    default:
-      return nullptr;
-  }
-}
 
 /// Trap: the wait() of c10d::Work::create_from_future() says nothing of an error, so that a caller
 /// would go on with this rank's own share.
@@ -224,10 +163,10 @@ void complete(const c10::intrusive_ptr<c10::ivalue::Future>& future,
 
 /// What a rank tells the others. A call is in the slot of its piece: a rank may have begun the next
 /// piece when another compares this one.
-struct alignas(kApart) SharedSums::Seat {
+struct alignas(kCacheLinePair) SharedSums::RankState {
   Number meetings{0};  // that it has come to
   Number sleepers{0};  // that wait for it
-  Kind kinds[kSlots];
+  CallKind kinds[kSlots];
   // Its thread holds it for as long as it runs. The kernel lets go of it when the process dies, and
   // sooner than it tells the parent: the memory of the process is freed in between.
   pthread_mutex_t life{};
@@ -239,12 +178,12 @@ struct alignas(kApart) SharedSums::Seat {
   }
 };
 
-struct alignas(kApart) SharedSums::Header {
+struct alignas(kCacheLinePair) SharedSums::Header {
   std::uint64_t nonce = 0;
   Number end{0};  // End, the first that came
 };
 
-/// Header, seats, then kSlots rows of pieces, one of each rank.
+/// Header, rank_states, then kSlots rows of pieces, one of each rank.
 class SharedSums::Mapping {
  public:
   /// Maps the file, and makes it as large as needed if `is_new`. Null: it cannot be.
@@ -257,7 +196,7 @@ class SharedSums::Mapping {
     void* const memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (memory == MAP_FAILED) return nullptr;
     std::unique_ptr<Mapping> mapping(new Mapping(memory, world_size));
-    if (is_new) mapping->make_seats();
+    if (is_new) mapping->make_rank_states();
     return mapping;
   }
   Mapping(const Mapping&) = delete;
@@ -265,8 +204,8 @@ class SharedSums::Mapping {
   ~Mapping() { ::munmap(memory_, bytes_for(world_size_)); }
 
   [[nodiscard]] Header& header() const { return *static_cast<Header*>(memory_); }
-  [[nodiscard]] Seat& seat(int rank) const {
-    return reinterpret_cast<Seat*>(static_cast<char*>(memory_) + sizeof(Header))[rank];
+  [[nodiscard]] RankState& rank_state(int rank) const {
+    return reinterpret_cast<RankState*>(static_cast<char*>(memory_) + sizeof(Header))[rank];
   }
   [[nodiscard]] char* piece(std::uint32_t slot, int rank) const {
     const auto row = static_cast<std::size_t>(slot) * static_cast<std::size_t>(world_size_) +
@@ -277,18 +216,19 @@ class SharedSums::Mapping {
  private:
   Mapping(void* memory, int world_size) : memory_(memory), world_size_(world_size) {}
 
-  void make_seats() {
+  void make_rank_states() {
     pthread_mutexattr_t attributes;
     ::pthread_mutexattr_init(&attributes);
     ::pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
     ::pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
     for (int rank = 0; rank < world_size_; ++rank)
-      ::pthread_mutex_init(&seat(rank).life, &attributes);
+      ::pthread_mutex_init(&rank_state(rank).life, &attributes);
     ::pthread_mutexattr_destroy(&attributes);
   }
   static std::size_t head_bytes(int world_size) {
     constexpr std::size_t kPage = 4096;
-    const std::size_t bytes = sizeof(Header) + static_cast<std::size_t>(world_size) * sizeof(Seat);
+    const std::size_t bytes =
+        sizeof(Header) + static_cast<std::size_t>(world_size) * sizeof(RankState);
     return (bytes + kPage - 1) / kPage * kPage;
   }
   static std::size_t bytes_for(int world_size) {
@@ -301,7 +241,7 @@ class SharedSums::Mapping {
 };
 
 SharedSums::Connected SharedSums::connect(int rank, int world_size, const Gather& gather) {
-  Membership own;
+  MemoryOffer own;
   Descriptor file;
   std::unique_ptr<Mapping> mapping;
   std::string problem;
@@ -316,21 +256,21 @@ SharedSums::Connected SharedSums::connect(int rank, int world_size, const Gather
     if (mapping) mapping->header().nonce = own.nonce;
     own.file = mapping ? file.fd() : -1;
   }
-  std::vector<Membership> members;
+  std::vector<MemoryOffer> offers;
   for (const std::string& text : gather(own.text()))
-    members.push_back(Membership::parse(text));
+    offers.push_back(MemoryOffer::parse(text));
   const bool on_one_node = std::ranges::all_of(
-      members, [&](const auto& member) { return member.node == members[0].node; });
+      offers, [&](const auto& offer) { return offer.node == offers[0].node; });
   if (!on_one_node) {
     return {nullptr,
             "not all ranks can share memory: they are on several nodes, or in containers with "
             "process numbers of their own"};
   }
-  if (rank != 0 && members[0].file >= 0) {
-    file = Descriptor(::open(members[0].path().c_str(), O_RDWR | O_CLOEXEC));
+  if (rank != 0 && offers[0].file >= 0) {
+    file = Descriptor(::open(offers[0].path().c_str(), O_RDWR | O_CLOEXEC));
     if (file) mapping = Mapping::open(file.fd(), world_size, /*is_new=*/false);
-    if (mapping && mapping->header().nonce != members[0].nonce) mapping.reset();
-    if (!mapping) fail("that of rank 0, " + members[0].path());
+    if (mapping && mapping->header().nonce != offers[0].nonce) mapping.reset();
+    if (!mapping) fail("that of rank 0, " + offers[0].path());
   }
   std::unique_ptr<SharedSums> sums;
   if (mapping) sums.reset(new SharedSums(rank, world_size, std::move(mapping)));
@@ -346,11 +286,11 @@ SharedSums::SharedSums(int rank, int world_size, std::unique_ptr<Mapping> mappin
       may_spin_(world_size <= usable_cores()),
       mapping_(std::move(mapping)) {
   threads_.emplace_back([this] {
-    Seat& seat = mapping_->seat(rank_);
-    ::pthread_mutex_lock(&seat.life);
+    RankState& rank_state = mapping_->rank_state(rank_);
+    ::pthread_mutex_lock(&rank_state.life);
     has_begun_.count_down();
     serve();
-    ::pthread_mutex_unlock(&seat.life);
+    ::pthread_mutex_unlock(&rank_state.life);
   });
   has_begun_.wait();
 }
@@ -368,7 +308,9 @@ SharedSums::~SharedSums() {
 }
 
 std::size_t SharedSums::piece_bytes(int world_size) {
-  return std::min(kPiece, kRow / static_cast<std::size_t>(world_size) / kApart * kApart);
+  return std::min(
+      kPieceBytes,
+      kRowBytes / static_cast<std::size_t>(world_size) / kCacheLinePair * kCacheLinePair);
 }
 
 bool SharedSums::can_sum(const at::Tensor& tensor) {
@@ -400,7 +342,6 @@ c10::intrusive_ptr<c10d::Work> SharedSums::start(Call call) {
   return c10::make_intrusive<SumWork>(std::move(future));
 }
 
-/// Trap: as a callback may wait for this call, it may have no thread left to wait for.
 c10::intrusive_ptr<c10d::Work> SharedSums::run(Call call) {
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
   std::unique_lock lock(mutex_);
@@ -426,7 +367,8 @@ void SharedSums::drain() {
     future->wait();
 }
 
-/// A callback may wait for a call that is started here.
+/// Threads inside of callbacks may wait for calls that have been started: one thread must be left
+/// to run those.
 void SharedSums::add_thread_if_needed() {
   if (completing_ == threads_.size()) threads_.emplace_back([this] { serve(); });
 }
@@ -475,10 +417,10 @@ std::exception_ptr SharedSums::carry_out(const Call& call, int spins) {
 void SharedSums::carry_out(const Call& call) {
   const at::Tensor whole = call.tensor.contiguous();
   auto* const data = static_cast<char*>(whole.mutable_data_ptr());
-  if (kind_.from == kGather) return gather(data, call.outputs);
-  if (kind_.from != kSum)
+  if (kind_.operation == kGather) return gather(data, call.outputs);
+  if (kind_.operation != kSum)
     broadcast(data);
-  else if (kind_.bytes * static_cast<std::uint64_t>(world_size_) <= kSmall)
+  else if (kind_.bytes * static_cast<std::uint64_t>(world_size_) <= kSmallBytes)
     sum_small(data);
   else
     sum_large(data);
@@ -489,11 +431,11 @@ void SharedSums::broadcast(char* data) {
   std::size_t done = 0;
   do {  // once for an empty tensor, too: all ranks meet
     const Piece piece = take_slot(data + done, kind_.bytes - done);
-    char* const shared = mapping_->piece(piece.slot, kind_.from);
-    if (rank_ == kind_.from) copy(shared, piece.data, piece.bytes);
+    char* const shared = mapping_->piece(piece.slot, kind_.operation);
+    if (rank_ == kind_.operation) copy(shared, piece.data, piece.bytes);
     meet();
     require_same_call(piece.slot);
-    if (rank_ != kind_.from) copy(piece.data, shared, piece.bytes);
+    if (rank_ != kind_.operation) copy(piece.data, shared, piece.bytes);
     done += piece.bytes;
   } while (done < kind_.bytes);
 }
@@ -548,11 +490,11 @@ void SharedSums::sum_large(char* data) {
 }
 
 /// The next slot, for the first piece of what is left.
-/// Three slots are enough: who shares piece p + 3 has been at the meeting to which every rank came
-/// after it had read piece p.
+/// Three slots are enough: a rank that fills piece p + 3 into the slot of piece p has left a
+/// meeting that every rank reached only after it had read piece p.
 SharedSums::Piece SharedSums::take_slot(char* data, std::size_t left) {
   slot_ = (slot_ + 1) % kSlots;
-  mapping_->seat(rank_).kinds[slot_] = kind_;
+  mapping_->rank_state(rank_).kinds[slot_] = kind_;
   return {data, std::min(piece_bytes(world_size_), left), slot_};
 }
 
@@ -587,28 +529,28 @@ void SharedSums::sum_rows(const Piece& piece, Part part, char* copy_of_sums) {
 
 /// Waits until all ranks have come as far.
 void SharedSums::meet() {
-  Seat& own = mapping_->seat(rank_);
+  RankState& own = mapping_->rank_state(rank_);
   ++meetings_;
   own.meetings.store(meetings_);
   if (own.sleepers.load() != 0) futex_wake(own.meetings);
   for (int peer = 0; peer < world_size_; ++peer)
     if (peer != rank_) await(peer);
-  require_all();
+  require_not_ended();
 }
 
 void SharedSums::await(int peer) {
-  Seat& seat = mapping_->seat(peer);
-  for (int i = 0; i < spins_ && is_behind(seat.meetings.load(), meetings_); ++i)
+  RankState& rank_state = mapping_->rank_state(peer);
+  for (int i = 0; i < spins_ && is_behind(rank_state.meetings.load(), meetings_); ++i)
     relax();
-  while (is_behind(seat.meetings.load(), meetings_)) {
-    require_all();
-    ++seat.sleepers;
-    const std::uint32_t seen = seat.meetings.load();
-    if (is_behind(seen, meetings_)) futex_wait(seat.meetings, seen, kLook);
-    --seat.sleepers;
-    if (!is_behind(seat.meetings.load(), meetings_)) return;
+  while (is_behind(rank_state.meetings.load(), meetings_)) {
+    require_not_ended();
+    ++rank_state.sleepers;
+    const std::uint32_t seen = rank_state.meetings.load();
+    if (is_behind(seen, meetings_)) futex_wait(rank_state.meetings, seen, kPeerCheck);
+    --rank_state.sleepers;
+    if (!is_behind(rank_state.meetings.load(), meetings_)) return;
     // It may have come and ended since.
-    if (seat.has_ended() && is_behind(seat.meetings.load(), meetings_))
+    if (rank_state.has_ended() && is_behind(rank_state.meetings.load(), meetings_))
       fail("rank " + std::to_string(peer) + " has ended");
     if (Clock::now() >= deadline_) fail("rank " + std::to_string(peer) + " did not come in time");
   }
@@ -617,19 +559,20 @@ void SharedSums::await(int peer) {
 /// Ranks that disagree would read what is left of an earlier piece.
 void SharedSums::require_same_call(std::uint32_t slot) {
   for (int peer = 0; peer < world_size_; ++peer)
-    if (mapping_->seat(peer).kinds[slot] != kind_) end_all(End::disagreement);
-  require_all();
+    if (mapping_->rank_state(peer).kinds[slot] != kind_) end_all(End::disagreement);
+  require_not_ended();
 }
 
-/// A rank that was stopped finds that the others had come, and have given up since.
-void SharedSums::require_all() {
+/// Throws if a rank has ended all calls. A rank that was stopped learns here that the others have
+/// given up.
+void SharedSums::require_not_ended() {
   const auto end = static_cast<End>(mapping_->header().end.load());
   if (end == End::none) return;
   if (end == End::loss) fail("a rank has given up");
-  const std::string what = kind_.from == kSum ? "sums"
-                           : kind_.from == kGather
+  const std::string what = kind_.operation == kSum ? "sums"
+                           : kind_.operation == kGather
                                ? "gathers"
-                               : "broadcasts from rank " + std::to_string(kind_.from);
+                               : "broadcasts from rank " + std::to_string(kind_.operation);
   throw std::logic_error("rank " + std::to_string(rank_) + " " + what + " " +
                          std::to_string(kind_.bytes) + " bytes of " + c10::toString(kind_.type) +
                          ", another rank does something else");
@@ -644,7 +587,7 @@ void SharedSums::end_all(End end) {
   std::uint32_t none = 0;
   mapping_->header().end.compare_exchange_strong(none, static_cast<std::uint32_t>(end));
   for (int rank = 0; rank < world_size_; ++rank)
-    futex_wake(mapping_->seat(rank).meetings);
+    futex_wake(mapping_->rank_state(rank).meetings);
 }
 
 }  // namespace ddp::worker

@@ -4,13 +4,12 @@
 // descriptor in /proc, and it is gone with the last of them.
 // Promises: element i of a sum is ((x0 + x1) + x2) + ..., in the order of ranks, however tensors
 // are put together: bit-equal on every rank and for every layout of buckets. fp16 and bf16 are
-// summed in float32 and rounded once. A peer that ends is noticed within kLook, one that does not
-// come at the time-out; then the sum fails on every rank, and each later one at once.
-// In a sum rank r sums the r-th part of a piece for all: what others sum is copied in, and out.
-// Threads do that, so that backward goes on meanwhile, as with Gloo; of a call that somebody waits
-// for it is the caller's own. A callback of a call may wait for another call. Trap: callbacks run
-// beside other threads, so it is up to the caller that the calls of both have one order on all
-// ranks.
+// summed in float32 and rounded once. A peer that ends is noticed within kPeerCheck, one that does
+// not come at the time-out; then the sum fails on every rank, and each later one at once. In a sum
+// rank r sums the r-th part of a piece for all: what others sum is copied in, and out. Threads do
+// that, so that backward goes on meanwhile, as with Gloo. A call that its caller waits for runs in
+// the caller's thread. A callback of a call may wait for another call. Trap: callbacks run beside
+// other threads, so it is up to the caller that the calls of both have one order on all ranks.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -59,7 +58,7 @@ class SharedSums {
   static bool can_gather(const at::Tensor& tensor, const std::vector<at::Tensor>& outputs);
 
   struct Call {
-    at::Tensor tensor;  // summed in place over all ranks, unless one of the next two says otherwise
+    at::Tensor tensor;  // summed in place over all ranks, unless `from` or `outputs` is set
     std::chrono::milliseconds timeout;  // the call ends within it
     std::optional<int> from;            // the rank whose tensor all get, in place
     std::vector<at::Tensor> outputs;    // where the tensors of all ranks go, by rank
@@ -79,28 +78,29 @@ class SharedSums {
   void abandon() { end_all(End::loss); }
 
   // Bytes of all ranks' tensors whose sum each rank makes alone.
-  static constexpr std::size_t kSmall = 64 << 10;
-  static constexpr std::size_t kPiece = 512 << 10;      // bytes, at most
-  static constexpr std::size_t kRow = 16 << 20;         // bytes of the pieces of all ranks, at most
-  static constexpr std::chrono::milliseconds kLook{4};  // between two looks whether a peer lives
+  static constexpr std::size_t kSmallBytes = 64 << 10;
+  static constexpr std::size_t kPieceBytes = 512 << 10;  // bytes, at most
+  static constexpr std::size_t kRowBytes = 16 << 20;  // bytes of the pieces of all ranks, at most
+  static constexpr std::chrono::milliseconds kPeerCheck{
+      4};  // between two looks whether a peer lives
 
  private:
-  struct Seat;
+  struct RankState;
   struct Header;
   class Mapping;
   enum class End : std::uint32_t { none, loss, disagreement };  // of all calls, for all ranks
 
   SharedSums(int rank, int world_size, std::unique_ptr<Mapping> mapping);
   static constexpr std::uint32_t kSlots = 3;
-  static constexpr int kSum = -1;  // in place of the rank that broadcasts
+  static constexpr int kSum = -1;
   static constexpr int kGather = -2;
   /// What all ranks must agree on.
-  struct Kind {
+  struct CallKind {
     std::uint64_t bytes = 0;
     at::ScalarType type = at::kFloat;
-    int from = kSum;
+    int operation = kSum;  // kSum, kGather, or the rank that broadcasts
 
-    bool operator==(const Kind&) const = default;
+    bool operator==(const CallKind&) const = default;
   };
   struct Piece {
     char* data = nullptr;  // in this rank's tensor
@@ -133,7 +133,7 @@ class SharedSums {
   void meet();
   void await(int peer);
   void require_same_call(std::uint32_t slot);
-  void require_all();
+  void require_not_ended();
   void end_all(End end);
   [[noreturn]] void fail(const std::string& why);
 
@@ -145,7 +145,7 @@ class SharedSums {
   // Of the thread that runs a call.
   std::uint32_t meetings_ = 0;
   std::uint32_t slot_ = 0;  // of the newest piece
-  Kind kind_;               // of the call that is under way, or of the last one
+  CallKind kind_;           // of the call that is under way, or of the last one
   int spins_ = 0;           // before it sleeps
   std::vector<const char*> rows_;
   std::chrono::steady_clock::time_point deadline_;

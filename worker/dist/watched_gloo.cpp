@@ -102,7 +102,7 @@ c10::intrusive_ptr<c10d::Work> WatchedGloo::barrier(const c10d::BarrierOptions& 
   return ProcessGroupGloo::barrier(options);
 }
 
-/// A caller who waits at once does it himself.
+/// A call whose caller waits at once runs in the caller's thread.
 c10::intrusive_ptr<c10d::Work> WatchedGloo::share_out(SharedSums::Call call, bool is_async) {
   return is_async ? sums_->start(std::move(call)) : sums_->run(std::move(call));
 }

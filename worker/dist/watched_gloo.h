@@ -37,7 +37,7 @@ class WatchedGloo : public c10d::ProcessGroupGloo {
   /// From now on peers may leave without an error.
   void stop_watching();
 
-  /// Whether a connection to a peer has been gone for kGrace, while peers may not leave.
+  /// Whether a connection to a peer has been gone for kLossWait, while peers may not leave.
   [[nodiscard]] bool has_lost_peer() const;
 
   /// Ends the connections, for us and for our peers.

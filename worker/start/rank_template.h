@@ -7,9 +7,9 @@
 
 namespace ddp::worker {
 
-/// Returns at once in a process that is no template. A template serves the agent until that closes
-/// their socket, and ends. In each copy this returns: its arguments and environment are then those
-/// of its rank. Call it first thing in main, before any thread is there.
+/// Returns at once in a process that is not a template. A template serves the agent until that
+/// closes their socket, and ends. In each copy this returns: its arguments and environment are then
+/// those of its rank. Call it first thing in main, before any thread is there.
 void become_copy_of_template(int& argc, char**& argv);
 
 }  // namespace ddp::worker

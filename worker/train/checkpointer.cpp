@@ -258,7 +258,7 @@ bool Checkpointer::put_head(const CheckpointHead& head) {
 }
 
 SaveOutcome Checkpointer::finish(const Position& position) {
-  if (parts_.group.is_root() && !checkpoints_)  // as above
+  if (parts_.group.is_root() && !checkpoints_)  // as one rank alone: it writes nothing
     return {.step = static_cast<double>(position.step)};
   const Phase before = parts_.page.phase.exchange(Phase::saving, std::memory_order_relaxed);
   begin(position, SaveMode::missing, Last::yes);
@@ -289,11 +289,11 @@ std::optional<int> Checkpointer::why_end(const SaveOutcome& outcome) const {
                                    static_cast<std::int64_t>(outcome.diverged_step),
                                    diverged_text("weights", diverged_ranks_));
   }
-  if (outcome.given_up > 0) return save_failed();
+  if (outcome.given_up > 0) return fail_unsaved();
   return {};
 }
 
-int Checkpointer::save_failed() const {
+int Checkpointer::fail_unsaved() const {
   const std::string why = [this] {
     const std::lock_guard lock(mutex_);
     return failure_;

@@ -95,7 +95,7 @@ class Checkpointer {
   /// directory that was removed. All ranks call it with the same outcome. Errors: PeerError.
   [[nodiscard]] std::optional<int> why_end(const SaveOutcome& outcome) const;
   /// The exit code of a run that ends because it cannot be saved. As for why_end().
-  [[nodiscard]] int save_failed() const;
+  [[nodiscard]] int fail_unsaved() const;
 
  private:
   enum class Last { no, yes };

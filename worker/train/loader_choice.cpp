@@ -59,13 +59,15 @@ std::optional<std::string> why_not(const LoaderChoice& choice,
   return why ? why : why_no_room(choice, source.facts());
 }
 
-std::string told(const LoaderChoice& choice, const DataFacts& facts, const std::string& why) {
+std::string describe_refusal(const LoaderChoice& choice,
+                             const DataFacts& facts,
+                             const std::string& why) {
   return facts.name + " cannot lie on " + choice.device.str() + ": " + why;
 }
 
 UsageError refusal(const LoaderChoice& choice, const DataFacts& facts, const std::string& why) {
   return UsageError(
-      with_advice("data.resident: " + told(choice, facts, why), "Take auto or false."));
+      with_advice("data.resident: " + describe_refusal(choice, facts, why), "Take auto or false."));
 }
 
 }  // namespace
@@ -103,7 +105,7 @@ std::unique_ptr<BatchLoader> make_loader(const LoaderChoice& choice,
   }
   if (wanted == DataJob::Resident::always) throw refusal(choice, facts, *why);
   if (speaks)
-    log::info(with_advice("data.resident: auto: " + told(choice, facts, *why),
+    log::info(with_advice("data.resident: auto: " + describe_refusal(choice, facts, *why),
                           "Its batches are loaded."));
   return std::make_unique<Loader>(std::move(source), std::move(request));
 }

@@ -24,9 +24,9 @@ void require_residence(const LoaderChoice& choice,
                        const Source& source,
                        std::span<const Augment> augments);
 
-/// The loader of a set whose augmentations are those of the job, or none. What is chosen is logged,
-/// but for `false`, and for `auto` on a CPU; a lack of memory that only the copy met, by each rank
-/// that met it. Errors: UsageError where the job wants the set on the device and that is not
+/// The loader of a set whose augmentations are those of the job, or none. Rank 0 logs what is
+/// chosen, except for `false`, and for `auto` on a CPU. A rank whose copy finds too little memory
+/// logs that itself. Errors: UsageError where the job wants the set on the device and that is not
 /// possible.
 std::unique_ptr<BatchLoader> make_loader(const LoaderChoice& choice,
                                          std::shared_ptr<const Source> source,

@@ -272,7 +272,7 @@ TrainingLoop::End TrainingLoop::finish(const Position& position) {
   const SaveOutcome saves = parts_.checkpointer.finish(position);
   if (const End end = apply(saves)) return end;
   if (static_cast<std::int64_t>(saves.step) != position.step)
-    return parts_.checkpointer.save_failed();
+    return parts_.checkpointer.fail_unsaved();
   return {};
 }
 

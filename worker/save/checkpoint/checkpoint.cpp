@@ -323,7 +323,7 @@ fs::path Checkpoints::save(const CheckpointContent& content) {
     directory.remove(temporary);
     throw;
   }
-  // Beyond this point the new checkpoint is whole and verified.
+  // Beyond this point the new checkpoint is whole, but its name is not durable yet.
   failpoint("save.sync-parent");
   directory.sync();
   failpoint("save.latest");
