@@ -160,7 +160,8 @@ std::shared_ptr<PythonTemplate> PythonTemplate::start_worker(asio::io_context& i
   spec.arguments = rank.arguments;
   spec.environment = source->base_;
   spec.environment["RANK"] = kTemplateRank;
-  spec.environment[std::string(kTemplateSocket)] = std::to_string(pair.theirs.fd());
+  spec.environment[std::string(kTemplateSocket)] =
+      std::to_string(pair.theirs.fd()) + std::string(kTemplateBlanks, ' ');
   source->start(std::move(spec), std::move(pair.ours), pair.theirs.fd());
   return source;
 }

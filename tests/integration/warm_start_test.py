@@ -13,6 +13,10 @@ import unittest
 from worker_test import WorkerTest
 
 
+# What no two jobs share.
+UNIQUE = (b"DDP_AGENT_ID=", b"DDP_JOB_START=", b"DDP_RUN_ID=", b"MASTER_PORT=", b"TORCHELASTIC_RUN_ID=", b"TORCHELASTIC_ERROR_FILE=")
+
+
 def read_status(pid, name):
     return re.search(rf"^{name}:\s*(.*)$", pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8"), re.M)[1]
 
@@ -29,6 +33,16 @@ class WarmStart(WorkerTest):
         running.wait_for("epoch 1/50")
         ready = self.READY.search(running.text)
         return running, running.wait_for_pids(ranks), ready and int(ready[1])
+
+    def lasting_files(self, pid):
+        """What it has open, without files of the run and connections, which come and go."""
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            try:
+                name = os.readlink(f"/proc/{pid}/fd/{fd}")
+            except FileNotFoundError:
+                continue
+            if not name.startswith((str(self.folder), "socket:")):
+                yield name
 
     def stop(self, running):
         os.kill(running.process.pid, signal.SIGTERM)
@@ -56,14 +70,14 @@ class WarmStart(WorkerTest):
             for pid in pids.values():
                 self.assertEqual(read_status(pid, "PPid"), str(running.process.pid))
                 self.assertEqual((os.getsid(pid), os.getpgid(pid)), (pid, pid))
-                # Files of the run and connections come and go.
-                links = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
-                names = sorted(name for name in links if not name.startswith((str(self.folder), "socket:")))
+                names = sorted(self.lasting_files(pid))
                 command = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().replace(wanted.encode(), b"")
+                environment = pathlib.Path(f"/proc/{pid}/environ").read_bytes().replace(wanted.encode(), b"").split(b"\0")
                 seen[wanted].append(
                     (
                         [re.sub(r"\d+|true|false", "", name) for name in names],
                         command,
+                        sorted(entry for entry in environment if entry and not entry.startswith(UNIQUE)),
                         [read_status(pid, name) for name in ("SigBlk", "SigIgn", "SigCgt", "Cpus_allowed", "NoNewPrivs")],
                         pathlib.Path(f"/proc/{pid}/limits").read_text(encoding="utf-8"),
                         re.sub(r"[0-9a-f]{32}", "", pathlib.Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8")),

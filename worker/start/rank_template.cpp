@@ -18,11 +18,13 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "common/files/descriptor.h"
+#include "common/files/files.h"
 #include "common/node/identity.h"
 #include "common/text/parse_whole.h"
 #include "common/text/split.h"
@@ -162,6 +164,38 @@ int place_descriptors(int channel, const std::map<int, int>& targets) {
   return channel;
 }
 
+/// Where the kernel finds what /proc/PID/environ shows.
+std::span<char> shown_environment() {
+  constexpr std::size_t kEnvStart = 50 - 3;  // env_start and env_end (proc(5)), behind the name
+  const std::string text = read_file("/proc/self/stat", 4096).value_or("");
+  const std::size_t end_of_name = text.rfind(')');
+  if (end_of_name == std::string::npos) return {};
+  const std::vector<std::string_view> fields = split(trim(text.substr(end_of_name + 2)), ' ');
+  if (fields.size() < kEnvStart + 2) return {};
+  const auto begin = parse_whole<std::uintptr_t>(fields[kEnvStart]).value_or(0);
+  const auto end = parse_whole<std::uintptr_t>(fields[kEnvStart + 1]).value_or(0);
+  return begin == 0 ? std::span<char>() : std::span(reinterpret_cast<char*>(begin), end - begin);
+}
+
+/// As with setenv(3), and where /proc/PID/environ shows it, if there is room.
+void set_environment(std::span<std::string> entries) {
+  const std::span<char> shown = shown_environment();
+  std::string text;
+  for (const std::string& entry : entries)
+    text.append(entry).push_back('\0');
+  ::clearenv();
+  const bool has_room = text.size() <= shown.size();
+  if (has_room) {
+    std::ranges::fill(shown, '\0');
+    std::ranges::copy(text, shown.begin());
+  }
+  char* place = shown.data();
+  for (std::string& entry : entries) {
+    ::putenv(has_room ? place : entry.data());
+    place += entry.size() + 1;
+  }
+}
+
 /// The copy, until it is the rank. The agent takes it by one byte; else it ends.
 void become_rank(Request request, bool is_in_cgroup, int& argc, char**& argv) {
   static std::vector<std::string> words;  // argv and environ point into it
@@ -189,9 +223,7 @@ void become_rank(Request request, bool is_in_cgroup, int& argc, char**& argv) {
   argc = static_cast<int>(arguments.size());
   arguments.push_back(nullptr);
   argv = arguments.data();
-  ::clearenv();
-  for (std::size_t i = first; i < words.size(); ++i)
-    ::putenv(words[i].data());
+  set_environment(std::span(words).subspan(first));
   const std::string answer = std::to_string(::getpid()) + (is_in_cgroup ? " 1" : " 0");
   char taken = 0;
   if (::write(channel, answer.data(), answer.size()) < 0 || ::read(channel, &taken, 1) != 1)
@@ -208,7 +240,7 @@ void tell(int socket, const std::string& text) {
 void become_copy_of_template(int& argc, char**& argv) {
   const std::optional<std::string> given = find_variable(read_environment(), kSocketVariable);
   if (!given) return;
-  const int socket = parse_whole<int>(*given).value_or(-1);
+  const int socket = parse_whole<int>(trim(*given)).value_or(-1);
   ThreadPlaces places;
   if (kHasSanitizer || !places.find() || count_threads() != 1) {
     tell(socket, "unfit ddp-worker cannot be copied here");

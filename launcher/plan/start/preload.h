@@ -43,10 +43,12 @@ inline std::string template_name(const JobSpec& spec) {
   return spec.warm_start ? "warm start" : "preload";
 }
 
-/// What makes ddp-worker a template: the number of the socket is in kTemplateSocket. It has a RANK
-/// that no rank has, so that a ddp-worker that knows of no templates refuses to start.
+/// What makes ddp-worker a template: kTemplateSocket holds the number of the socket, and blanks in
+/// the place of what the environment of a rank has more. Its RANK is that of no rank, so that a
+/// ddp-worker that knows of no templates refuses to start.
 inline constexpr std::string_view kTemplateSocket = "DDP_TEMPLATE_FD";
 inline constexpr std::string_view kTemplateRank = "template";
+inline constexpr std::size_t kTemplateBlanks = 4096;
 
 /// The variable of a rank that a script in the place of the interpreter names: each rank is to have
 /// it read. Nothing: none, or `program` is no script.
