@@ -219,7 +219,7 @@ std::string_view leaf_of(std::string_view path) {
 
 bool is_secret(std::string_view path) {
   const std::span<const JobKey> keys = job_keys();
-  return std::any_of(keys.begin(), keys.end(), [path](const JobKey& key) {
+  return std::ranges::any_of(keys, [path](const JobKey& key) {
     const bool is_inside = path.starts_with(std::string(key.path) + ".");
     return key.is_secret && (path == key.path || is_inside);
   });

@@ -156,7 +156,7 @@ bool has_checkpoint(const OwnedDir& directory) {
   const std::optional<OwnedDir> checkpoints = directory.find("checkpoints", ignored);
   if (!checkpoints) return false;
   const std::vector<std::string> names = checkpoints->names();
-  return std::any_of(names.begin(), names.end(), [](const std::string& name) {
+  return std::ranges::any_of(names, [](const std::string& name) {
     return name.starts_with("step-") && name.find('.') == std::string::npos;
   });
 }

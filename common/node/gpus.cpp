@@ -33,7 +33,7 @@ int index_of_uuid(const std::vector<Gpu>& gpus, const std::string& entry) {
 }
 
 bool knows_uuids(const std::vector<Gpu>& gpus) {
-  return std::any_of(gpus.begin(), gpus.end(), [](const Gpu& gpu) { return !gpu.uuid.empty(); });
+  return std::ranges::any_of(gpus, [](const Gpu& gpu) { return !gpu.uuid.empty(); });
 }
 
 /// Nothing when the entry names no GPU of this node.
@@ -51,7 +51,7 @@ std::optional<VisibleGpu> find(const std::vector<Gpu>& gpus, const std::string& 
 }
 
 bool is_repeated(const std::vector<VisibleGpu>& seen, const VisibleGpu& next) {
-  return std::any_of(seen.begin(), seen.end(), [&](const VisibleGpu& gpu) {
+  return std::ranges::any_of(seen, [&](const VisibleGpu& gpu) {
     return next.index >= 0 ? gpu.index == next.index : gpu.entry == next.entry;
   });
 }

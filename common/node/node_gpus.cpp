@@ -58,7 +58,7 @@ std::vector<Gpu> find_gpus() {
     }
     gpus.push_back(gpu);
   }
-  std::sort(gpus.begin(), gpus.end(), [](const Gpu& a, const Gpu& b) {
+  std::ranges::sort(gpus, [](const Gpu& a, const Gpu& b) {
     return std::tie(a.pci, a.minor) < std::tie(b.pci, b.minor);
   });
   return gpus;

@@ -29,8 +29,7 @@ std::vector<std::string_view> split_outside(std::string_view text, char separato
 
 bool is_number(std::string_view text) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-  return !text.empty() && text.size() <= kLongestNumber &&
-         std::all_of(text.begin(), text.end(), is_digit);
+  return !text.empty() && text.size() <= kLongestNumber && std::ranges::all_of(text, is_digit);
 }
 
 std::uint64_t number_of_digits(std::string_view digits) {
@@ -105,7 +104,7 @@ class ListReader {
   void expand(std::string_view item) {
     const auto is_odd = [](char c) { return c <= ' ' || c == '\x7f' || c == '/'; };
     if (item.empty()) return fail(item, "an empty name");
-    if (item.size() > kLongestName * 16 || std::any_of(item.begin(), item.end(), is_odd))
+    if (item.size() > kLongestName * 16 || std::ranges::any_of(item, is_odd))
       return fail("a name", "too long, or with blanks, control characters or a /");
     Words names{""};
     std::string_view rest = item;

@@ -27,7 +27,7 @@ std::vector<fs::path> entries(const fs::path& directory) {
   std::vector<fs::path> found;
   for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error))
     found.push_back(at->path());
-  std::sort(found.begin(), found.end());
+  std::ranges::sort(found);
   return found;
 }
 

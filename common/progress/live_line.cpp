@@ -43,8 +43,7 @@ std::string loss_text(double loss) {
 }
 
 std::int64_t count_alive(std::span<const RankProgress> samples) {
-  return std::count_if(
-      samples.begin(), samples.end(), [](const RankProgress& sample) { return sample.alive; });
+  return std::ranges::count_if(samples, &RankProgress::alive);
 }
 
 std::string count_ranks(std::span<const RankProgress> samples) {
@@ -95,8 +94,7 @@ std::vector<LinePart> LiveLine::describe(nanoseconds now,
                                          nanoseconds elapsed,
                                          std::span<const RankProgress> samples) {
   if (samples.empty()) return {};
-  const bool is_ours = std::any_of(
-      samples.begin(), samples.end(), [](const RankProgress& sample) { return sample.has_page; });
+  const bool is_ours = std::ranges::any_of(samples, &RankProgress::has_page);
   Parts parts = is_ours ? describe_training(now, samples) : describe_external(now, samples);
   if (parts.empty()) return parts;
   if (rules_.round > 0) parts.push_back({kRound, "round " + std::to_string(rules_.round)});
@@ -139,7 +137,7 @@ void LiveLine::append_slowest(Parts& parts, std::span<const RankProgress> opened
     return;
   }
   if (shares.size() < 2 || shares.size() < opened.size()) return;
-  std::sort(shares.begin(), shares.end());
+  std::ranges::sort(shares);
   const double others = shares[shares.size() / 2].first;  // the median of all but the first
   if (others - shares[0].first < kWorthTelling) return;
   parts.push_back(
@@ -166,7 +164,7 @@ LiveLine::Parts LiveLine::describe_training(nanoseconds now,
                                             std::span<const RankProgress> samples) {
   std::vector<RankProgress> opened(samples.begin(), samples.end());
   std::erase_if(opened, [](const RankProgress& sample) { return !sample.has_page; });
-  const RankProgress& first = *std::max_element(opened.begin(), opened.end(), is_behind);
+  const RankProgress& first = *std::ranges::max_element(opened, is_behind);
   // Work before this round, or before its first step, does not count.
   if (first.step > 0 && has_begun(first.phase)) {
     samples_.note(now, first.samples);

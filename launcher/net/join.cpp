@@ -98,8 +98,8 @@ asio::awaitable<std::vector<asio::ip::address>> resolve(asio::io_context& io,
   boost::system::error_code not_a_number;
   (void)asio::ip::make_address(name, not_a_number);
   Addresses found = co_await find_addresses(io, name);
-  const bool is_only_here = std::all_of(
-      found.list.begin(), found.list.end(), [](const auto& a) { return a.is_loopback(); });
+  const bool is_only_here =
+      std::ranges::all_of(found.list, [](const auto& a) { return a.is_loopback(); });
   if (!found.problem.empty()) {
     problem = "the name has no address: " + found.problem;
   } else if (not_a_number && name != "localhost" && is_only_here) {

@@ -32,7 +32,7 @@ std::string explain(int error) {
 
 void sort(std::vector<asio::ip::address>& list) {
   // getaddrinfo(3) has one entry for each kind of socket.
-  std::sort(list.begin(), list.end());
+  std::ranges::sort(list);
   list.erase(std::unique(list.begin(), list.end()), list.end());
 }
 

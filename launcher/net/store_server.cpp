@@ -298,8 +298,7 @@ std::vector<StoreServer::Waiting> StoreServer::waiting() const {
   std::vector<Waiting> all;
   for (const KeySpace::Wait& wait : keys_.waits())
     all.push_back(Waiting{sessions_.at(wait.client)->client, wait.key, wait.since});
-  std::sort(
-      all.begin(), all.end(), [](const Waiting& a, const Waiting& b) { return a.since < b.since; });
+  std::ranges::sort(all, [](const Waiting& a, const Waiting& b) { return a.since < b.since; });
   return all;
 }
 

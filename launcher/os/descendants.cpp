@@ -226,7 +226,7 @@ std::string command_of(pid_t pid) {
   std::string words{std::istreambuf_iterator<char>(file), {}};
   while (words.ends_with('\0'))
     words.pop_back();
-  std::replace(words.begin(), words.end(), '\0', ' ');
+  std::ranges::replace(words, '\0', ' ');
   return words;
 }
 

@@ -163,8 +163,7 @@ FileWriter::Output* FileWriter::Lane::add(std::filesystem::path path,
                                           bool is_file,
                                           std::shared_ptr<const OwnedDir> directory) {
   const std::lock_guard lock(mutex_);
-  auto place = std::find_if(
-      outputs_.begin(), outputs_.end(), [](const Output& output) { return output.is_free; });
+  auto place = std::ranges::find_if(outputs_, &Output::is_free);
   if (place == outputs_.end()) {
     outputs_.emplace_back();
     place = std::prev(outputs_.end());
@@ -391,8 +390,7 @@ FileWriter::Target FileWriter::open(std::shared_ptr<const OwnedDir> directory,
   std::filesystem::path path = directory->path() / name;
   Output* const output = files_->add(std::move(path), -1, true, std::move(directory));
   files_->push(output, "");  // makes the file, even if nothing is written
-  const auto known = std::find_if(
-      places_.begin(), places_.end(), [&](const Place& place) { return place.output == output; });
+  const auto known = std::ranges::find(places_, output, &Place::output);
   if (known != places_.end()) return static_cast<Target>(known - places_.begin());
   places_.push_back(Place{files_.get(), output});
   return places_.size() - 1;

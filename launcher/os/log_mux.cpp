@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kPieceBytes = 64 << 10;  // of one read
 
 std::size_t count_shown(const JobSpec& spec) {
-  return static_cast<std::size_t>(std::count(spec.logs.shown.begin(), spec.logs.shown.end(), true));
+  return static_cast<std::size_t>(std::ranges::count(spec.logs.shown, true));
 }
 
 }  // namespace
@@ -90,7 +90,7 @@ void LogMux::fold(const LogStream& stream, std::string_view text) {
 void LogMux::show_folded(Console console, const std::vector<LineFolder::Line>& lines) {
   std::string block;
   for (const LineFolder::Line& line : lines) {
-    const auto stream = std::find_if(streams_.begin(), streams_.end(), [&](const LogStream* one) {
+    const auto stream = std::ranges::find_if(streams_, [&](const LogStream* one) {
       return one->console() == console && one->placement().rank == line.ranks.front();
     });
     if (stream == streams_.end()) continue;

@@ -272,9 +272,8 @@ void LogStream::show(std::string_view line) {
 /// Copies a line to torchrun's filtered file, if it has one of the texts.
 void LogStream::copy(std::string_view line) {
   const auto& texts = mux_.spec_.duplicates[static_cast<std::size_t>(route_.stream)];
-  const bool matches = std::any_of(texts.begin(), texts.end(), [line](const std::string& text) {
-    return line.find(text) != std::string_view::npos;
-  });
+  const bool matches = std::ranges::any_of(
+      texts, [line](const std::string& text) { return line.find(text) != std::string_view::npos; });
   if (matches) copies_.append(plain_prefix_).append(line).append("\n");
 }
 

@@ -88,7 +88,7 @@ std::vector<std::string> kernel_facts(pid_t pid, std::chrono::microseconds since
 /// Whether the signal writes a core file by default (signal(7)).
 bool dumps_core(int signal) {
   constexpr std::array kSignals{SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS};
-  return std::find(kSignals.begin(), kSignals.end(), signal) != kSignals.end();
+  return std::ranges::find(kSignals, signal) != kSignals.end();
 }
 
 /// The newest file that matches.
@@ -166,9 +166,8 @@ std::string find_gpu_error(const Baseline& before) {
 
 std::vector<std::string> post_mortem(const DeadWorker& worker, const Baseline& before) {
   std::vector<std::string> lines = kernel_facts(worker.pid, before.uptime);
-  const bool is_in_log = std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
-    return line.starts_with("killed by the kernel");
-  });
+  const bool is_in_log = std::ranges::any_of(
+      lines, [](const std::string& line) { return line.starts_with("killed by the kernel"); });
   const std::uint64_t kills = count_oom_kills();
   if (worker.status.signal == SIGKILL && kills > before.oom_kills && !is_in_log) {
     const std::uint64_t count = kills - before.oom_kills;

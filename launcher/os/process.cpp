@@ -42,7 +42,7 @@ class CpuMask {
  public:
   explicit CpuMask(const std::vector<int>& cpus) {
     if (cpus.empty()) return;
-    const auto count = static_cast<std::size_t>(*std::max_element(cpus.begin(), cpus.end())) + 1;
+    const auto count = static_cast<std::size_t>(*std::ranges::max_element(cpus)) + 1;
     // A fixed cpu_set_t ends at 1024 CPUs (sched_setaffinity(2), "Handling systems with large
     // CPU affinity masks").
     words_.resize(CPU_ALLOC_SIZE(count) / sizeof(unsigned long));

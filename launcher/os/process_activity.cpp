@@ -103,9 +103,8 @@ Activity watch_closely(pid_t pid) {
     if (is_wrapper && !children.empty()) {
       // The child with most CPU time is the program, or another wrapper; other children may be
       // monitors.
-      acting = *std::max_element(children.begin(), children.end(), [](pid_t left, pid_t right) {
-        return used_ticks(left) < used_ticks(right);
-      });
+      acting = *std::ranges::max_element(
+          children, [](pid_t left, pid_t right) { return used_ticks(left) < used_ticks(right); });
       const Activity child = glance_at(acting);
       activity.state = child.state;
       activity.waits_in = child.waits_in;

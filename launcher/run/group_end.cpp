@@ -105,9 +105,8 @@ GroupEnded describe_group_end(WorkerGroup& group,
     endings.push_back(*worker->ending);
     end.workers.push_back(describe(*worker, group.began_at()));
   }
-  const bool is_well = std::all_of(endings.begin(), endings.end(), [](const Ending& ending) {
-    return ending.status.is_success();
-  });
+  const bool is_well =
+      std::ranges::all_of(endings, [](const Ending& ending) { return ending.status.is_success(); });
   if (is_well) return end;
   end.gpu_error = find_gpu_error(before);
   std::error_code ignored;
@@ -127,9 +126,8 @@ GroupEnded describe_group_end(WorkerGroup& group,
 }
 
 bool names_error_files(const GroupEnded& end) {
-  return std::any_of(end.workers.begin(), end.workers.end(), [](const WorkerReport& worker) {
-    return !worker.error_file.empty();
-  });
+  return std::ranges::any_of(end.workers,
+                             [](const WorkerReport& worker) { return !worker.error_file.empty(); });
 }
 
 }  // namespace ddp::launcher

@@ -46,7 +46,7 @@ constexpr std::chrono::seconds kOthersWait(10);
 constexpr std::array<int, 4> kStopSignals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
 bool is_stop_signal(int signal) {
-  return std::find(kStopSignals.begin(), kStopSignals.end(), signal) != kStopSignals.end();
+  return std::ranges::find(kStopSignals, signal) != kStopSignals.end();
 }
 
 struct StreamEnded {};

@@ -137,7 +137,7 @@ std::unique_ptr<JobNode> NodeLinks::remove(int id) {
   // Its workers must not reach the store any more. But another node may have the same address: two
   // agents on one machine, or nodes behind one translated address.
   const std::string& address = node->link->peer_address();
-  const bool has_others = std::any_of(nodes_.begin(), nodes_.end(), [&](const auto& entry) {
+  const bool has_others = std::ranges::any_of(nodes_, [&](const auto& entry) {
     return entry.second->link && entry.second->link->peer_address() == address;
   });
   if (!has_others) endpoint_->forbid(address);

@@ -103,9 +103,8 @@ Rendezvous as_joined(Hello hello, Joined joined) {
 /// Whether `name` resolves to an address of this node.
 bool has_own_address(const std::string& name) {
   const std::vector<asio::ip::address> addresses = find_addresses(name).list;
-  return std::any_of(addresses.begin(), addresses.end(), [](const auto& address) {
-    return is_own_address(address.to_string());
-  });
+  return std::ranges::any_of(
+      addresses, [](const auto& address) { return is_own_address(address.to_string()); });
 }
 
 Rendezvous join_node_zero(asio::io_context& io, const JobSpec& spec) {

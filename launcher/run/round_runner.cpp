@@ -22,7 +22,7 @@ LiveLine::Rules make_live_rules(const JobSpec& spec, const Console& console, int
 /// Whether the node's newest samples show no live worker.
 bool is_group_gone(const JobNode& node) {
   return node.samples.size() == node.workers &&
-         std::ranges::none_of(node.samples, [](const WorkerSample& one) { return one.alive; });
+         std::ranges::none_of(node.samples, &WorkerSample::alive);
 }
 
 }  // namespace

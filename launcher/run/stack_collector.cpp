@@ -42,7 +42,7 @@ bool is_gone(const StackSource& source) {
 std::string names_of(const std::vector<StackSource>& sources, bool has_spies) {
   std::string names = has_spies ? "py-spy" : "";
   for (const int signal : {SIGUSR2, SIGABRT}) {
-    const bool is_used = std::any_of(sources.begin(), sources.end(), [&](const StackSource& one) {
+    const bool is_used = std::ranges::any_of(sources, [&](const StackSource& one) {
       return one.signal == signal && !(has_spies && one.is_python);
     });
     if (is_used) add_word(names, signal_name(signal));
@@ -90,9 +90,8 @@ asio::awaitable<void> StackCollector::collect() {
   const std::string py_spy = find_py_spy(spec_);
   std::vector<StackSource> seen;
   if (!py_spy.empty()) {
-    std::copy_if(sources_.begin(), sources_.end(), std::back_inserter(seen), [](const auto& one) {
-      return one.is_python;
-    });
+    std::ranges::copy_if(
+        sources_, std::back_inserter(seen), [](const auto& one) { return one.is_python; });
   }
   const std::string names = names_of(sources_, !seen.empty());
   if (names.empty()) co_return;
@@ -206,11 +205,11 @@ asio::awaitable<bool> StackCollector::wait(Clock::duration limit,
 }
 
 bool StackCollector::have_spies_ended() const {
-  return std::all_of(spies_.begin(), spies_.end(), [](const auto& spy) { return spy->has_ended; });
+  return std::ranges::all_of(spies_, [](const auto& spy) { return spy->has_ended; });
 }
 
 bool StackCollector::have_all_printed() const {
-  return std::all_of(asked_.begin(), asked_.end(), [this](const StackSource& source) {
+  return std::ranges::all_of(asked_, [this](const StackSource& source) {
     const Worker* const worker = worker_of(source);
     return is_gone(source) || worker == nullptr || worker->errors->stacks()->is_whole();
   });

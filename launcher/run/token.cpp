@@ -37,7 +37,7 @@ Secret as_token(std::string_view text, const std::string& origin) {
     text.remove_prefix(1);
   while (!text.empty() && is_blank(static_cast<unsigned char>(text.back())))
     text.remove_suffix(1);
-  if (std::any_of(text.begin(), text.end(), is_blank)) {
+  if (std::ranges::any_of(text, is_blank)) {
     throw UsageError(origin +
                      ": the token has a blank or a byte that is not an ASCII character in it." +
                      kMakeOne);
@@ -62,9 +62,8 @@ Secret take_token(Environment& environment) {
 
 Secret find_token(const Options& options, const JobValues& job, const Secret& variable) {
   constexpr std::string_view kKey = "launch.token_file";
-  const bool is_flag = std::any_of(options.flags.begin(),
-                                   options.flags.end(),
-                                   [&](const auto& flag) { return flag.path == kKey; });
+  const bool is_flag =
+      std::ranges::any_of(options.flags, [&](const auto& flag) { return flag.path == kKey; });
   const std::optional<std::string> path = job.maybe_text(std::string(kKey));
   if (!variable.empty() && !is_flag) return as_token(variable.text(), "DDP_TOKEN");
   if (!path) return {};

@@ -39,7 +39,7 @@ void watch_status(std::vector<RunningJob> jobs,
     if (is_terminal) {
       text = fit_terminal(text);
       print(redraw(text, lines));
-      lines = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+      lines = static_cast<std::size_t>(std::ranges::count(text, '\n'));
     } else {
       print(text + "\n");
     }

@@ -574,15 +574,14 @@ std::size_t WorkerGroup::forward(int signal) {
 }
 
 bool WorkerGroup::saves_on_stop() const {
-  return std::any_of(workers_.begin(), workers_.end(), [](const std::unique_ptr<Worker>& worker) {
+  return std::ranges::any_of(workers_, [](const std::unique_ptr<Worker>& worker) {
     return is_opened(*worker->page) && worker->page->saves_on_stop.load() != 0;
   });
 }
 
 bool WorkerGroup::is_worker(pid_t pid) const {
-  return std::any_of(workers_.begin(), workers_.end(), [pid](const auto& worker) {
-    return worker->process->pid() == pid;
-  });
+  return std::ranges::any_of(workers_,
+                             [pid](const auto& worker) { return worker->process->pid() == pid; });
 }
 
 /// Our children that are not orphans, sorted.

@@ -17,9 +17,8 @@ double grown(std::uint64_t from, std::uint64_t to) {
 }
 
 bool contains_any(std::string_view text, std::initializer_list<std::string_view> words) {
-  return std::any_of(words.begin(), words.end(), [text](std::string_view word) {
-    return text.find(word) != std::string_view::npos;
-  });
+  return std::ranges::any_of(
+      words, [text](std::string_view word) { return text.find(word) != std::string_view::npos; });
 }
 
 bool is_more(const Activity& from, const Activity& to, Seconds limit) {

@@ -32,10 +32,7 @@ bool is_helper(const SessionProcess& process, const SessionProcess& parent) {
 std::vector<StackSource> choose_stack_sources(std::span<const SessionProcess> processes) {
   std::vector<StackSource> sources;
   for (const SessionProcess& process : processes) {
-    const auto parent =
-        std::find_if(processes.begin(), processes.end(), [&](const SessionProcess& other) {
-          return other.pid == process.parent;
-        });
+    const auto parent = std::ranges::find(processes, process.parent, &SessionProcess::pid);
     if (parent != processes.end() && is_helper(process, *parent)) continue;
     StackSource source{process.pid, process.session, 0, is_python(process)};
     // A handler written in Python runs between two lines of Python, so a stuck process never runs

@@ -17,15 +17,14 @@ constexpr std::size_t kMaxLibrary = 2;   // frames of libraries in a row that a 
 
 template <std::size_t N>
 bool has_any(std::string_view text, const std::array<std::string_view, N>& words) {
-  return std::any_of(words.begin(), words.end(), [text](std::string_view word) {
-    return text.find(word) != std::string_view::npos;
-  });
+  return std::ranges::any_of(
+      words, [text](std::string_view word) { return text.find(word) != std::string_view::npos; });
 }
 
 template <std::size_t N>
 bool begins_with_any(std::string_view text, const std::array<std::string_view, N>& words) {
-  return std::any_of(
-      words.begin(), words.end(), [text](std::string_view word) { return text.starts_with(word); });
+  return std::ranges::any_of(words,
+                             [text](std::string_view word) { return text.starts_with(word); });
 }
 
 std::string_view base_name(std::string_view path) {
@@ -104,19 +103,17 @@ bool is_library(const Frame& frame) {
 
 /// The innermost frame that says what the thread does.
 const Frame* innermost(const ThreadStack& thread) {
-  const auto found = std::find_if_not(thread.frames.begin(), thread.frames.end(), is_plumbing);
+  const auto found = std::ranges::find_if_not(thread.frames, is_plumbing);
   return found == thread.frames.end() ? nullptr : &*found;
 }
 
 const Frame* innermost_of_user(const ThreadStack& thread) {
-  const auto found = std::find_if_not(thread.frames.begin(), thread.frames.end(), is_library);
+  const auto found = std::ranges::find_if_not(thread.frames, is_library);
   return found == thread.frames.end() ? innermost(thread) : &*found;
 }
 
 const ThreadStack* main_of(const Stacks& stacks) {
-  const auto found = std::find_if(stacks.threads.begin(),
-                                  stacks.threads.end(),
-                                  [](const ThreadStack& thread) { return thread.is_main; });
+  const auto found = std::ranges::find_if(stacks.threads, &ThreadStack::is_main);
   return found == stacks.threads.end() || found->frames.empty() ? nullptr : &*found;
 }
 
@@ -154,10 +151,8 @@ Place place_of(const ThreadStack& thread) {
   constexpr std::array<std::string_view, 4> kCalledCpp{
       "c10d::", "gloo::", "nccl", "ddp::worker::Group"};
   // Skip locks, queues and sockets of the standard library: any code may wait in them.
-  const auto frame =
-      std::find_if_not(thread.frames.begin(), thread.frames.end(), [](const Frame& one) {
-        return is_plumbing(one) || is_standard_python(one);
-      });
+  const auto frame = std::ranges::find_if_not(
+      thread.frames, [](const Frame& one) { return is_plumbing(one) || is_standard_python(one); });
   if (frame == thread.frames.end()) return Place::elsewhere;
   if (is_python(*frame)) {
     if (frame->file.find("torch/distributed/") != std::string::npos) return Place::called;
@@ -223,16 +218,14 @@ bool is_idle(const ThreadStack& thread) {
     return begins_with_any(frame->function, kFunctions) ||
            begins_with_any(base_name(frame->file), kPools);
   }
-  const bool has_user = !std::all_of(thread.frames.begin(), thread.frames.end(), is_library);
+  const bool has_user = !std::ranges::all_of(thread.frames, is_library);
   const std::string_view file = short_file(frame->file);
-  return !has_user && std::find(kFiles.begin(), kFiles.end(), file) != kFiles.end();
+  return !has_user && std::ranges::find(kFiles, file) != kFiles.end();
 }
 
 Stacks shortened(Stacks stacks, std::size_t most) {
   stacks.idle += static_cast<int>(std::erase_if(stacks.threads, is_idle));
-  std::stable_partition(stacks.threads.begin(),
-                        stacks.threads.end(),
-                        [](const ThreadStack& thread) { return thread.is_main; });
+  std::ranges::stable_partition(stacks.threads, &ThreadStack::is_main);
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < stacks.threads.size(); ++i) {
     ThreadStack& thread = stacks.threads[i];
@@ -300,10 +293,8 @@ std::vector<StackGroup> group_equal(const StacksByRank& ranks) {
   std::vector<StackGroup> groups;
   for (const auto& [rank, stacks] : ranks) {
     const std::vector<ThreadStack>& threads = stacks.threads;
-    const auto same =
-        std::find_if(groups.begin(), groups.end(), [&threads](const StackGroup& group) {
-          return group.stacks.threads == threads;
-        });
+    const auto same = std::ranges::find_if(
+        groups, [&threads](const StackGroup& group) { return group.stacks.threads == threads; });
     if (same == groups.end()) {
       groups.push_back({{rank}, stacks});
     } else {
@@ -332,7 +323,7 @@ std::vector<std::string> describe_others(const StacksByRank& ranks, int root) {
     for (const std::string& line : to_lines(group.stacks))
       lines.push_back("  " + line);
   }
-  std::sort(left_out.begin(), left_out.end());
+  std::ranges::sort(left_out);
   if (!left_out.empty()) lines.push_back("ranks " + format_ranks(left_out) + ": in other places");
   return lines;
 }
@@ -350,21 +341,19 @@ std::optional<Culprit> find_culprit(const StacksByRank& ranks) {
   const auto odd = [&](int rank, const std::string& others) {
     return Culprit{rank, "stands in " + where_it_stands(ranks.at(rank)) + ", " + others};
   };
-  const auto outside = std::find_if(places.begin(), places.end(), [](const auto& entry) {
-    return entry.second == Place::elsewhere;
-  });
-  const bool is_any_inside = std::any_of(places.begin(), places.end(), [](const auto& entry) {
-    return entry.second != Place::elsewhere;
-  });
+  const auto outside = std::ranges::find_if(
+      places, [](const auto& entry) { return entry.second == Place::elsewhere; });
+  const bool is_any_inside = std::ranges::any_of(
+      places, [](const auto& entry) { return entry.second != Place::elsewhere; });
   if (outside != places.end() && is_any_inside) {
     return odd(outside->first, "while others wait in a collective");
   }
   if (const auto most = majority(names)) {
-    const auto other = std::find_if(
-        names.begin(), names.end(), [&](const auto& entry) { return entry.second != *most; });
+    const auto other =
+        std::ranges::find_if(names, [&](const auto& entry) { return entry.second != *most; });
     if (other == names.end()) return std::nullopt;
-    const auto usual = std::find_if(
-        names.begin(), names.end(), [&](const auto& entry) { return entry.second == *most; });
+    const auto usual =
+        std::ranges::find_if(names, [&](const auto& entry) { return entry.second == *most; });
     return odd(other->first, "most others in " + where_it_stands(ranks.at(usual->first)));
   }
   if (places.size() == 2 && is_any_inside) {

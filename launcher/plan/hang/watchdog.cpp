@@ -156,7 +156,7 @@ bool Watchdog::spins(nanoseconds now, const Track& track) const {
 /// evaluates, saves or loads: programs that mark no collectives let rank 0 do that while the others
 /// stand in a barrier.
 bool Watchdog::waits_for_others(nanoseconds now, const Track& track) const {
-  return std::any_of(tracks_.begin(), tracks_.end(), [&](const Track& other) {
+  return std::ranges::any_of(tracks_, [&](const Track& other) {
     if (!lives(other.last) || hangs(now, other) || is_frozen(other.last)) return false;
     if (track.last.in_collective) return !other.last.in_collective;
     return is_judged_by_page(other.last) && !is_step(other.last.phase);
@@ -240,9 +240,8 @@ std::optional<Finding> Watchdog::find_hang(nanoseconds now) const {
     suspicion.rank = worker.rank;
     suspects.emplace_back(suspicion, track);
   }
-  std::sort(suspects.begin(), suspects.end(), [](const auto& a, const auto& b) {
-    return a.first.order() < b.first.order();
-  });
+  std::ranges::sort(suspects,
+                    [](const auto& a, const auto& b) { return a.first.order() < b.first.order(); });
   const auto& [first, culprit] = suspects.front();
   const bool is_tie = suspects.size() > 1 && suspects[1].first.evidence() == first.evidence();
   // A rank in a futex may be waiting for others, whatever the other evidence.

@@ -22,7 +22,7 @@ constexpr int kMaxWorkersOfHost = 100000;
 
 bool is_word(std::string_view text, std::size_t longest) {
   if (text.empty() || text.size() > longest || text.front() == '-') return false;
-  return std::all_of(text.begin(), text.end(), [](char c) {
+  return std::ranges::all_of(text, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
            c == '_' || c == '-';
   });

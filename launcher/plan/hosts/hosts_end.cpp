@@ -60,8 +60,8 @@ std::vector<std::size_t> HostsEnd::cut_off() const {
 
 /// The first host whose agent ended by itself; null: none.
 const HostsEnd::Host* HostsEnd::find_reported() const {
-  const auto found = std::find_if(
-      hosts_.begin(), hosts_.end(), [](const Host& host) { return !is_cut_off(*host.status); });
+  const auto found =
+      std::ranges::find_if(hosts_, [](const Host& host) { return !is_cut_off(*host.status); });
   return found == hosts_.end() ? nullptr : &*found;
 }
 

@@ -38,7 +38,7 @@ constexpr std::array<std::string_view, 11> kKeptBack{"DDP_TOKEN",
 
 template <std::size_t N>
 bool is_in(const std::array<std::string_view, N>& list, std::string_view word) {
-  return std::find(list.begin(), list.end(), word) != list.end();
+  return std::ranges::find(list, word) != list.end();
 }
 
 /// "nnodes" of "--nnodes=2".
@@ -60,8 +60,7 @@ bool has_option(const SshPlan& plan, std::string_view name) {
 
 bool is_passed_on(std::string_view name) {
   if (is_in(kKeptBack, name)) return false;
-  return is_in(kPassedOnAlone, name) ||
-         std::any_of(kPassedOn.begin(), kPassedOn.end(), [&](std::string_view head) {
+  return is_in(kPassedOnAlone, name) || std::ranges::any_of(kPassedOn, [&](std::string_view head) {
            return name.starts_with(head);
          });
 }
@@ -101,7 +100,7 @@ std::vector<std::string> agent_options(const SshPlan& plan, int node_rank) {
 }  // namespace
 
 std::string quote_for_shell(const std::string& word) {
-  const bool is_plain = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
+  const bool is_plain = !word.empty() && std::ranges::all_of(word, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
            std::string_view("_-./,:=@%+").find(c) != std::string_view::npos;
   });

@@ -64,8 +64,8 @@ void append_clean(std::string& text, std::string_view line) {
   }
   bool is_colored = false;
   while (!line.empty()) {
-    const auto odd = std::find_if(
-        line.begin(), line.end(), [](char c) { return !is_plain(static_cast<unsigned char>(c)); });
+    const auto odd =
+        std::ranges::find_if(line, [](char c) { return !is_plain(static_cast<unsigned char>(c)); });
     const auto plain = static_cast<std::size_t>(odd - line.begin());
     text.append(line.substr(0, plain));
     line.remove_prefix(plain);
@@ -130,7 +130,7 @@ std::string plain_line(std::string_view text, std::size_t most) {
   while (is_cut && most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0) == 0x80)
     --most;  // between two characters
   std::string flat(text.substr(0, most));
-  std::replace(flat.begin(), flat.end(), '\n', ' ');
+  std::ranges::replace(flat, '\n', ' ');
   std::erase(flat, '\r');
   std::string colored;
   append_clean(colored, flat);

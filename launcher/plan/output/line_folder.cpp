@@ -29,10 +29,10 @@ void LineFolder::add(int rank, std::string_view text, Time now) {
   const std::size_t from = last == last_.end() ? first_ : std::max(first_, last->second + 1);
   if (const auto equal = numbers_.find(text); equal != numbers_.end()) {
     const auto& numbers = equal->second;
-    const auto found = std::lower_bound(numbers.begin(), numbers.end(), from);
+    const auto found = std::ranges::lower_bound(numbers, from);
     if (found != numbers.end()) {
       std::vector<int>& ranks = lines_[*found - first_].ranks;
-      ranks.insert(std::lower_bound(ranks.begin(), ranks.end(), rank), rank);
+      ranks.insert(std::ranges::lower_bound(ranks, rank), rank);
       last_[rank] = *found;
       return;
     }

@@ -48,7 +48,7 @@ std::string fill_specifier(char specifier, const CoreFacts& facts) {
              "*";  // the process may rename itself
     case 'E': {
       std::string path = facts.executable;
-      std::replace(path.begin(), path.end(), '/', '!');
+      std::ranges::replace(path, '/', '!');
       return path;
     }
     default:
@@ -98,7 +98,7 @@ bool is_gpu_broken(std::string_view line) {
   if (close == std::string_view::npos) return false;
   int xid = 0;
   std::from_chars(line.data() + close + 3, line.data() + line.size(), xid);
-  return std::find(std::begin(kBroken), std::end(kBroken), xid) != std::end(kBroken);
+  return std::ranges::find(kBroken, xid) != std::end(kBroken);
 }
 
 std::string core_path(std::string_view pattern, bool uses_pid, const CoreFacts& facts) {

@@ -24,8 +24,7 @@ bool contains(const std::string& line, std::string_view part) {
 bool is_refusal(const std::string& line) {
   constexpr std::array kWords{
       "unrecognized arguments", "No such option", "no such option", "Unknown command line flag"};
-  return std::any_of(
-      kWords.begin(), kWords.end(), [&](const char* words) { return contains(line, words); });
+  return std::ranges::any_of(kWords, [&](const char* words) { return contains(line, words); });
 }
 
 /// The hint for a script that reads its local rank from its arguments.

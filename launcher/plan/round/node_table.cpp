@@ -100,8 +100,7 @@ NodeTable::NodeTable(Hello own, bool takes_spares) : takes_spares_(takes_spares)
 }
 
 const NodeEntry& NodeTable::find(int id) const {
-  const auto found = std::find_if(
-      entries_.begin(), entries_.end(), [id](const NodeEntry& entry) { return entry.id == id; });
+  const auto found = std::ranges::find(entries_, id, &NodeEntry::id);
   assert(found != entries_.end());
   return *found;
 }
@@ -232,16 +231,12 @@ std::string NodeTable::who_is_missing() const {
   }
   if (named > kMaxNames) here += ", ...";
   std::string missing;
-  const bool has_joiners =
-      std::any_of(entries_.begin(), entries_.end(), [](const NodeEntry& entry) {
-        return !entry.hello.node_rank.has_value();
-      });
+  const bool has_joiners = std::ranges::any_of(
+      entries_, [](const NodeEntry& entry) { return !entry.hello.node_rank.has_value(); });
   named = 0;
   for (int rank = 0; rank < own().min_nodes && !has_joiners; ++rank) {
-    const bool is_here =
-        std::any_of(entries_.begin(), entries_.end(), [rank](const NodeEntry& entry) {
-          return entry.hello.node_rank == rank;
-        });
+    const bool is_here = std::ranges::any_of(
+        entries_, [rank](const NodeEntry& entry) { return entry.hello.node_rank == rank; });
     if (is_here || ++named > kMaxNames) continue;
     add_word(missing, "node " + std::to_string(rank));
   }

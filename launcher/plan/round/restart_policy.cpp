@@ -12,7 +12,7 @@ bool RestartPolicy::is_final(int exit_code) {
                             exit_code::kCannotExecute,
                             exit_code::kNotFound,
                             exit_code::kRefused};
-  return std::find(std::begin(kFinal), std::end(kFinal), exit_code) != std::end(kFinal);
+  return std::ranges::find(kFinal, exit_code) != std::end(kFinal);
 }
 
 RestartDecision RestartPolicy::decide(const RoundResult& result) {

@@ -59,7 +59,7 @@ int code_of(const Ending& failure) {
 }
 
 void sort_by_time(std::span<const Ending> endings, std::vector<std::size_t>& failures) {
-  std::sort(failures.begin(), failures.end(), [&](std::size_t a, std::size_t b) {
+  std::ranges::sort(failures, [&](std::size_t a, std::size_t b) {
     return std::tuple(endings[a].at, endings[a].rank) < std::tuple(endings[b].at, endings[b].rank);
   });
 }
@@ -87,7 +87,7 @@ NodeLost blame_node(std::span<const Ending> endings,
 Outcome judge(std::span<const Ending> endings, const EndFacts& facts) {
   if (facts.requested_signal) {
     // The signal came too late for a job whose every rank says that it had finished.
-    const bool finished = std::all_of(endings.begin(), endings.end(), has_finished);
+    const bool finished = std::ranges::all_of(endings, has_finished);
     if (finished && !endings.empty()) return Succeeded();
     return Stopped{*facts.requested_signal};
   }
@@ -103,7 +103,7 @@ Outcome judge(std::span<const Ending> endings, const EndFacts& facts) {
     }
   }
   if (facts.lost_node) {
-    const bool has_earlier = std::any_of(failures.begin(), failures.end(), [&](std::size_t i) {
+    const bool has_earlier = std::ranges::any_of(failures, [&](std::size_t i) {
       const Ending& ending = endings[i];
       const bool is_own = !was_ended_by_us(ending) && !stopped_after_checkpoint(ending) &&
                           ending.status.exit_code() != exit_code::kLostPeer;
@@ -112,13 +112,13 @@ Outcome judge(std::span<const Ending> endings, const EndFacts& facts) {
     if (!has_earlier) return blame_node(endings, *facts.lost_node, std::move(failures));
   }
   if (failures.empty()) return Succeeded();
-  std::sort(failures.begin(), failures.end(), [&](std::size_t a, std::size_t b) {
+  std::ranges::sort(failures, [&](std::size_t a, std::size_t b) {
     return precedence(endings[a]) < precedence(endings[b]);
   });
   const auto followed = [](const Ending& ending) {
     return ending.opened_page ? stopped_after_checkpoint(ending) : !has_failed(ending);
   };
-  if (std::all_of(endings.begin(), endings.end(), followed)) {
+  if (std::ranges::all_of(endings, followed)) {
     return Stopped{0, endings[failures.front()].rank};
   }
   const std::size_t failure = failures.front();
@@ -135,7 +135,7 @@ int exit_code_of(const Outcome& outcome, std::span<const Ending> endings) {
   if (const auto* const failed = std::get_if<Failed>(&outcome)) return failed->exit_code;
   if (const auto* const stopped = std::get_if<Stopped>(&outcome)) {
     // 143 tells a scheduler that requeues the job that all workers have saved.
-    const bool saved = std::all_of(endings.begin(), endings.end(), exited_after_checkpoint);
+    const bool saved = std::ranges::all_of(endings, exited_after_checkpoint);
     const bool asked_worker = stopped->asked_rank >= 0;
     if (asked_worker || (saved && !endings.empty())) return exit_code::kStoppedAfterCheckpoint;
     // A worker failed while it stopped, perhaps without its last checkpoint. A scheduler that

@@ -26,8 +26,7 @@ inline std::vector<int> signals_to_take(std::vector<int> listed_signals, bool ha
 /// job ends. Schedulers announce the end of a node by SIGUSR1, so a job that saves stops then.
 inline SignalMeaning meaning_of(int signal, const std::vector<int>& listed_signals, bool saves) {
   if (signal == SIGCHLD) return SignalMeaning::child_changed;
-  const bool is_listed =
-      std::find(listed_signals.begin(), listed_signals.end(), signal) != listed_signals.end();
+  const bool is_listed = std::ranges::find(listed_signals, signal) != listed_signals.end();
   const bool announces = signal == SIGUSR1 && saves;
   if (is_listed || announces) return SignalMeaning::stops;
   return signal == SIGTSTP ? SignalMeaning::ignored : SignalMeaning::passed_on;

@@ -10,10 +10,7 @@ namespace ddp::launcher {
 GpuMemoryWait::Step GpuMemoryWait::take(const std::vector<GpuHolder>& holders, Time now) {
   std::string names;
   for (const GpuHolder& holder : holders) {
-    const auto found =
-        std::find_if(former_.begin(), former_.end(), [&holder](const FormerWorker& worker) {
-          return worker.pid == holder.pid;
-        });
+    const auto found = std::ranges::find(former_, holder.pid, &FormerWorker::pid);
     if (found == former_.end()) continue;
     add_word(names, name_rank(found->rank, holder.pid) + " on GPU " + std::to_string(holder.gpu));
   }

@@ -62,7 +62,7 @@ WorkerFiles place_files(const JobSpec& spec,
 
 std::string log_dir_name(const std::string& user_run_id, const std::string& random) {
   std::string name = user_run_id + "_" + random;
-  std::replace(name.begin(), name.end(), '/', '_');
+  std::ranges::replace(name, '/', '_');
   return name;
 }
 

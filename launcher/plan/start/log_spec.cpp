@@ -127,7 +127,7 @@ class LogKeys {
 };
 
 bool has_any(const std::vector<unsigned>& streams) {
-  return std::any_of(streams.begin(), streams.end(), [](unsigned bits) { return bits != 0; });
+  return std::ranges::any_of(streams, [](unsigned bits) { return bits != 0; });
 }
 
 }  // namespace

@@ -30,8 +30,7 @@ Units choose_units(const std::vector<CpuPlace>& places,
                    int workers,
                    const std::vector<int>& gpu_nodes) {
   const std::vector<int> nodes = nodes_of(places);
-  const bool are_known =
-      std::all_of(gpu_nodes.begin(), gpu_nodes.end(), [](int node) { return node >= 0; });
+  const bool are_known = std::ranges::all_of(gpu_nodes, [](int node) { return node >= 0; });
   // With one NUMA node it does not matter that /sys shows -1 for a GPU, as on machines without
   // NUMA.
   if (static_cast<int>(gpu_nodes.size()) >= workers && (are_known || nodes.size() == 1)) {
@@ -105,7 +104,7 @@ Cpus share_of_cores(const std::map<int, Cpus>& cores, std::size_t position, std:
     if (index >= begin && index < end) cpus.insert(cpus.end(), threads.begin(), threads.end());
     ++index;
   }
-  std::sort(cpus.begin(), cpus.end());
+  std::ranges::sort(cpus);
   return cpus;
 }
 
@@ -114,9 +113,8 @@ Cpus core_complex(const std::map<int, Cpus>& caches, std::size_t position) {
   for (const auto& [cache, cpus] : caches)
     sorted.push_back(cpus);
   // Stable: caches of one size stay in the order of their CPUs, on every node of the same kind.
-  std::stable_sort(sorted.begin(), sorted.end(), [](const Cpus& a, const Cpus& b) {
-    return a.size() > b.size();
-  });
+  std::ranges::stable_sort(sorted,
+                           [](const Cpus& a, const Cpus& b) { return a.size() > b.size(); });
   // More workers than caches share them in turn.
   return sorted.empty() ? Cpus() : sorted[position % sorted.size()];
 }

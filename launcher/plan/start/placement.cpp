@@ -8,7 +8,7 @@ namespace ddp::launcher {
 std::vector<int> number_roles(std::span<const std::string> roles) {
   std::vector<int> numbers;
   for (const std::string& role : roles) {
-    const auto first = std::find(roles.begin(), roles.end(), role);
+    const auto first = std::ranges::find(roles, role);
     numbers.push_back(static_cast<int>(first - roles.begin()));
   }
   return numbers;

@@ -149,12 +149,12 @@ std::vector<std::string> worker_arguments(const JobSpec& spec, const Placement& 
   std::vector<std::string> arguments = spec.arguments;
   if (spec.takes_job_file) return arguments;  // a job file's path and overrides are not templates
   if (!spec.local_rank_flag.empty()) {
-    const auto entry = std::find(arguments.begin(), arguments.end(), spec.entry);
+    const auto entry = std::ranges::find(arguments, spec.entry);
     const int shown = spec.virtual_local_rank ? 0 : placement.local_rank;
     arguments.insert(entry + 1, spec.local_rank_flag + "=" + std::to_string(shown));
   }
   // The program's own name is not a template, nor is the interpreter before it.
-  const auto entry = std::find(arguments.begin(), arguments.end(), spec.entry);
+  const auto entry = std::ranges::find(arguments, spec.entry);
   for (auto argument = entry + 1; argument != arguments.end(); ++argument) {
     *argument = fill_template(*argument, placement.local_rank);
   }

@@ -7,7 +7,7 @@
 namespace ddp::launcher {
 
 std::string fit_block(std::string_view text, std::size_t columns, std::size_t rows) {
-  const auto all = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+  const auto all = static_cast<std::size_t>(std::ranges::count(text, '\n'));
   const std::size_t room = rows > 2 ? rows - 1 : 1;  // the last row is the cursor's
   const std::size_t shown = all <= room ? all : room - 1;
   std::string block;

@@ -9,8 +9,7 @@ std::optional<ConnectionSlots::Id> ConnectionSlots::find_to_drop(const std::stri
   if (own == of_each_.end() || own->second < of_source_) {
     return slots_.size() < most_ ? std::nullopt : find_to_drop();
   }
-  const auto first = std::find_if(
-      slots_.begin(), slots_.end(), [&](const Slot& slot) { return slot.source == source; });
+  const auto first = std::ranges::find(slots_, source, &Slot::source);
   return first->id;
 }
 

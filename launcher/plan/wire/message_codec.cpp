@@ -282,7 +282,7 @@ bool is_valid(const Welcome& m) {
     return std::isalnum(c) != 0 || c == '-' || c == '_';
   };
   return !m.run_id.empty() && m.run_id.size() <= kLongest &&
-         std::all_of(m.run_id.begin(), m.run_id.end(), is_plain);
+         std::ranges::all_of(m.run_id, is_plain);
 }
 template <>
 bool is_valid(const StartRound& m) {
@@ -292,8 +292,7 @@ bool is_valid(const StartRound& m) {
   const bool has_place = nodes <= kMaxNodes && m.node_rank < nodes;
   const bool has_roles =
       m.role_of_node.size() == counts.size() &&
-      std::all_of(
-          m.role_of_node.begin(), m.role_of_node.end(), [nodes](int role) { return role < nodes; });
+      std::ranges::all_of(m.role_of_node, [nodes](int role) { return role < nodes; });
   const bool is_plain = !has_control(m.run_dir);  // it is printed
   const bool is_path = m.run_dir.empty() ||
                        (m.run_dir.starts_with('/') && is_plain && m.run_dir.size() < kLongestPath);

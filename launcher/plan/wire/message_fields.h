@@ -244,7 +244,7 @@ class Reader {
     const json::array* const array = from.if_array();
     if (array == nullptr) return false;
     values.clear();
-    return std::all_of(array->begin(), array->end(), [&](const json::value& value) {
+    return std::ranges::all_of(*array, [&](const json::value& value) {
       return take(value, values.emplace_back(), range);
     });
   }
@@ -252,7 +252,7 @@ class Reader {
     const json::object* const object = from.if_object();
     if (object == nullptr || object->size() > kMaxTexts) return false;
     texts.clear();
-    return std::all_of(object->begin(), object->end(), [&](const auto& entry) {
+    return std::ranges::all_of(*object, [&](const auto& entry) {
       return take(entry.value(), texts[std::string(entry.key())], Range{});
     });
   }

@@ -67,8 +67,8 @@ asio::awaitable<DoctorEnd> DoctorCoordinator::run() {
 }
 
 bool DoctorCoordinator::all_have_told() const {
-  return std::all_of(
-      nodes_.begin(), nodes_.end(), [](const auto& node) { return node.second.health; });
+  return std::ranges::all_of(nodes_,
+                             [](const auto& node) { return node.second.health.has_value(); });
 }
 
 asio::awaitable<void> DoctorCoordinator::gather() {
@@ -209,9 +209,7 @@ void DoctorCoordinator::take(const NodeChecks& checks) {
   if (known == checks_.end()) return;
   for (const PeerCheck& peer : checks.peers) {
     auto& peers = known->second.peers;
-    const auto place = std::find_if(peers.begin(), peers.end(), [&](const PeerCheck& check) {
-      return check.node_rank == peer.node_rank;
-    });
+    const auto place = std::ranges::find(peers, peer.node_rank, &PeerCheck::node_rank);
     if (place == peers.end()) {
       peers.push_back(peer);
     } else {  // the second probe

@@ -24,9 +24,8 @@ constexpr std::size_t kAtOnce = 16;  // peers that a node checks in parallel
 /// The task's peers: all others in a ring, or only the next one.
 std::vector<PeerPlace> peers_of(const CheckPeers& task) {
   std::vector<PeerPlace> peers;
-  const auto own = std::find_if(task.nodes.begin(), task.nodes.end(), [&](const auto& node) {
-    return node.node_rank == task.own_node_rank;
-  });
+  const auto own = std::ranges::find_if(
+      task.nodes, [&](const auto& node) { return node.node_rank == task.own_node_rank; });
   if (own == task.nodes.end()) return peers;
   peers.assign(own + 1, task.nodes.end());
   peers.insert(peers.end(), task.nodes.begin(), own);
@@ -81,7 +80,7 @@ asio::awaitable<NodeChecks> check_peers(asio::io_context& io, CheckPeers task) {
     std::optional<PeerCheck> check = co_await checked->next(kNoDeadline);
     checks.peers.push_back(std::move(*check));
   }
-  std::sort(checks.peers.begin(), checks.peers.end(), [](const auto& left, const auto& right) {
+  std::ranges::sort(checks.peers, [](const auto& left, const auto& right) {
     return left.node_rank < right.node_rank;
   });
   co_return checks;
