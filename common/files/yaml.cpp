@@ -15,6 +15,8 @@
 
 #include "common/error.h"
 #include "common/files/input_file.h"
+#include "common/files/similar_file.h"
+#include "common/files/unclosed.h"
 #include "common/shown_problems.h"
 #include "common/text/utf8.h"
 
@@ -69,6 +71,7 @@ class Builder : public YAML::EventHandler {
     YamlNode node;
     node.mark = to_mark(mark);
     node.quoted = tag == "!";
+    if (node.quoted) last_quoted_ = node.mark;
     node.text = value;
     const bool plain_null = !node.quoted && (value == "null" || value == "~" || value.empty());
     node.kind = plain_null ? YamlNode::Kind::null : YamlNode::Kind::scalar;
@@ -92,6 +95,9 @@ class Builder : public YAML::EventHandler {
     open(YamlNode::Kind::map, mark);
   }
   void OnMapEnd() override { close(); }
+
+  /// Where the last text in quotes begins.
+  [[nodiscard]] std::optional<Mark> last_quoted() const { return last_quoted_; }
 
  private:
   struct Frame {
@@ -181,6 +187,7 @@ class Builder : public YAML::EventHandler {
 
   YamlDocument& document_;
   std::vector<Frame> frames_;
+  std::optional<Mark> last_quoted_;
   std::size_t nodes_ = 0;
 };
 
@@ -226,6 +233,23 @@ std::optional<Mark> find_tab(std::string_view text, int line) {
     if (tab != std::string_view::npos) return Mark{number, static_cast<int>(tab) + 1};
   }
   return {};
+}
+
+/// "job.yaml:1:7: this "{" is not closed: there is no "}" before line 2, column 6".
+std::string describe_unclosed(std::string_view text,
+                              const std::string& name,
+                              const Unclosed& open,
+                              std::optional<Mark> noticed) {
+  const bool is_quote = open.sign == '"' || open.sign == '\'';
+  const std::string close = open.sign == '{' ? "}" : "]";
+  const std::string end = noticed ? "line " + std::to_string(noticed->line) + ", column " +
+                                        std::to_string(noticed->column)
+                                  : "the end of the file";
+  return locate(name, open.mark) +
+         (is_quote ? ": the text in quotes that begins here is not closed before " + end
+                   : std::string(": this ") + open.sign + " is not closed: there is no " + close +
+                         " before " + end) +
+         show_source(text, open.mark);
 }
 
 void add_utf8_problem(YamlDocument& document, std::string_view text, std::size_t offset) {
@@ -303,7 +327,10 @@ YamlDocument parse_yaml(std::string_view text, const std::string& name) {
   try {
     YAML::Parser parser(stream);
     parser.HandleNextDocument(builder);
-    if (parser) {
+    if (const auto quote = builder.last_quoted(); quote && is_open_quote(text, *quote)) {
+      document.root = {};
+      document.problems.push_back(describe_unclosed(text, name, {*quote, '"'}, {}));
+    } else if (parser) {
       // A second document, even an empty one after "---".
       YamlDocument ignored;
       Builder second(ignored);
@@ -315,12 +342,14 @@ YamlDocument parse_yaml(std::string_view text, const std::string& name) {
   } catch (const YAML::Exception& error) {
     const Mark mark = error.mark.is_null() ? Mark{} : to_mark(error.mark);
     const std::optional<Mark> tab = find_tab(text, mark.line);
+    const std::optional<Unclosed> open = tab ? std::nullopt : find_unclosed(text, mark);
     const Mark place = tab.value_or(mark);
     document.problems.push_back(
-        locate(name, place) + ": " +
-        (tab ? "a tab in the indentation, which is spaces in YAML. Replace it by spaces"
-             : error.msg) +
-        show_source(text, place));
+        open ? describe_unclosed(text, name, *open, mark)
+             : locate(name, place) + ": " +
+                   (tab ? "a tab in the indentation, which is spaces in YAML. Replace it by spaces"
+                        : error.msg) +
+                   show_source(text, place));
   } catch (const TooMuch& limit) {
     document.problems.push_back(locate(name, limit.mark) + ": " + limit.what);
   }
@@ -331,7 +360,8 @@ YamlDocument read_yaml_file(const std::filesystem::path& path) {
   const std::string what = "cannot read job file, " + path.string() + ": ";
   std::string why_not;
   const std::optional<InputFile> file = InputFile::open(path, why_not);
-  if (!file) throw UsageError(what + why_not + ". Give the path of a YAML file.");
+  if (!file)
+    throw UsageError(what + why_not + suggest_file(path) + " Give the path of a YAML file.");
   if (file->size() > kMaxBytes) {
     throw UsageError(what + std::to_string(file->size()) + " bytes; a job file has at most " +
                      std::to_string(kMaxBytes) + ".");

@@ -1,6 +1,7 @@
 #include "common/job/job_rules.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <initializer_list>
 
@@ -8,6 +9,7 @@
 #include "common/job/resolve_job.h"
 #include "common/text/join_words.h"
 #include "common/text/parse_whole.h"
+#include "common/text/spelling.h"
 
 namespace ddp {
 namespace {
@@ -18,6 +20,17 @@ bool is_device(const std::string& text, bool is_auto_allowed) {
   const std::string number = text.starts_with("cuda:") ? text.substr(5) : "";
   return !number.empty() && number.size() <= 3 &&
          std::all_of(number.begin(), number.end(), [](unsigned char c) { return std::isdigit(c); });
+}
+
+/// " (did you mean cuda:1?)." or ".".
+std::string suggest_device(const std::string& text) {
+  constexpr std::array<std::string_view, 3> kWords{"auto", "cpu", "cuda"};
+  const std::string kind = text.substr(0, text.find(':'));
+  const std::optional<std::string> near =
+      kind == "gpu" ? std::optional<std::string>("cuda") : did_you_mean(kind, kWords);
+  if (!near) return ".";
+  const std::string whole = *near + text.substr(kind.size());
+  return " (did you mean \"" + (is_device(whole, true) ? whole : *near) + "\"?).";
 }
 
 bool is_positive(const std::string& text) {
@@ -65,27 +78,30 @@ class Rules {
           "data: give exactly one of data.batch (samples of the whole job) and "
           "data.batch_per_rank.");
     }
-    const std::string& data = job_.text("data.name");
-    const bool has_files =
-        data != "digits" && data != "synthetic" && is_built_in("data.name", data);
-    if (has_files && job_.is_null("data.root")) {
-      problems_.push_back(where("data.name") + ": " + data +
-                          " needs data.root, the directory that holds its files.");
+    if (needs_data_root(job_) && job_.is_null("data.root")) {
+      const std::string& data = job_.text("data.name");
+      problems_.push_back(
+          where("data.name") + ": " + data +
+          " needs data.root, the directory that holds its files" +
+          (is_published(data) ? "; ddp-worker fetch " + data + " DIR gets them." : "."));
     }
   }
 
   void check_devices() {
     if (!is_device(job_.text("device"), true)) {
       problems_.push_back(where("device") + ": " + job_.text("device") +
-                          " is not auto, cpu, cuda or cuda:N.");
+                          " is not auto, cpu, cuda or cuda:N" +
+                          suggest_device(job_.text("device")));
     }
     for (const std::string& device : job_.texts("devices")) {
       if (!is_device(device, false))
-        problems_.push_back(where("devices") + ": " + device + " is not cpu, cuda or cuda:N.");
+        problems_.push_back(where("devices") + ": " + device + " is not cpu, cuda or cuda:N" +
+                            suggest_device(device));
     }
     const std::optional<std::string> output = job_.maybe_text("output_device");
     if (output && !is_device(*output, false))
-      problems_.push_back(where("output_device") + ": " + *output + " is not cpu, cuda or cuda:N.");
+      problems_.push_back(where("output_device") + ": " + *output + " is not cpu, cuda or cuda:N" +
+                          suggest_device(*output));
     const bool is_data_parallel = job_.text("parallel") == "data";
     if (!is_data_parallel && (output || !job_.texts("devices").empty())) {
       problems_.push_back(where(output ? "output_device" : "devices") +
@@ -206,6 +222,16 @@ class Rules {
 bool is_built_in(std::string_view path, const std::string& word) {
   const auto key = std::ranges::find(job_keys(), path, &JobKey::path);
   return std::ranges::find(key->choices, word) != key->choices.end();
+}
+
+bool needs_data_root(const JobValues& job) {
+  const std::string& data = job.text("data.name");
+  return data != "digits" && data != "synthetic" && is_built_in("data.name", data);
+}
+
+bool is_published(std::string_view set) {
+  constexpr std::array<std::string_view, 4> kSets{"mnist", "fashion-mnist", "cifar10", "cifar100"};
+  return std::ranges::find(kSets, set) != kSets.end();
 }
 
 std::vector<std::string> broken_rules(const JobValues& job) {

@@ -12,6 +12,12 @@ namespace ddp {
 /// Whether `word` is a built-in choice of the key `path`; else a program registers it.
 bool is_built_in(std::string_view path, const std::string& word);
 
+/// Whether the data set is one of ours that is read from files, in data.root.
+bool needs_data_root(const JobValues& job);
+
+/// Whether `ddp-worker fetch` gets the data set.
+bool is_published(std::string_view set);
+
 /// A line for each rule that the job breaks, with the place of the value.
 std::vector<std::string> broken_rules(const JobValues& job);
 

@@ -16,12 +16,14 @@
 
 namespace ddp {
 
+/// " (did you mean "auto"?)", or nothing.
+static std::string suggest_choice(const JobKey& key, const std::string& text) {
+  const std::optional<std::string> word = did_you_mean(text, key.choices);
+  return word ? " (did you mean \"" + *word + "\"?)" : "";
+}
+
 std::string expected_choice(const JobKey& key, const std::string& text) {
-  std::string expected = "one of " + join_words(key.choices);
-  if (const std::optional<std::string> word = did_you_mean(text, key.choices)) {
-    expected += " (did you mean \"" + *word + "\"?)";
-  }
-  return expected;
+  return "one of " + join_words(key.choices) + suggest_choice(key, text);
 }
 
 bool is_choice(const JobKey& key, const std::string& text) {
@@ -51,7 +53,8 @@ struct Parsed {
 Parsed parse_integer(const JobKey& key, const YamlNode& node) {
   std::string expected = "a whole number from " + whole(key.min) + " to " + whole(key.max);
   if (key.min == key.max) expected = whole(key.min);
-  if (!key.choices.empty()) expected += ", or " + join_words(key.choices, " or ");
+  if (!key.choices.empty())
+    expected += ", or " + join_words(key.choices, " or ") + suggest_choice(key, node.text);
   for (const std::string_view choice : key.choices) {
     if (node.text == choice) return {node.text, ""};
   }

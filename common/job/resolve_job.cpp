@@ -34,6 +34,26 @@ std::vector<std::string_view> names_inside(std::string_view section) {
   return names;
 }
 
+/// The whole path of the key or section that `path` is a slip for: of its section (`allowed`), of a
+/// mistyped section, or of another one, such as "epochs" at the top.
+std::optional<std::string> find_similar_key(std::string_view path,
+                                            std::span<const std::string_view> allowed) {
+  const std::string_view section = section_of(path);
+  if (const auto name = did_you_mean(leaf_of(path), allowed))
+    return section.empty() ? *name : std::string(section) + "." + *name;
+  std::vector<std::string_view> paths;
+  std::vector<std::string_view> leaves;
+  for (const JobKey& key : job_keys()) {
+    paths.push_back(key.path);
+    leaves.push_back(leaf_of(key.path));
+  }
+  if (const auto near = section.empty() ? std::nullopt : did_you_mean(path, paths)) return near;
+  const std::optional<std::string> leaf = did_you_mean(leaf_of(path), leaves);
+  if (!leaf) return {};
+  return std::string(
+      job_keys()[static_cast<std::size_t>(std::ranges::find(leaves, *leaf) - leaves.begin())].path);
+}
+
 void expand_home_in(const JobKey& key, JobValue& value) {
   if (!key.is_path) return;
   if (auto* const path = std::get_if<std::string>(&value)) *path = expand_home(*path);
@@ -172,24 +192,12 @@ bool is_job_section(std::string_view path) {
 }
 
 std::string describe_unknown_key(std::string_view path) {
-  const std::string_view section = section_of(path);
-  const std::vector<std::string_view> allowed = names_inside(section);
-  std::string text = std::string(path) + ": unknown key";
-  if (const std::optional<std::string> word = did_you_mean(leaf_of(path), allowed)) {
-    text += ", did you mean \"" + *word + "\"?";
-  } else {
-    // Find the right word in the wrong section, such as "epochs" at the top.
-    std::vector<std::string_view> leaves;
-    for (const JobKey& key : job_keys())
-      leaves.push_back(leaf_of(key.path));
-    const std::optional<std::string> leaf = did_you_mean(leaf_of(path), leaves);
-    for (const JobKey& key : job_keys()) {
-      if (!leaf || leaf_of(key.path) != *leaf) continue;
-      return text + ", did you mean \"" + std::string(key.path) + "\"?";
-    }
-    text += ".";
-  }
-  return text + " Allowed: " + join_words(allowed) + ".";
+  const std::vector<std::string_view> allowed = names_inside(section_of(path));
+  const std::optional<std::string> near = find_similar_key(path, allowed);
+  const std::string text =
+      std::string(path) + ": unknown key" + (near ? ", did you mean \"" + *near + "\"?" : ".");
+  const bool is_elsewhere = allowed.empty() || (near && section_of(*near) != section_of(path));
+  return is_elsewhere ? text : text + " Allowed: " + join_words(allowed) + ".";
 }
 
 std::optional<JobOverride> parse_override(const std::string& argument) {

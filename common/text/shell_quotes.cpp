@@ -1,12 +1,50 @@
 #include "common/text/shell_quotes.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "common/text/utf8.h"
+
 namespace ddp {
+namespace {
+
+/// Quotes control characters in bash's form: $'a\012b'.
+std::string quote_control(std::string_view word) {
+  std::string quoted = "$'";
+  while (!word.empty()) {
+    const std::size_t length = utf8_length(word);
+    const std::string_view character = word.substr(0, std::max<std::size_t>(length, 1));
+    if (length == 0 || is_control(character)) {
+      for (const char c : character)
+        quoted += fmt::format("\\{:03o}", static_cast<unsigned char>(c));
+    } else {
+      if (character == "'" || character == "\\") quoted += '\\';
+      quoted += character;
+    }
+    word.remove_prefix(character.size());
+  }
+  return quoted + "'";
+}
+
+}  // namespace
 
 std::string in_quotes(std::string_view text) {
   std::string result = "'";
   for (const char c : text)
     result += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return result + "'";
+}
+
+std::string quote_for_bash(const std::string& word) {
+  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view("_-./=:,+@%").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  if (plain) return word;
+  const bool is_text = valid_utf8(word) == word.size() && !has_control(word);
+  return is_text ? in_quotes(word) : quote_control(word);
 }
 
 std::optional<std::vector<std::string>> split_shell_words(std::string_view text) {

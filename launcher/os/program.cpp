@@ -8,9 +8,14 @@
 #include <cstring>
 #include <filesystem>
 #include <sstream>
+#include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "common/error.h"
+#include "common/files/similar_file.h"
+#include "common/text/spelling.h"
+#include "launcher/plan/command_line/verbs.h"
 
 namespace ddp::launcher {
 namespace {
@@ -20,14 +25,26 @@ bool is_directory(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-constexpr std::array kWorkersVerbs{
+constexpr std::array<std::string_view, 7> kWorkersVerbs{
     "eval", "val", "predict", "inspect", "export", "preview", "fetch"};
+
+/// ", did you mean ddp-launch status?", or ".".
+std::string suggest_verb(const std::string& name) {
+  std::vector<std::string_view> own;
+  for (const Verb& verb : verbs())
+    own.push_back(verb.name);
+  if (const auto near = did_you_mean(name, own)) return ", did you mean ddp-launch " + *near + "?";
+  const std::vector<std::string_view> workers(kWorkersVerbs.begin(), kWorkersVerbs.end());
+  const auto near = did_you_mean(name, workers);
+  return near ? ", did you mean ddp-worker " + *near + "?" : ".";
+}
 
 [[noreturn]] void refuse(const std::string& path, int error) {
   const std::string head = "cannot start " + path + ": ";
   if (error == ENOENT || error == ENOTDIR) {
-    throw SystemError(head + "no such file. Give a path that exists, or a name on PATH.",
-                      exit_code::kNotFound);
+    throw SystemError(
+        head + "no such file" + suggest_file(path) + " Give a path that exists, or a name on PATH.",
+        exit_code::kNotFound);
   }
   if (is_directory(path)) throw SystemError(head + "it is a directory.", exit_code::kCannotExecute);
   throw SystemError(head + std::strerror(error) +
@@ -68,16 +85,18 @@ std::string find_program(const std::string& name, const std::string& search_path
   }
   if (!found_unusable.empty()) refuse(found_unusable, EACCES);
   const bool is_here = ::access(name.c_str(), F_OK) == 0;
-  for (const char* const verb : kWorkersVerbs) {
+  for (const std::string_view verb : kWorkersVerbs) {
     if (name == verb && !is_here)
       throw SystemError("cannot start " + name +
                             ": there is no such program on PATH. Type ddp-worker " + name +
                             " ..., which needs no ddp-launch.",
                         exit_code::kNotFound);
   }
-  throw SystemError("cannot start " + name + ": there is no such program on PATH. " +
-                        (is_here ? "The file here is started as ./" + name + "."
-                                 : "Give a path that exists, or a name on PATH."),
+  const std::string verb = is_here ? "." : suggest_verb(name);
+  throw SystemError("cannot start " + name + ": there is no such program on PATH" +
+                        (verb == "." ? suggest_file(name) : verb) +
+                        (is_here ? " The file here is started as ./" + name + "."
+                                 : " Give a path that exists, or a name on PATH."),
                     exit_code::kNotFound);
 }
 

@@ -4,10 +4,10 @@
 #include <ranges>
 #include <vector>
 
+#include "common/text/shell_quotes.h"
 #include "common/text/utf8.h"
 #include "launcher/plan/start/numa.h"
 #include "launcher/plan/start/placement.h"
-#include "launcher/plan/start/rerun.h"
 #include "launcher/plan/start/worker_environment.h"
 
 namespace ddp::launcher {

@@ -158,7 +158,7 @@ TEST_F(LauncherArguments, EveryErrorOfAJobFileIsSaidOnceAndNothingStarts) {
   const auto job = launch({job_file("train: {epoch: 3}\nseed: x\n"), "optimizer.momentun=1"});
   EXPECT_EQ(job->wait(), 2);
   EXPECT_THAT(job->err(),
-              HasSubstr("job.yaml:5:9: train.epoch: unknown key, did you mean \"epochs\"?"));
+              HasSubstr("job.yaml:5:9: train.epoch: unknown key, did you mean \"train.epochs\"?"));
   EXPECT_THAT(job->err(), HasSubstr("job.yaml:6:7: seed: x is not"));
   EXPECT_THAT(job->err(), HasSubstr("optimizer.momentun=1: optimizer.momentun: unknown key"));
   EXPECT_EQ(lines_of(job->err()).size(), 3U);

@@ -690,7 +690,7 @@ class BadInput(WorkerTest):
             text = self.run_program(self.bin / program, "bad.yaml", expect=2)
             self.assertIn('bad.yaml:1:1: epoch: unknown key, did you mean "train.epochs"?', text)
             self.assertIn("bad.yaml:2:24: data.batch_per_rank: -1 is not a whole number", text)
-            self.assertIn('bad.yaml:4:3: optimizer.momentun: unknown key, did you mean "momentum"?', text)
+            self.assertIn('bad.yaml:4:3: optimizer.momentun: unknown key, did you mean "optimizer.momentum"?', text)
             self.assertFalse((self.folder / "runs").exists(), "nothing was started")
 
     def test_a_truncated_file_of_images_is_named_once(self):

@@ -129,15 +129,18 @@ TEST(JobSchema, AllProblemsAreSaidAtOnceWithTheirPlace) {
                   {"train.epohcs=2", "data=3"});
   EXPECT_THAT(problems,
               HasSubstr("job.yaml:1:1: epoch: unknown key, did you mean \"train.epochs\"?"));
-  EXPECT_THAT(problems,
-              HasSubstr("job.yaml:3:3: optimizer.momentun: unknown key, did you mean \"momentum\"? "
-                        "Allowed: name, lr, momentum, "
-                        "nesterov, weight_decay, "));
+  EXPECT_THAT(
+      problems,
+      HasSubstr(
+          "job.yaml:3:3: optimizer.momentun: unknown key, did you mean \"optimizer.momentum\"? "
+          "Allowed: name, lr, momentum, "
+          "nesterov, weight_decay, "));
   EXPECT_THAT(problems, HasSubstr("job.yaml:4:7: optimizer.lr: -1 is not a number above 0"));
   EXPECT_THAT(problems,
               HasSubstr("job.yaml:5:17: train.epochs: 3.7 is not a whole number from 1 to"));
-  EXPECT_THAT(problems,
-              HasSubstr("train.epohcs=2: train.epohcs: unknown key, did you mean \"epochs\"?"));
+  EXPECT_THAT(
+      problems,
+      HasSubstr("train.epohcs=2: train.epohcs: unknown key, did you mean \"train.epochs\"?"));
   EXPECT_THAT(problems, HasSubstr("data=3: data: is a section"));
 }
 
@@ -147,7 +150,7 @@ TEST(JobSchema, WhatMayDifferFromACheckpointIsNamedByKeysAndSections) {
   EXPECT_EQ(problems_of(batch, {path, "checkpoint.allow=[optimizer.lr, schedule, eval.watch]"}),
             "");
   EXPECT_THAT(problems_of(batch, {path, "checkpoint.allow=[optimizer.lrr]"}),
-              HasSubstr("optimizer.lrr: unknown key, did you mean \"lr\"?"));
+              HasSubstr("optimizer.lrr: unknown key, did you mean \"optimizer.lr\"?"));
   EXPECT_THAT(problems_of(batch, {path, "checkpoint.allow=[optimiser]"}),
               HasSubstr("optimiser: unknown key, did you mean \"optimizer\"?"));
   EXPECT_THAT(problems_of(batch, {"checkpoint.allow=[optimizer]"}),
@@ -191,6 +194,22 @@ TEST(JobSchema, ChoicesAreNamed) {
               HasSubstr("eval.watch.mode: maximum is not one of auto, min, max"));
   EXPECT_THAT(problems_of("name: ../x"), HasSubstr("letters, digits"));
   EXPECT_THAT(problems_of("version: 2"), HasSubstr("2 is not 1"));
+}
+
+TEST(JobSchema, ASlipIsAnsweredByAllThatIsToBeTyped) {
+  EXPECT_THAT(problems_of("data: {nme: mnist}"), HasSubstr("did you mean \"data.name\"?"));
+  EXPECT_THAT(problems_of("", {"eval.wach.mode=min"}),
+              HasSubstr("did you mean \"eval.watch.mode\"?"));
+  EXPECT_THAT(problems_of("", {"dta.name=mnist"}), HasSubstr("did you mean \"data.name\"?"));
+  EXPECT_THAT(problems_of("dta: {name: mnist}"), HasSubstr("did you mean \"data\"?"));
+  EXPECT_THAT(problems_of("launch: {nproc_per_node: atuo}"),
+              HasSubstr("or gpu (did you mean \"auto\"?)"));
+  EXPECT_THAT(problems_of("device: cuad"), HasSubstr("cuda:N (did you mean \"cuda\"?)."));
+  EXPECT_THAT(problems_of("device: gpu:1"), HasSubstr("(did you mean \"cuda:1\"?)."));
+  EXPECT_THAT(problems_of("device: cuda:x"), HasSubstr("(did you mean \"cuda\"?)."));
+  EXPECT_THAT(problems_of("{parallel: data, devices: [cpuu]}"),
+              HasSubstr("cuda:N (did you mean \"cpu\"?)."));
+  EXPECT_THAT(problems_of("device: elsewhere"), HasSubstr("cpu, cuda or cuda:N."));
 }
 
 TEST(JobSchema, AWrongEntryOfAListIsNamedByItsPlace) {

@@ -1,4 +1,5 @@
 #include "worker/fetch/published_sets.h"
+#include "common/job/job_rules.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,6 +19,7 @@ using testing::MatchesRegex;
 TEST(PublishedSets, TheirWordsAreWellFormed) {
   for (const PublishedSet& set : published_sets()) {
     EXPECT_THAT(set.address, MatchesRegex("https?://.*/")) << set.name;
+    EXPECT_TRUE(is_published(set.name)) << set.name;
     std::vector<PublishedFile> files = set.files;
     if (set.archive) files.push_back(*set.archive);
     for (const PublishedFile& file : files) {

@@ -20,15 +20,6 @@ JobSpec spec_of(const std::vector<std::string>& words) {
   return spec;
 }
 
-TEST(Rerun, AWordIsQuotedOnlyWhereAShellNeedsIt) {
-  EXPECT_EQ(quote_for_bash("a/b.py"), "a/b.py");
-  EXPECT_EQ(quote_for_bash(""), "''");
-  EXPECT_EQ(quote_for_bash("it's $x"), "'it'\\''s $x'");
-  EXPECT_EQ(quote_for_bash("a\n'\\\x1b"), "$'a\\012\\'\\\\\\033'");
-  EXPECT_EQ(quote_for_bash("\u009b\u202e\xff"), "$'\\302\\233\\342\\200\\256\\377'");
-  EXPECT_EQ(quote_for_bash("gr\u00fcn"), "'gr\u00fcn'");
-}
-
 TEST(Rerun, ARankIsStartedAloneInAWorldOfOneWithItsOwnArguments) {
   Placement placement;
   placement.rank = 3;

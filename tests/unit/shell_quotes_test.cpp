@@ -27,5 +27,14 @@ TEST(ShellQuotes, QuotedTextIsOneWord) {
   EXPECT_EQ(split_shell_words(in_quotes(text)), Words{text});
 }
 
+TEST(ShellQuotes, AWordIsQuotedOnlyWhereAShellNeedsIt) {
+  EXPECT_EQ(quote_for_bash("a/b.py"), "a/b.py");
+  EXPECT_EQ(quote_for_bash(""), "''");
+  EXPECT_EQ(quote_for_bash("it's $x"), "'it'\\''s $x'");
+  EXPECT_EQ(quote_for_bash("a\n'\\\x1b"), "$'a\\012\\'\\\\\\033'");
+  EXPECT_EQ(quote_for_bash("\u009b\u202e\xff"), "$'\\302\\233\\342\\200\\256\\377'");
+  EXPECT_EQ(quote_for_bash("gr\u00fcn"), "'gr\u00fcn'");
+}
+
 }  // namespace
 }  // namespace ddp

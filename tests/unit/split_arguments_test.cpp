@@ -1,5 +1,6 @@
 #include "launcher/plan/command_line/split_arguments.h"
 #include "common/job/job_keys.h"
+#include "common/job/unknown_flag.h"
 
 #include <gmock/gmock.h>
 
@@ -104,6 +105,44 @@ TEST(SplitArguments, AMissingValueIsAProblem) {
               ElementsAre(HasSubstr("--nnodes needs a value")));
 }
 
+TEST(SplitArguments, AProgramIsNotTheValueThatWasForgotten) {
+  const SplitArguments script = split({"--nproc-per-node", "train.py", "--lr", "0.1"});
+  EXPECT_THAT(script.problems,
+              ElementsAre("--nproc-per-node needs a number, and train.py looks like the script. "
+                          "Type --nproc-per-node N train.py."));
+  EXPECT_THAT(script.rest, ElementsAre("train.py", "--lr", "0.1"));
+  EXPECT_THAT(split({"--grace", "a job.yaml", "seed=1"}).problems,
+              ElementsAre(HasSubstr("--grace needs a value, and a job.yaml looks like the job "
+                                    "file. Type --grace TIME 'a job.yaml'.")));
+  EXPECT_THAT(split({"--role", "train.py", "p"}).options, ElementsAre("--role=train.py"));
+  EXPECT_THAT(split({"--nproc-per-node=train.py"}).problems, IsEmpty());  // its key refuses it
+}
+
+TEST(SplitArguments, AFlagOfDdpWorkerIsShownInItsCommand) {
+  EXPECT_THAT(split({"--check", "job.yaml", "data.root=a b", "launch.env.TOKEN=x"}).problems,
+              ElementsAre("--check is a flag of ddp-worker. Type ddp-worker --check job.yaml "
+                          "'data.root=a b' 'launch.env.TOKEN=***'."));
+  EXPECT_THAT(split({"job.yaml", "--as-rank", "3/8", "--check"}).problems,
+              ElementsAre("--as-rank, --check are flags of ddp-worker. Type ddp-worker --as-rank "
+                          "3/8 --check job.yaml."));
+  EXPECT_THAT(split({"--init_method=tcp://a:1"}).problems,
+              ElementsAre(HasSubstr("Type ddp-worker --init_method=tcp://a:1 job.yaml.")));
+  EXPECT_THAT(split({"--top", "5", "x"}).problems,
+              ElementsAre("--top is a flag of ddp-worker predict. ddp-worker predict --help says "
+                          "more."));
+}
+
+TEST(SplitArguments, AKeyIsNoFlag) {
+  EXPECT_THAT(split({"--device", "cuda", "job.yaml"}).problems,
+              ElementsAre("--device: there is no such flag. Of a job file it is a key: type "
+                          "device=VALUE behind the file."));
+  EXPECT_THAT(split({"job.yaml", "--epochs=3"}).problems,
+              ElementsAre(HasSubstr("train.epochs=VALUE")));
+  EXPECT_THAT(split({"--batch-per-rank=3", "p"}).problems,
+              ElementsAre(HasSubstr("data.batch_per_rank=VALUE")));
+  EXPECT_THAT(split({"job.yaml", "--args=3"}).problems, ElementsAre(HasSubstr("flag. ddp")));
+}
+
 TEST(SplitArguments, ANegativeNumberIsAValue) {
   EXPECT_THAT(split({"--max-restarts", "-1", "p"}).options, ElementsAre("--max-restarts=-1"));
 }
@@ -134,6 +173,15 @@ TEST(Flags, NamesAndLettersAreUniqueAndKeysExist) {
     }
     EXPECT_FALSE(flag.help.empty()) << flag.name;
   }
+}
+
+TEST(Flags, DdpWorkerKnowsThemAsOurs) {
+  for (const Flag& flag : flags()) {
+    EXPECT_TRUE(is_launcher_flag(flag.name)) << flag.name;
+    EXPECT_EQ(find_worker_flag(flag.name), nullptr) << flag.name;
+  }
+  EXPECT_TRUE(is_launcher_flag("nproc_per_node"));
+  EXPECT_FALSE(is_launcher_flag("check"));
 }
 
 }  // namespace

@@ -52,6 +52,8 @@ TEST(Verbs, MistakesAreToldTogether) {
   EXPECT_THAT(verb_problems({"status", "a", "b"}),
               HasSubstr("A program of that name is started as ./status."));
   EXPECT_THAT(verb_problems({"stop", "--watch"}), HasSubstr("--watch is not a flag of it"));
+  EXPECT_THAT(verb_problems({"status", "--wacth"}),
+              HasSubstr("not a flag of it, did you mean --watch? Type ddp-launch status"));
   EXPECT_THAT(verb_problems({"status", "-f", "a", "b"}),
               testing::AllOf(HasSubstr("-f is not a flag"), HasSubstr("got 2 words")));
   EXPECT_THAT(verb_problems({"status", "--watch", "--json"}), HasSubstr("do not go together"));
@@ -63,6 +65,8 @@ TEST(Verbs, EachHasItsHelp) {
     const std::string page = verb_help(verb.name);
     EXPECT_THAT(page, HasSubstr("ddp-launch " + std::string(verb.words) + "\n"));
     EXPECT_TRUE(verb.words.starts_with(verb.name));
+    EXPECT_TRUE(verb.example.words.starts_with(verb.name)) << verb.name;
+    EXPECT_THAT(page, HasSubstr("\nExample:\n  ddp-launch " + std::string(verb.example.words)));
     for (const VerbFlag& flag : verb.flags)
       EXPECT_THAT(page, HasSubstr(std::string(flag.name) + "  "));
   }

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
+#include "common/job/unknown_flag.h"
+#include "common/program/shell_completion.h"
 
 namespace ddp::worker {
 namespace {
@@ -76,6 +78,36 @@ TEST(WorkerOptions, WhatIsNearASlipIsNamed) {
   EXPECT_THAT(refusal({"job.yaml", "--chekc"}), HasSubstr("did you mean --check?"));
   EXPECT_THAT(refusal({"evaluate", "runs/job"}), HasSubstr("did you mean ddp-worker eval?"));
   EXPECT_THAT(refusal({"something"}), HasSubstr("nor KEY=VALUE. Try --help."));
+}
+
+TEST(WorkerOptions, AFlagOfDdpLaunchIsShownInItsCommand) {
+  EXPECT_THAT(refusal({"--nproc-per-node", "2", "job.yaml", "launch.env.KEY=secret"}),
+              HasSubstr("--nproc-per-node is a flag of ddp-launch. Type ddp-launch "
+                        "--nproc-per-node 2 job.yaml 'launch.env.KEY=***'."));
+  EXPECT_THAT(refusal({"eval", "runs/a", "--standalone"}),
+              HasSubstr("Type ddp-launch [FLAGS] ddp-worker eval CKPT"));
+  EXPECT_THAT(refusal({"inspect", "runs/a", "--dry-run"}),
+              HasSubstr("--dry-run is a flag of ddp-launch, and inspect needs none. Leave it out"));
+  EXPECT_THAT(refusal({"job.yaml", "--epochs=3"}), HasSubstr("type train.epochs=VALUE."));
+}
+
+// The launcher knows these by a list of its own.
+TEST(WorkerOptions, DdpLaunchKnowsItsFlags) {
+  for (const CompletedVerb& verb : completed_program().verbs) {
+    for (const CompletedFlag& flag : verb.flags) {
+      if (is_launcher_flag(flag.name) || verb.names[0] == "fetch") continue;
+      const WorkerFlag* const known = find_worker_flag(flag.name);
+      ASSERT_NE(known, nullptr) << flag.name;
+      EXPECT_EQ(known->takes_value, flag.value != CompletedFlag::Value::none) << flag.name;
+    }
+  }
+  for (const CompletedFlag& flag : completed_program().flags) {
+    if (is_launcher_flag(flag.name)) continue;
+    const WorkerFlag* const known = find_worker_flag(flag.name);
+    ASSERT_NE(known, nullptr) << flag.name;
+    EXPECT_EQ(known->verb, "") << flag.name;
+    EXPECT_EQ(known->takes_value, flag.value != CompletedFlag::Value::none) << flag.name;
+  }
 }
 
 TEST(WorkerOptions, TooFewOrTooManyFilesShowHowItIsTyped) {

@@ -47,9 +47,33 @@ TEST(Yaml, NullIsNullOnlyWhenPlain) {
 TEST(Yaml, SyntaxErrorsShowTheLineAndACaret) {
   const YamlDocument document = parse_yaml("a: 1\nb: [1, 2\nc: 3\n", "job.yaml");
   ASSERT_EQ(document.problems.size(), 1u);
-  EXPECT_THAT(document.problems[0], HasSubstr("job.yaml:3:"));
-  EXPECT_THAT(document.problems[0], HasSubstr("\n    c: 3\n"));
+  EXPECT_THAT(document.problems[0], HasSubstr("job.yaml:2:4"));
+  EXPECT_THAT(document.problems[0], HasSubstr("\n    b: [1, 2\n"));
   EXPECT_THAT(document.problems[0], HasSubstr("^"));
+}
+
+TEST(Yaml, WhatIsNotClosedIsSaidWhereItWasOpened) {
+  const auto problem = [](const std::string& text) {
+    const YamlDocument document = parse_yaml(text, "f");
+    return document.problems.empty() ? "none" : document.problems[0];
+  };
+  EXPECT_THAT(problem("data: {name: digits\nmodel: {name: convnet}\n"),
+              AllOf(HasSubstr("f:1:7: this { is not closed: there is no } before line 2, column "),
+                    HasSubstr("\n    data: {name: digits\n          ^")));
+  EXPECT_THAT(problem("a: {b: 1}\ntrain:\n  milestones: [1, 2\nseed: 1\n"),
+              HasSubstr("f:3:15: this [ is not closed: there is no ] before"));
+  EXPECT_THAT(problem("a: {b: [1, 2}\n"), HasSubstr("f:1:8: this [ is not closed"));
+  EXPECT_THAT(problem("a: {b: it's, c: '}', d: \"]\" # }\n  , e: [x]\n"),
+              HasSubstr("f:1:4: this { is not closed"));
+  const std::string quoted = ": the text in quotes that begins here is not closed before ";
+  EXPECT_THAT(problem("seed: 1\nname: \"convnet\nmodel: 2\n"),
+              HasSubstr("f:2:7" + quoted + "the end of the file"));
+  EXPECT_THAT(problem("name: 'it''s\nmodel: {a: 2}\n"), HasSubstr("f:1:7" + quoted));
+  EXPECT_THAT(problem("name: {a: \"x}\nmodel: 2\n"), HasSubstr("f:1:11" + quoted));
+  EXPECT_THAT(problem("a: \"x\nb: \"y\"\n"), HasSubstr("f:1:4" + quoted + "line 2, column "));
+  EXPECT_THAT(problem("a: \"x\\\"\n y\"\nb: 'it''s'\n"), "none");
+  EXPECT_THAT(problem("a: {b: c: d}\n"), Not(HasSubstr("not closed")));
+  EXPECT_THAT(problem("a: b: c\n"), Not(HasSubstr("not closed")));
 }
 
 TEST(Yaml, TabsAreNoIndentation) {

@@ -7,8 +7,10 @@
 
 #include "common/error.h"
 #include "common/job/job_keys.h"
+#include "common/job/unknown_flag.h"
 #include "common/program/shell_completion.h"
 #include "common/text/parse_whole.h"
+#include "common/text/shell_quotes.h"
 #include "common/text/spelling.h"
 
 namespace ddp::worker {
@@ -273,6 +275,21 @@ void take_argument(const std::string& argument,
   }
 }
 
+/// "--nproc-per-node is a flag of ddp-launch. Type ddp-launch --nproc-per-node 2 job.yaml."
+std::string describe_launcher_flag(const std::string& name,
+                                   const VerbRule* verb,
+                                   const std::vector<std::string>& words) {
+  const std::string head = "--" + name + " is a flag of ddp-launch";
+  if (verb != nullptr && verb->verb != Verb::evaluate)
+    return head + ", and " + std::string(verb->word) + " needs none. Leave it out.";
+  if (verb != nullptr)
+    return head + ". Type ddp-launch [FLAGS] ddp-worker " + std::string(verb->usage) + ".";
+  std::string command = "ddp-launch";
+  for (const std::string& word : words)
+    command += " " + quote_for_bash(mask_secret(word));
+  return head + ". Type " + command + ".";
+}
+
 /// The job.yaml of the run whose directory, or whose checkpoint, `given` is; empty: there is none.
 fs::path kept_job_file(const fs::path& given) {
   // `given` may be RUN, RUN/checkpoints, RUN/checkpoints/best, or RUN/best, which stands for the
@@ -306,11 +323,17 @@ Options parse_options(int argc, const char* const* argv) {
     po::store(po::command_line_parser(argc, argv).options(flags).positional(positional).run(),
               given);
   } catch (const po::unknown_option& error) {
+    std::string typed = error.get_option_name();
+    typed = typed.substr(0, typed.find('='));
+    typed.erase(0, typed.find_first_not_of('-'));
+    if (is_launcher_flag(typed))
+      throw UsageError(describe_launcher_flag(typed, verb, {argv + 1, argv + argc}));
+    if (const auto key = key_of_unknown_flag(typed))
+      throw UsageError(std::string(error.what()) + ". It is a key of the job: type " +
+                       std::string(*key) + "=VALUE.");
     std::vector<std::string_view> names;
     for (const auto& option : flags.options())
       names.push_back(option->long_name());
-    std::string typed = error.get_option_name();
-    typed.erase(0, typed.find_first_not_of('-'));
     const std::optional<std::string> near = did_you_mean(typed, names);
     throw UsageError(std::string(error.what()) + (near ? ", did you mean --" + *near + "?" : ".") +
                      " Try --help.");

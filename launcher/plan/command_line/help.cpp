@@ -7,7 +7,6 @@
 #include "common/exit_code.h"
 #include "common/job/job_keys.h"
 #include "common/text/join_words.h"
-#include "launcher/plan/command_line/verbs.h"
 
 namespace ddp::launcher {
 namespace {

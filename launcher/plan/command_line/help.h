@@ -7,14 +7,9 @@
 #include <string_view>
 
 #include "launcher/plan/command_line/flags.h"
+#include "launcher/plan/command_line/verbs.h"
 
 namespace ddp::launcher {
-
-/// A command line and what it does.
-struct Usage {
-  std::string_view words;  // after "ddp-launch "
-  std::string_view help;
-};
 
 inline constexpr std::string_view kPurpose =
     "Starts the workers of a distributed job, watches them, and ends all of them when one fails.";

@@ -184,6 +184,14 @@ class Parser {
     target.push_back(JobOverride{std::string(flag.key), value, origin});
   }
 
+  /// The last value may be the program, where the flag's own was forgotten.
+  [[nodiscard]] std::string describe_last_value() const {
+    const std::string last = split_.options.empty() ? "" : split_.options.back();
+    const std::size_t equals = last.find('=');
+    if (equals == std::string::npos) return "";
+    return ": " + last.substr(equals + 1) + " is taken as the value of " + last.substr(0, equals);
+  }
+
   void take_program() {
     std::vector<std::string> rest = split_.rest;
     if (is_doctor_ && rest.empty()) options_.program = "true";  // any program that exists
@@ -191,9 +199,9 @@ class Parser {
     if (rest.empty()) {
       if (options_.explain) return;
       if (!split_.problems.empty()) return;  // they may have hidden the program
-      problems_.push_back(
-          "no program and no job file. Type ddp-launch job.yaml, or ddp-launch [FLAGS] PROGRAM "
-          "[ARGUMENTS]; ddp-launch --help says more.");
+      problems_.push_back("no program and no job file" + describe_last_value() +
+                          ". Type ddp-launch job.yaml, or ddp-launch [FLAGS] PROGRAM [ARGUMENTS]; "
+                          "ddp-launch --help says more.");
       return;
     }
     if (rest.size() > 1 && is_job_file(rest[1]) && is_ddp_worker(rest[0])) {

@@ -4,6 +4,10 @@
 #include <optional>
 #include <string_view>
 
+#include "common/job/job_keys.h"
+#include "common/job/unknown_flag.h"
+#include "common/text/join_words.h"
+#include "common/text/shell_quotes.h"
 #include "common/text/spelling.h"
 
 namespace ddp::launcher {
@@ -43,10 +47,29 @@ class Splitter {
       }
     }
     take_rest();
+    if (!of_worker_.empty()) result_.problems.push_back(describe_worker_flags());
     return std::move(result_);
   }
 
  private:
+  /// "--check is a flag of ddp-worker. Type ddp-worker --check job.yaml."
+  [[nodiscard]] std::string describe_worker_flags() const {
+    std::string words;
+    std::string command = "ddp-worker";
+    for (const std::string& word : of_worker_) {
+      if (word.starts_with('-')) add_word(words, word.substr(0, word.find('=')));
+      command += " " + quote_for_bash(word);
+    }
+    const bool is_one = words.find(' ') == std::string::npos;
+    const std::string head =
+        words + (is_one ? " is a flag of ddp-worker" : " are flags of ddp-worker");
+    if (!verb_.empty()) return head + " " + verb_ + ". ddp-worker " + verb_ + " --help says more.";
+    const bool has_job = !result_.rest.empty() && is_job_file(result_.rest[0]);
+    for (const std::string& word : has_job ? result_.rest : std::vector<std::string>{"job.yaml"})
+      command += " " + quote_for_bash(mask_secret(word));
+    return head + ". Type " + command + ".";
+  }
+
   /// Whether `word` begins a program, whose flags are its own. A job file and its overrides have no
   /// flags of their own.
   [[nodiscard]] bool begins_program(const std::string& word) const {
@@ -128,8 +151,12 @@ class Splitter {
       return matches[0];
     }
     if (matches.empty()) {
-      result_.problems.push_back(shown + ": there is no such flag" + suggest(name) +
-                                 " ddp-launch --help lists the flags.");
+      if (take_worker_flag(typed, name, has_value)) return nullptr;
+      const auto key = key_of_unknown_flag(name);
+      result_.problems.push_back(shown + ": there is no such flag" +
+                                 (key ? ". Of a job file it is a key: type " + std::string(*key) +
+                                            "=VALUE behind the file."
+                                      : suggest(name) + " ddp-launch --help lists the flags."));
       return nullptr;
     }
     std::string list;
@@ -147,6 +174,27 @@ class Splitter {
     return nullptr;
   }
 
+  /// The value of a flag of ddp-worker is no program.
+  bool take_worker_flag(std::string_view typed, const std::string& name, bool has_value) {
+    const WorkerFlag* const flag = find_worker_flag(name);
+    if (flag == nullptr) return false;
+    verb_ = flag->verb;
+    std::string word = "--" + std::string(typed);
+    if (has_value) word = arguments_[next_ - 1];
+    of_worker_.push_back(std::move(word));
+    if (flag->takes_value && !has_value && next_ < arguments_.size())
+      of_worker_.push_back(arguments_[next_++]);
+    return true;
+  }
+
+  /// Whether the value of the flag was forgotten, and the program taken for it.
+  [[nodiscard]] static bool is_program_for(const Flag& flag, const std::string& word) {
+    const bool is_word_or_number =
+        flag.value == FlagValue::plain || flag.value == FlagValue::seconds;
+    const bool is_file = word.ends_with(".py") || word.ends_with(".sh") || is_job_file(word);
+    return is_word_or_number && is_file;
+  }
+
   void finish(const Flag& flag, std::optional<std::string> value) {
     const std::string shown = "--" + std::string(flag.name);
     if (flag.value == FlagValue::none) {
@@ -162,6 +210,15 @@ class Splitter {
     if (!value && next_ < arguments_.size()) {
       const std::string& word = arguments_[next_];
       const bool is_option = word.size() > 1 && word[0] == '-' && !is_number(word);
+      if (is_program_for(flag, word)) {
+        const std::string kind = flag.placeholder.starts_with('N') ? "a number" : "a value";
+        result_.problems.push_back(
+            shown + " needs " + kind + ", and " + word + " looks like the " +
+            (is_job_file(word) ? "job file" : "script") + ". Type " + shown + " " +
+            std::string(flag.placeholder.empty() ? "VALUE" : flag.placeholder) + " " +
+            quote_for_bash(word) + ".");
+        return;
+      }
       if (!is_option) {
         value = word;
         ++next_;
@@ -198,6 +255,8 @@ class Splitter {
   std::span<const std::string> arguments_;
   std::span<const Flag> flags_;
   std::size_t next_ = 0;
+  std::vector<std::string> of_worker_;  // flags of ddp-worker, with their values
+  std::string verb_;                    // of ddp-worker, that takes the last of them
   SplitArguments result_;
 };
 

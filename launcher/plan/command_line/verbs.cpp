@@ -4,6 +4,7 @@
 #include <array>
 
 #include "common/error.h"
+#include "common/text/spelling.h"
 
 namespace ddp::launcher {
 namespace {
@@ -28,6 +29,7 @@ constexpr std::array kVerbs{
          "status [JOB] [--watch|--json]",
          "look at running jobs",
          "Ranks, phases, steps and losses of running jobs; of all jobs without JOB.\n",
+         {"status --watch", "all your jobs here, again every second"},
          kStatusFlags,
          1,
          true,
@@ -36,6 +38,7 @@ constexpr std::array kVerbs{
          "stop [JOB]",
          "stop a running job",
          "As a SIGTERM to its agent: ddp-worker saves a checkpoint first.\n",
+         {"stop digits2", "the job whose run directory is runs/digits2"},
          {},
          1,
          true,
@@ -44,6 +47,7 @@ constexpr std::array kVerbs{
          "logs [JOB] [RANK] [-f]",
          "show the last lines of a running job",
          "The last lines of every rank, or of one.\n",
+         {"logs digits 1 -f", "rank 1 of the job of runs/digits, and what it prints from now on"},
          kLogsFlags,
          2,
          true,
@@ -55,6 +59,7 @@ constexpr std::array kVerbs{
         "Each has imported the modules of --preload, waits for another job with the same\n"
         "interpreter, script, directory and environment, and ends when none has come for the time\n"
         "of --preload-idle. There are two at most (docs/warm-start.md).\n",
+        {"warm --stop", "end them, as after a data file that an import reads was changed"},
         kWarmFlags,
         0,
         false,
@@ -62,11 +67,18 @@ constexpr std::array kVerbs{
     Verb{"doctor",
          "doctor [FLAGS] [PROGRAM]",
          "look at the nodes of a job and the way between them",
-         "It takes the flags of a job: ddp-launch --help lists them. Type it on every node.\n"},
+         "One table of the nodes: versions, limits, /dev/shm, clocks, GPUs with their driver; what "
+         "is\n"
+         "wrong with them, and what to do. Starts no worker; ends with 1 where a job would fail. "
+         "It\n"
+         "takes the flags of a job: ddp-launch --help lists them. Type it on every node, or give\n"
+         "--hosts.\n",
+         {"doctor --hosts a,b", "look at the nodes a and b, by ssh"}},
     Verb{"compare",
          "compare RUN RUN... [--html FILE]",
          "a table of several runs, and a page",
          "RUN is a run directory.\n",
+         {"compare runs/digits runs/digits2 --html table.html", "two runs, and a page of them"},
          kCompareFlags}};
 
 const Verb& find_verb(std::string_view name) {
@@ -76,6 +88,15 @@ const Verb& find_verb(std::string_view name) {
 
 bool is_flag(const std::string& word, const VerbFlag& flag) {
   return word == flag.name || (flag.letter != '\0' && word == std::string("-") + flag.letter);
+}
+
+/// ", did you mean --watch?", or ".".
+std::string suggest_flag(const Verb& verb, const std::string& word) {
+  std::vector<std::string_view> names;
+  for (const VerbFlag& flag : verb.flags)
+    names.push_back(flag.name);
+  const std::optional<std::string> near = did_you_mean(word, names);
+  return near ? ", did you mean " + *near + "?" : ".";
 }
 
 void take_flag(VerbRequest& request, const VerbFlag& flag) {
@@ -112,7 +133,8 @@ std::optional<VerbRequest> parse_verb(std::span<const std::string> arguments) {
     } else if (flag != verb.flags.end()) {
       take_flag(request, *flag);
     } else if (word.starts_with('-')) {
-      problems.push_back(request.verb + ": " + word + " is not a flag of it" + type + file);
+      problems.push_back(request.verb + ": " + word + " is not a flag of it" +
+                         suggest_flag(verb, word) + type.substr(1) + file);
     } else if (word.empty()) {
       problems.push_back(request.verb + ": a word is empty" + type);
     } else {
@@ -145,6 +167,8 @@ std::string verb_help(std::string_view name) {
         "Followed are the log files where the run has some; they lose nothing. Without them the\n"
         "last 20 lines of each stream are asked for twice a second: no line comes twice, those\n"
         "that were missed are counted, and those of the job's last half second may be missing.\n";
+  text += "\nExample:\n  ddp-launch " + std::string(verb.example.words) + "\n      " +
+          std::string(verb.example.help) + "\n";
   if (!verb.flags.empty()) text += "\n";
   for (const VerbFlag& flag : verb.flags) {
     std::string left = flag.letter != '\0' ? std::string("  -") + flag.letter + ", " : "      ";

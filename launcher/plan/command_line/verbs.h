@@ -17,11 +17,18 @@ struct VerbFlag {
   std::string_view placeholder = {};  // of its value, a file; empty: a switch
 };
 
+/// A command line and what it does.
+struct Usage {
+  std::string_view words;  // after "ddp-launch "
+  std::string_view help;
+};
+
 struct Verb {
   std::string_view name;
   std::string_view words;  // "status [JOB]": a command line after "ddp-launch "
   std::string_view help;   // in one line
   std::string_view more;   // for its own help
+  Usage example;           // the same
   std::span<const VerbFlag> flags = {};
   std::size_t most_words = 1;  // most words after the verb
   bool asks_agents = false;

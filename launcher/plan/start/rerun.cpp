@@ -1,13 +1,10 @@
 #include "launcher/plan/start/rerun.h"
 
-#include <fmt/format.h>
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <string_view>
 
 #include "common/text/shell_quotes.h"
-#include "common/text/utf8.h"
 #include "launcher/plan/start/worker_environment.h"
 
 namespace ddp::launcher {
@@ -21,35 +18,7 @@ bool is_about_the_job(std::string_view name) {
   });
 }
 
-/// Quotes control characters in bash's form: $'a\012b'.
-std::string quote_control(std::string_view word) {
-  std::string quoted = "$'";
-  while (!word.empty()) {
-    const std::size_t length = utf8_length(word);
-    const std::string_view character = word.substr(0, std::max<std::size_t>(length, 1));
-    if (length == 0 || is_control(character)) {
-      for (const char c : character)
-        quoted += fmt::format("\\{:03o}", static_cast<unsigned char>(c));
-    } else {
-      if (character == "'" || character == "\\") quoted += '\\';
-      quoted += character;
-    }
-    word.remove_prefix(character.size());
-  }
-  return quoted + "'";
-}
-
 }  // namespace
-
-std::string quote_for_bash(const std::string& word) {
-  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 ||
-           std::string_view("_-./=:,+@%").find(static_cast<char>(c)) != std::string_view::npos;
-  });
-  if (plain) return word;
-  const bool is_text = valid_utf8(word) == word.size() && !has_control(word);
-  return is_text ? in_quotes(word) : quote_control(word);
-}
 
 std::string rerun_command(const JobSpec& spec,
                           const Placement& placement,

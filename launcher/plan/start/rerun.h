@@ -9,9 +9,6 @@
 
 namespace ddp::launcher {
 
-/// Quotes `word` for a shell. Control bytes are escaped in bash's form.
-std::string quote_for_bash(const std::string& word);
-
 /// What only the rank's node knows for its rerun.
 struct RerunFacts {
   std::filesystem::path directory;   // its working directory
