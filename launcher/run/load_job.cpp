@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
@@ -9,8 +10,10 @@
 #include <variant>
 
 #include "common/error.h"
+#include "common/files/similar_file.h"
 #include "common/files/yaml.h"
 #include "common/job/batch_plan.h"
+#include "common/job/job_rules.h"
 #include "common/job/resolve_job.h"
 #include "common/node/driver_query.h"
 #include "common/node/node_gpus.h"
@@ -133,6 +136,25 @@ void bind(JobSpec& spec, const Environment& environment) {
     spec.warnings.push_back("--numa-binding " + *mode + ": " + bindings.note);
 }
 
+/// Refuses a data set of ddp-worker whose directory is not on this node. A wrapper may show its
+/// worker other files. With several nodes a failure is sent to node 0.
+void require_data(JobSpec& spec) {
+  const std::string root = spec.job.maybe_text("data.root").value_or("");
+  std::error_code error;
+  const bool is_absent =
+      std::filesystem::status(root, error).type() == std::filesystem::file_type::not_found;
+  if (root.empty() || !needs_data_root(spec.job) || !spec.wrappers.empty() || !is_absent) return;
+  const std::string& set = spec.job.text("data.name");
+  const std::string problem =
+      spec.job.setting("data.root").origin + ": data.root " + root + " does not exist" +
+      suggest_file(root) + " Give the directory that holds the files of " + set +
+      (is_published(set) ? "; ddp-worker fetch " + set + " DIR gets them." : ".");
+  if (spec.max_nodes == 1) throw UsageError(problem);
+  if (spec.problem_code != 0) return;  // there is no program either
+  spec.problem_code = exit_code::kUsage;
+  spec.problem = problem;
+}
+
 bool has_log_files(const JobSpec& spec) {
   return spec.has_run_dir || wants_log_dir(spec.logs, spec.has_run_dir);
 }
@@ -202,12 +224,14 @@ JobSpec load_job(const Options& options, const Environment& environment, const S
   JobSpec spec = make_job_spec(options, std::move(loaded.job), facts, environment);
   spec.notes = std::move(loaded.notes);
   spec.shares_console = options.token_stdin;
-  if (options.job_file && spec.job.is_null("launch.program")) require_built_in(spec.job);
+  const bool trains = options.job_file && spec.job.is_null("launch.program");
+  if (trains) require_built_in(spec.job);
   // Refuse a batch that cannot be divided. With several nodes the world size is not known yet.
   if (options.job_file && spec.max_nodes == 1) (void)plan_batch(spec.job, spec.nproc);
   if (spec.by_python) take_python(spec, environment);
   find_executable(spec, environment);
   find_wrappers(spec, environment);
+  if (trains && options.verb.empty() && !options.dry_run) require_data(spec);
   if (spec.debug_rank && (::isatty(STDIN_FILENO) != 1 || ::isatty(STDOUT_FILENO) != 1)) {
     throw UsageError(
         "--debug: there is no terminal to give to the rank: stdin or stdout is a pipe or a file. "

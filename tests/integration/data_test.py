@@ -86,8 +86,8 @@ class Folders(DataTest):
         self.assertEqual(self.losses("rest"), self.losses("whole")[7:])
 
     def test_what_is_missing_is_said_once(self):
-        text = self.launch(2, "data.root=nowhere", expect=2)
-        self.assertEqual(len(re.findall(r"(?m)^\[0:\d+\] ddp-worker: .*nowhere does not exist", text)), 1, text)
+        text = self.launch(2, "data.root=job.yaml", expect=2)
+        self.assertEqual(len(re.findall(r"(?m)^\[0:\d+\] ddp-worker: .*job.yaml is not a directory", text)), 1, text)
 
     def test_a_preview_is_drawn(self):
         text = self.run_program(self.bin / "ddp-worker", "preview", "job.yaml", "-o", "seen.png", "data.augment=[mixup]")

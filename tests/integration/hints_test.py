@@ -5,7 +5,7 @@ Run by hand: DDP_BIN=build/release PYTHONPATH=tests/support python3 tests/integr
 
 import unittest
 
-from processes import ProcessTest
+from processes import ProcessTest, free_port
 
 JOB = "data: {name: digits, batch_per_rank: 8}\nlaunch: {nproc_per_node: 2}\n"
 
@@ -39,6 +39,33 @@ class Hints(ProcessTest):
         (self.folder / "train.py").touch()
         self.assertIn("--nproc-per-node needs a number, and train.py looks like the script.", self.refused("--nproc-per-node", "train.py", "--lr", "1"))
         self.assertIn("train.py is taken as the value of --role.", self.refused("--role", "train.py"))
+
+    def test_a_gpu_that_is_not_there(self):
+        hidden = {"CUDA_VISIBLE_DEVICES": ""}
+        text = self.refused("job.yaml", "device=cuda", **hidden)
+        self.assertRegex(text, r"^ddp-launch: device=cuda: device: cuda: no GPU can be used on this node: CUDA_VISIBLE_DEVICES is empty, which hides all")
+        self.assertIn("ddp-launch doctor looks further. To go without, give device=auto or cpu.", text)
+
+    def test_a_data_set_that_is_not_there_starts_no_worker(self):
+        (self.folder / "data").mkdir()
+        words = ("job.yaml", "data.name=mnist")
+        self.assertIn("needs data.root, the directory that holds its files; ddp-worker fetch mnist DIR gets them.", self.refused(*words))
+        text = self.refused(*words, "data.root=dta")
+        self.assertEqual(text, "ddp-launch: data.root=dta: data.root dta does not exist, did you mean data? Give the directory that holds the files of "
+                         "mnist; ddp-worker fetch mnist DIR gets them.\n")  # fmt: skip
+        self.assertIn("gone does not exist. Give the directory that holds the files of coco.\n", self.refused("job.yaml", "data.name=coco", "data.root=gone"))
+        self.assertFalse((self.folder / "runs").exists())
+        self.run_program(self.launcher, "--dry-run", *words, "data.root=dta")
+
+    def test_each_node_looks_for_its_own_data(self):
+        port = free_port()
+        flags = ("--nnodes", "2", "--master-port", port, "--nproc-per-node", "1", "job.yaml", "data.name=mnist")
+        (self.folder / "data").mkdir()
+        nodes = [self.start(self.launcher, "--node-rank", rank, *flags, f"data.root={root}") for rank, root in enumerate(("data", "gone"))]
+        self.assertEqual([node.finish() for node in nodes], [2, 2], [node.text for node in nodes])
+        for node in nodes:
+            self.assertIn("data.root gone does not exist", node.text)
+            self.assertNotIn("[0:0]", node.text)
 
 
 if __name__ == "__main__":

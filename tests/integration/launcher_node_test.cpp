@@ -136,7 +136,9 @@ TEST_F(LauncherNode, AWorkerIsStartedForEachGpuThatIsVisible) {
   for (const std::string visible : {"", "-1", "GPU-ab", "0,0"}) {
     const auto [code, text] = run(visible);
     EXPECT_EQ(code, 2) << visible;
-    EXPECT_THAT(text, HasSubstr("gpu: CUDA_VISIBLE_DEVICES=" + visible + " leaves none of this"));
+    const std::string why = visible.empty() ? " is empty, which hides all GPUs"
+                                            : "=" + visible + " leaves none of this";
+    EXPECT_THAT(text, HasSubstr("no GPU can be used on this node: CUDA_VISIBLE_DEVICES" + why));
   }
 }
 

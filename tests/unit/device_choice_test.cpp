@@ -56,7 +56,8 @@ TEST(DeviceChoice, WithoutADriverAutoIsTheCpu) {
   EXPECT_EQ(choice.name, "cpu");
   EXPECT_THAT(choice.notes, IsEmpty());
   EXPECT_EQ(refusal(job_on("cuda"), kAlone, facts),
-            "device: cuda cannot be used: there is no NVIDIA driver. Use device=cpu, or auto.");
+            "device: cuda cannot be used: there is no NVIDIA driver. ddp-launch doctor looks "
+            "further. To go without, give device=auto or cpu.");
   EXPECT_THAT(refusal(job_on("auto", "nccl"), kAlone, facts),
               HasSubstr("there is no NVIDIA driver"));
 }

@@ -183,11 +183,12 @@ TEST(MakeJobSpec, AWordForTheNumberOfWorkersIsAnswered) {
   EXPECT_THAT(make({"--nproc-per-node=cpu", "p"}, {}, NodeFacts{6, 2}).warnings,
               ElementsAre("workers: 6, one per CPU that we may use (cpu)"));
   EXPECT_THAT(spec_problems({"--nproc-per-node=gpu", "p"}),
-              HasSubstr("no GPU device files (/dev/nvidia0, ...). Load the driver, or give a"));
+              HasSubstr("no GPU device files (/dev/nvidia0, ...). ddp-launch doctor looks"));
   NodeFacts asked;
   asked.gpu_problem = "the driver is asleep";
-  EXPECT_THAT(spec_problems({"--nproc-per-node=gpu", "p"}, {}, asked),
-              HasSubstr("(/dev/nvidia0, ...), and the driver is asleep. To go without, give"));
+  EXPECT_THAT(
+      spec_problems({"--nproc-per-node=gpu", "p"}, {}, asked),
+      HasSubstr("no GPU can be used on this node: the driver is asleep. ddp-launch doctor"));
 }
 
 TEST(MakeJobSpec, AnEndpointIsReadWhole) {
@@ -282,7 +283,31 @@ TEST(MakeJobSpec, AGpuForEachWorkerIsRefusedWhenTheyDoNotSuffice) {
   EXPECT_EQ(problems({"--nproc-per-node=2", "p"}), "");  // it has not asked for any
   facts.gpus = 0;
   EXPECT_THAT(problems({"--nproc-per-node=gpu", "p"}),
-              HasSubstr("--nproc-per-node: gpu: CUDA_VISIBLE_DEVICES=0,7 leaves none of this"));
+              HasSubstr("--nproc-per-node: gpu: no GPU can be used on this node: "
+                        "CUDA_VISIBLE_DEVICES=0,7 leaves none of this"));
+}
+
+TEST(MakeJobSpec, ADeviceThatIsNotThereIsSaidWithTheCause) {
+  const auto problem = [](const NodeFacts& facts, const Environment& environment = {}) {
+    return spec_problems({"--nproc-per-node=2", "job.yaml", "data.batch_per_rank=8", "device=cuda"},
+                         environment,
+                         facts);
+  };
+  NodeFacts facts{4, 0};
+  EXPECT_EQ(problem(facts),
+            "device=cuda: device: cuda: no GPU can be used on this node: this node has no GPU "
+            "device files (/dev/nvidia0, ...). ddp-launch doctor looks further. To go without, "
+            "give device=auto or cpu.");
+  facts.gpu_problem = "there is no NVIDIA driver";
+  EXPECT_THAT(problem(facts), HasSubstr("on this node: there is no NVIDIA driver. ddp-launch"));
+  facts.gpu_problem = "";
+  facts.devices.resize(2);
+  EXPECT_THAT(problem(facts, {{"CUDA_VISIBLE_DEVICES", ""}}),
+              HasSubstr("node: CUDA_VISIBLE_DEVICES is empty, which hides all GPUs. ddp-launch"));
+  EXPECT_THAT(problem(facts, {{"CUDA_VISIBLE_DEVICES", "7"}}),
+              HasSubstr("CUDA_VISIBLE_DEVICES=7 leaves none of this node's GPUs: 0 (/dev/nvidia0"));
+  EXPECT_THAT(spec_problems({"--nproc-per-node=gpu", "p"}, {}, {4, 0}),
+              HasSubstr("--nproc-per-node: gpu: no GPU can be used on this node: "));
 }
 
 TEST(MakeJobSpec, WorkersShareAGpuWhereGlooAddsGradients) {
@@ -301,7 +326,7 @@ TEST(MakeJobSpec, WorkersShareAGpuWhereGlooAddsGradients) {
     }
   };
   EXPECT_EQ(refusal({"backend=gloo"}, 1), "");
-  EXPECT_THAT(refusal({"backend=gloo"}, 0), HasSubstr("each of 2 workers a GPU: 0 there"));
+  EXPECT_THAT(refusal({"backend=gloo"}, 0), HasSubstr("no GPU can be used"));
   EXPECT_THAT(refusal({}, 1), HasSubstr("each of 2 workers a GPU: 1 there"));
   EXPECT_EQ(refusal({}, 2), "");
 }

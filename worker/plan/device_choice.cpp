@@ -82,8 +82,9 @@ class Chooser {
 
   [[nodiscard]] DeviceChoice without_gpu() const {
     if (job_.device != "auto") {
-      throw UsageError("device: " + job_.device + " cannot be used: " + problem_ +
-                       ". Use device=cpu, or auto.");
+      throw UsageError(
+          "device: " + job_.device + " cannot be used: " + problem_ +
+          ". ddp-launch doctor looks further. To go without, give device=auto or cpu.");
     }
     DeviceChoice choice = cpu();
     // A node without GPUs needs no note; a node whose GPUs cannot be used does.

@@ -14,6 +14,7 @@
 #include "launcher/plan/exit_status.h"
 #include "launcher/plan/hang/watchdog.h"
 #include "launcher/plan/job_size.h"
+#include "launcher/plan/start/gpus_of_ranks.h"
 #include "launcher/plan/start/kept_daemons.h"
 #include "launcher/plan/start/preload.h"
 
@@ -74,7 +75,7 @@ class Maker {
     take_wrappers();
     take_debug();
     take_preload();
-    check_gpus();
+    check_gpus(spec_, problems_);
     if (!problems_.empty()) throw UsageError(problems_);
     return std::move(spec_);
   }
@@ -135,7 +136,7 @@ class Maker {
     }
     const std::string word = std::get<std::string>(value);
     if (word == "gpu" && spec_.facts.gpus == 0) {
-      complain(key, spec_.facts.devices.empty() ? no_devices() : no_visible_gpu());
+      complain(key, "gpu: " + describe_missing_gpus(spec_));
       return 1;
     }
     const bool on_gpus = word == "gpu" || (word == "auto" && spec_.facts.gpus > 0);
@@ -410,63 +411,6 @@ class Maker {
       if (setting.origin == "default" || setting.value == JobValue(false)) continue;
       spec_.warnings.push_back(setting.origin + " has no effect: " + std::string(flag.help) + ".");
     }
-  }
-
-  [[nodiscard]] std::string no_devices() const {
-    const std::string& problem = spec_.facts.gpu_problem;
-    return "gpu: this node has no GPU device files (/dev/nvidia0, ...)" +
-           (problem.empty() ? ". Load the driver, or give a number or cpu."
-                            : ", and " + problem + ". To go without, give a number or cpu.");
-  }
-
-  [[nodiscard]] std::string no_visible_gpu() const {
-    return "gpu: CUDA_VISIBLE_DEVICES=" + visible_devices() +
-           " leaves none of this node's GPUs: " + list_gpus(spec_.facts.devices) + ".";
-  }
-
-  /// CUDA_VISIBLE_DEVICES of the workers.
-  [[nodiscard]] std::string visible_devices() const {
-    return find_variable(spec_.environment, "CUDA_VISIBLE_DEVICES").value_or("");
-  }
-
-  /// How many GPUs the job needs at least. ddp-workers can share one if gloo adds gradients.
-  [[nodiscard]] int wanted_gpus() const {
-    const bool by_device = spec_.takes_job_file && job().text("device").starts_with("cuda");
-    if (spec_.virtual_local_rank && !spec_.facts.devices.empty()) return spec_.nproc;
-    if (!by_device) return 0;
-    return job().text("backend") == "gloo" ? 1 : spec_.nproc;
-  }
-
-  void check_gpus() {
-    const std::vector<Gpu>& devices = spec_.facts.devices;
-    const bool is_set = spec_.environment.contains("CUDA_VISIBLE_DEVICES");
-    if (!devices.empty() && !spec_.facts.refused_gpu.empty()) {
-      spec_.warnings.push_back("CUDA_VISIBLE_DEVICES=" + visible_devices() + ": CUDA stops at " +
-                               spec_.facts.refused_gpu +
-                               ", which is not a GPU of this node or is named twice, and sees " +
-                               std::to_string(spec_.facts.gpus) +
-                               ". This node has: " + list_gpus(devices));
-    }
-    if (wanted_gpus() > spec_.facts.gpus) {
-      problems_.push_back(
-          "cannot give each of " + std::to_string(spec_.nproc) +
-          " workers a GPU: " + std::to_string(spec_.facts.gpus) +
-          (is_set ? " visible under CUDA_VISIBLE_DEVICES=" + visible_devices()
-                  : std::string(" there")) +
-          ". This node has: " + list_gpus(devices) +
-          (spec_.facts.gpu_problem.empty() ? "" : ", as " + spec_.facts.gpu_problem) +
-          ". Start fewer workers, or use --nproc-per-node gpu.");
-      return;
-    }
-    // The devices are not known, but the list must name one per worker.
-    const std::string list = visible_devices_variable(spec_.environment);
-    const std::string text = find_variable(spec_.environment, list).value_or("");
-    const std::size_t named = split_words(text).size();
-    const bool is_known = spec_.environment.contains(list);
-    if (!spec_.virtual_local_rank || !is_known || spec_.nproc <= static_cast<int>(named)) return;
-    problems_.push_back("--virtual-local-rank: " + std::to_string(spec_.nproc) + " workers, but " +
-                        list + "=" + text + " names " + std::to_string(named) +
-                        ". Name one device per worker.");
   }
 
   void take_command() {
