@@ -121,8 +121,8 @@ PythonTemplate::PythonTemplate(asio::io_context& io,
                                std::optional<WarmPool::Place> place)
     : io_(io),
       socket_(io),
-      life_(place ? TemplateLife::warm : TemplateLife::job),
-      base_(template_environment(rank.environment, life_)),
+      use_(place ? TemplateUse::warm : TemplateUse::job),
+      base_(template_environment(rank.environment, use_)),
       arguments_(rank.arguments) {
   const WarmPlace names = place ? place->names : WarmPlace{};
   Pair pair = make_pair();
@@ -152,8 +152,8 @@ PythonTemplate::PythonTemplate(asio::io_context& io,
 std::shared_ptr<PythonTemplate> PythonTemplate::start_worker(asio::io_context& io,
                                                              const ProcessSpec& rank) {
   auto source = std::make_shared<PythonTemplate>(io, rank);
-  source->life_ = TemplateLife::job;
-  source->base_ = template_environment(rank.environment, source->life_);
+  source->use_ = TemplateUse::worker;
+  source->base_ = template_environment(rank.environment, source->use_);
   Pair pair = make_pair();
   ProcessSpec spec;
   spec.executable = rank.executable;
@@ -183,8 +183,8 @@ void PythonTemplate::start(ProcessSpec spec, Descriptor socket, int theirs) {
 PythonTemplate::PythonTemplate(asio::io_context& io, const ProcessSpec& rank)
     : io_(io),
       socket_(io),
-      life_(TemplateLife::warm),
-      base_(template_environment(rank.environment, life_)),
+      use_(TemplateUse::warm),
+      base_(template_environment(rank.environment, use_)),
       arguments_(rank.arguments) {}
 
 PythonTemplate::~PythonTemplate() {
@@ -284,7 +284,7 @@ std::string PythonTemplate::await_answer(int channel, pid_t from, std::string& p
 
 std::variant<std::unique_ptr<Process>, std::string> PythonTemplate::copy(const ProcessSpec& rank) {
   if (pid() == 0) return "it has ended";
-  const Environment wanted = template_environment(rank.environment, life_);
+  const Environment wanted = template_environment(rank.environment, use_);
   if (auto other = find_other_variable(base_, wanted)) return *std::move(other);
   CopyPlan plan;
   plan.parent = job_ ? pid() : ::getpid();

@@ -91,7 +91,7 @@ class PythonTemplate {
   asio::io_context& io_;
   asio::posix::stream_descriptor socket_;
   Descriptor errors_;  // what Python prints before it listens to us
-  TemplateLife life_;
+  TemplateUse use_;
   Environment base_;
   std::vector<std::string> arguments_;  // of a rank
   std::unique_ptr<Process> process_;

@@ -50,7 +50,7 @@ std::optional<Warm> open_pool(const PreloadParts& parts, const ProcessSpec& rank
   if (parts.spec.preload_idle == std::chrono::seconds(0)) return std::nullopt;
   std::optional<WarmPool> pool = WarmPool::open(parts.scratch_place);
   if (!pool) return std::nullopt;
-  const Environment base = template_environment(rank.environment, TemplateLife::warm);
+  const Environment base = template_environment(rank.environment, TemplateUse::warm);
   const std::string state = inherited_state(rank.executable) + format_cpu_list(rank.cpus);
   return Warm{std::move(*pool),
               warm_key(rank.arguments, parts.spec.preload, base, state),

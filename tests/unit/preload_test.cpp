@@ -65,14 +65,14 @@ TEST(Preload, ModulesComeFromFlagVariableAndKey) {
 
 TEST(Preload, RanksAndRoundsDifferInWhatTheTemplateLacksAlone) {
   const JobSpec spec = make({"--nproc-per-node=2", "t.py"});
-  for (const TemplateLife life : {TemplateLife::job, TemplateLife::warm}) {
+  for (const TemplateUse use : {TemplateUse::job, TemplateUse::warm}) {
     const auto base_of = [&](int rank, int round) {
-      return template_environment(environment_of(spec, rank, round), life);
+      return template_environment(environment_of(spec, rank, round), use);
     };
     const Environment base = base_of(0, 0);
     EXPECT_FALSE(base.contains("RANK"));
     EXPECT_TRUE(base.contains("OMP_NUM_THREADS"));
-    EXPECT_EQ(base.contains("DDP_AGENT_ID"), life == TemplateLife::job);
+    EXPECT_EQ(base.contains("DDP_AGENT_ID"), use == TemplateUse::job);
     EXPECT_EQ(find_other_variable(base, base_of(1, 0)), std::nullopt);
     EXPECT_EQ(find_other_variable(base, base_of(1, 3)), std::nullopt);
   }
@@ -88,10 +88,20 @@ TEST(Preload, AVariableThatAnImportMayHaveReadMustBeTheSame) {
   const JobSpec spec = make({"--nproc-per-node=2", "--virtual-local-rank", "t.py"},
                             {{"CUDA_VISIBLE_DEVICES", "3,5"}});
   const auto base_of = [&](int rank) {
-    return template_environment(environment_of(spec, rank, 0), TemplateLife::warm);
+    return template_environment(environment_of(spec, rank, 0), TemplateUse::warm);
   };
   EXPECT_THAT(find_other_variable(base_of(0), base_of(1)),
               Optional(HasSubstr("CUDA_VISIBLE_DEVICES")));
+}
+
+TEST(Preload, NothingOfDdpWorkerReadsTheGpusOfARankBeforeItIsCopied) {
+  const JobSpec spec = make({"--nproc-per-node", "2", "--virtual-local-rank", "t.py"});
+  const auto base_of = [&](int rank) {
+    Environment environment = environment_of(spec, rank, 0);
+    environment["CUDA_VISIBLE_DEVICES"] = std::to_string(rank);
+    return template_environment(environment, TemplateUse::worker);
+  };
+  EXPECT_EQ(find_other_variable(base_of(0), base_of(1)), std::nullopt);
 }
 
 TEST(Preload, OnlyPythonCanBeCopied) {

@@ -31,6 +31,10 @@ constexpr std::array<std::string_view, 17> kOfOneRank{"RANK",
                                                       "TORCH_FR_DUMP_TEMP_FILE",
                                                       "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"};
 
+/// With --virtual-local-rank.
+constexpr std::array<std::string_view, 3> kOfOneGpu{
+    "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"};
+
 /// The size of the terminal, as it was when the template was made. A later round may have another.
 constexpr std::array<std::string_view, 2> kOfTerminal{"COLUMNS", "LINES"};
 
@@ -76,11 +80,14 @@ bool is_module_name(std::string_view module) {
   });
 }
 
-Environment template_environment(const Environment& rank, TemplateLife life) {
+Environment template_environment(const Environment& rank, TemplateUse use) {
   Environment environment = rank;
   for (const std::string_view name : kOfOneRank)
     environment.erase(std::string(name));
-  if (life == TemplateLife::job) return environment;
+  if (use == TemplateUse::worker)
+    for (const std::string_view name : kOfOneGpu)
+      environment.erase(std::string(name));
+  if (use != TemplateUse::warm) return environment;
   for (const std::string_view name : kOfOneJob)
     environment.erase(std::string(name));
   return environment;

@@ -22,12 +22,14 @@ bool is_module_name(std::string_view module);
 /// it, so that /proc shows whose all processes are that come from it.
 inline constexpr std::string_view kNoAgentId = "00000000000000000000000000000000";
 
-/// For how long a template serves: one job, or those of its user that come while it is warm.
-enum class TemplateLife { job, warm };
+/// What a template serves: one job of a Python program, those of its user that come while it is
+/// warm, or one job of ddp-worker.
+enum class TemplateUse { job, warm, worker };
 
-/// A rank's environment without the variables that say which rank of which round it is, and for a
-/// warm one of which job: what the template has when it imports.
-Environment template_environment(const Environment& rank, TemplateLife life);
+/// A rank's environment without the variables that say which rank of which round it is; for a warm
+/// one without those of one job; for ddp-worker without those of one rank's GPU, which nothing
+/// reads before main(). It is what the template has when it imports.
+Environment template_environment(const Environment& rank, TemplateUse use);
 
 /// Why the ranks of this node cannot be copies of one process. Nothing: they can be.
 std::optional<std::string> find_preload_obstacle(const JobSpec& spec);
