@@ -969,7 +969,7 @@ class Faults(WorkerTest):
         report = running.text[running.text.index("Root Cause") :]
         self.assertRegex(report, r"(?m)^  rank      : 1 ")
         self.assertRegex(report, r"(?m)^  stands in : odd::wait_for_nobody \(odd_worker\)$")
-        self.assertRegex(report, r"(?s)\n  rank 0:\n    main thread\n.*c10d::")
+        self.assertRegex(report, r"(?s)\n  rank 0:\n    main thread\n.*ddp::worker::SharedSums::")
         self.assertNotRegex(report, r"(?i)another thread.*gloo")
         self.assertEqual(self.alive(), [])
 

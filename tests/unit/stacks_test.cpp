@@ -47,6 +47,7 @@ TEST(Stacks, ThreadsThatWaitForWorkAreIdle) {
   EXPECT_TRUE(
       is_idle(other_thread({{"epoll_wait", "/lib/libc.so.6", 0},
                             {"gloo::transport::tcp::Loop::run", "/l/libtorch_cpu.so", 0}})));
+  EXPECT_TRUE(is_idle(other_thread({{"ddp::worker::SharedSums::serve", "./ddp-worker", 0}})));
   // A user's thread that waits may be what is wrong; so may one that computes.
   EXPECT_FALSE(is_idle(other_thread({{"wait", kPython + "threading.py", 331},
                                      {"feed", "/w/train.py", 3},
@@ -201,6 +202,17 @@ TEST(Culprit, IsFoundByCppStacksToo) {
                              {"main", "./train", 0}});
   const Stacks hangs = only({{"", "/lib/libc.so.6", 0}, {"mine::forward", "./train", 0}});
   EXPECT_EQ(find_culprit({{0, waits}, {1, hangs}})->rank, 1);
+}
+
+TEST(Culprit, IsFoundWhereTheOthersWaitForASumThroughSharedMemory) {
+  const Stacks waits = only({{"syscall", "/lib/libc.so.6", 0},
+                             {"ddp::worker::SharedSums::await", "./mine", 0},
+                             {"mine::train", "./mine", 0}});
+  const Stacks computes = only({{"pause", "/lib/libc.so.6", 0}, {"mine::load", "./mine", 0}});
+  const auto odd = find_culprit({{0, waits}, {1, computes}});
+  ASSERT_TRUE(odd);
+  EXPECT_EQ(odd->rank, 1);
+  EXPECT_EQ(where_it_stands(waits), "mine::train (mine)");
 }
 
 TEST(Stacks, AThreadWhoseCallsHaveNoNamesSaysSo) {

@@ -89,10 +89,17 @@ bool is_plumbing(const Frame& frame) {
 }
 
 bool is_library_cpp(const Frame& frame) {
-  constexpr std::array<std::string_view, 7> kFunctions{
-      "at::", "c10::", "c10d::", "torch::", "gloo::", "caffe2::", "tensorpipe::"};
-  constexpr std::array<std::string_view, 7> kFiles{
-      "libtorch", "libc10", "libgomp", "libiomp", "libomp", "libnccl", "libcuda"};
+  constexpr std::array<std::string_view, 9> kFunctions{"at::",
+                                                       "c10::",
+                                                       "c10d::",
+                                                       "torch::",
+                                                       "gloo::",
+                                                       "caffe2::",
+                                                       "tensorpipe::",
+                                                       "ddp::worker::SharedSums::",
+                                                       "ddp::worker::WatchedGloo::"};
+  constexpr std::array<std::string_view, 8> kFiles{
+      "libtorch", "libc10", "libgomp", "libiomp", "libomp", "libnccl", "libcuda", "libddp-shm"};
   return is_plumbing(frame) || begins_with_any(frame.function, kFunctions) ||
          begins_with_any(base_name(frame.file), kFiles);
 }
@@ -148,8 +155,12 @@ enum class Place {
 Place place_of(const ThreadStack& thread) {
   constexpr std::array<std::string_view, 2> kImplied{"torch/autograd/", "torch/nn/parallel/"};
   constexpr std::array<std::string_view, 2> kImpliedCpp{"torch::autograd::", "c10d::Reducer"};
-  constexpr std::array<std::string_view, 4> kCalledCpp{
-      "c10d::", "gloo::", "nccl", "ddp::worker::Group"};
+  constexpr std::array<std::string_view, 6> kCalledCpp{"c10d::",
+                                                       "c10::ivalue::Future::",
+                                                       "gloo::",
+                                                       "nccl",
+                                                       "ddp::worker::Group",
+                                                       "ddp::worker::SharedSums::"};
   // Skip locks, queues and sockets of the standard library: any code may wait in them.
   const auto frame = std::ranges::find_if_not(
       thread.frames, [](const Frame& one) { return is_plumbing(one) || is_standard_python(one); });
@@ -196,8 +207,8 @@ bool is_idle(const ThreadStack& thread) {
       "socketserver.py",
       "tqdm/_monitor.py",
       "torch/_inductor/compile_worker/subproc_pool.py"};
-  // C++: the loops of LibTorch's and gloo's own threads.
-  constexpr std::array<std::string_view, 13> kFunctions{"torch::autograd::ReadyQueue::",
+  // C++: the loops of threads of LibTorch, of gloo, and of ddp-worker's groups.
+  constexpr std::array<std::string_view, 15> kFunctions{"torch::autograd::ReadyQueue::",
                                                         "torch::autograd::Engine::thread_init",
                                                         "torch::autograd::Engine::thread_main",
                                                         "c10::ThreadPool::",
@@ -209,7 +220,9 @@ bool is_idle(const ThreadStack& thread) {
                                                         "c10d::detail::",
                                                         "uv_",
                                                         "uv__",
-                                                        "caffe2::"};
+                                                        "caffe2::",
+                                                        "ddp::worker::PeerWatch::",
+                                                        "ddp::worker::SharedSums::serve"};
   constexpr std::array<std::string_view, 3> kPools{"libgomp", "libiomp", "libomp"};
   if (thread.is_main) return false;
   const Frame* const frame = innermost(thread);
