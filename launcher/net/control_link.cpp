@@ -148,9 +148,8 @@ void ControlLink::send_in_pieces(std::string_view frame, std::size_t first) {
   output_ += frame_head(frame.size());
   output_ += frame;
   write(first > 0 ? first : unsent());
-  if (unsent() > kMaxQueued) {
+  if (unsent() > kMaxQueued)
     drop("it does not read: " + std::to_string(unsent() >> 20) + " MiB wait for it");
-  }
 }
 
 std::string ControlLink::hint() {
@@ -203,8 +202,7 @@ void ControlLink::drop(const std::string& why) {
 
 void ControlLink::close() {
   why_gone_.clear();
-  boost::system::error_code ignored;
-  socket_.close(ignored);
+  close_quietly(socket_);
 }
 
 }  // namespace ddp::launcher

@@ -37,8 +37,6 @@ class ControlLink : public std::enable_shared_from_this<ControlLink> {
   /// Sets TCP_NODELAY, keepalive and TCP_USER_TIMEOUT: a silent peer is gone after kSilence.
   /// `cipher`: from the handshake; null: frames are sent in plain.
   explicit ControlLink(tcp::socket socket, std::unique_ptr<FrameCipher> cipher = nullptr);
-  ControlLink(const ControlLink&) = delete;
-  ControlLink& operator=(const ControlLink&) = delete;
   ~ControlLink();
 
   /// Begins to read. The callbacks are called from the loop, never from within a call to the link,

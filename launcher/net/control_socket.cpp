@@ -75,10 +75,9 @@ void ControlSocket::start() {
 
 void ControlSocket::close() {
   if (!acceptor_.is_open()) return;
-  boost::system::error_code ignored;
   for (const auto& client : clients_)
     client->deadline.cancel();  // closes the socket
-  acceptor_.close(ignored);
+  close_quietly(acceptor_);
   pause_.cancel();
   std::error_code missing;
   std::filesystem::remove(path_, missing);
@@ -97,10 +96,8 @@ asio::awaitable<void> ControlSocket::accept_all() {
     if (!peer || (*peer != ::geteuid() && *peer != 0)) continue;
     const auto client = std::make_shared<Client>(std::move(socket));
     client->deadline.expires_after(kTimeout);
-    client->deadline.async_wait([client](boost::system::error_code) {
-      boost::system::error_code ignored;
-      client->socket.close(ignored);
-    });
+    client->deadline.async_wait(
+        [client](boost::system::error_code) { close_quietly(client->socket); });
     clients_.insert(client);
     asio::co_spawn(io_, serve(client), rethrow);
   }

@@ -27,8 +27,6 @@ class ControlSocket {
   /// Listens at `directory`/control; a client that sends nothing, or does not read, is closed after
   /// kTimeout and delays nobody. `answer` outlives it. Errors: SystemError.
   ControlSocket(asio::io_context& io, const std::filesystem::path& directory, Answer answer);
-  ControlSocket(const ControlSocket&) = delete;
-  ControlSocket& operator=(const ControlSocket&) = delete;
   ~ControlSocket();
 
   void start();

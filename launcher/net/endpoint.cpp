@@ -124,8 +124,7 @@ void Endpoint::welcome(tcp::socket socket) {
   const auto connection = std::make_shared<Connection>(id, std::move(socket), std::move(*peer));
   connections_.emplace(id, connection);
   connection->deadline.async_wait([connection](const boost::system::error_code& error) {
-    boost::system::error_code ignored;
-    if (!error) connection->socket.close(ignored);
+    if (!error) close_quietly(connection->socket);
   });
   asio::co_spawn(io_, dispatch(connection), rethrow);
 }
@@ -136,8 +135,7 @@ void Endpoint::leave(ConnectionSlots::Id id) {
   unknown_slots_.release(id);
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
-  boost::system::error_code ignored;
-  found->second->socket.close(ignored);  // which ends dispatch()
+  close_quietly(found->second->socket);  // which ends dispatch()
   found->second->look.cancel();
   connections_.erase(found);
 }
@@ -226,9 +224,8 @@ void Endpoint::begin_round() {
 }
 
 void Endpoint::close() {
-  boost::system::error_code ignored;
   for (tcp::acceptor& acceptor : listeners_.acceptors)
-    acceptor.close(ignored);
+    close_quietly(acceptor);
   pause_.cancel();
   drop_arrivals();
   held_.clear();

@@ -10,6 +10,10 @@ namespace {
 
 using State = crypto_secretstream_xchacha20poly1305_state;
 
+constexpr auto& push = crypto_secretstream_xchacha20poly1305_push;
+constexpr auto& pull = crypto_secretstream_xchacha20poly1305_pull;
+constexpr unsigned char kMessage = crypto_secretstream_xchacha20poly1305_TAG_MESSAGE;
+
 static_assert(kKeyBytes == crypto_secretstream_xchacha20poly1305_KEYBYTES);
 static_assert(kSealBytes == crypto_secretstream_xchacha20poly1305_ABYTES);
 static_assert(kSealHeadBytes == crypto_secretstream_xchacha20poly1305_HEADERBYTES);
@@ -54,14 +58,8 @@ std::string FrameCipher::seal(std::string_view frame) {
   }
   const std::size_t head = sealed.size();
   sealed.resize(head + frame.size() + kSealBytes);
-  crypto_secretstream_xchacha20poly1305_push(&sent_->state,
-                                             bytes_of(sealed) + head,
-                                             nullptr,
-                                             bytes_of(frame),
-                                             frame.size(),
-                                             nullptr,
-                                             0,
-                                             crypto_secretstream_xchacha20poly1305_TAG_MESSAGE);
+  unsigned char* const body = bytes_of(sealed) + head;
+  push(&sent_->state, body, nullptr, bytes_of(frame), frame.size(), nullptr, 0, kMessage);
   return sealed;
 }
 
@@ -77,14 +75,10 @@ std::optional<std::string> FrameCipher::open(std::string_view sealed) {
   is_broken_ |= !received_->key.empty() || sealed.size() <= kSealBytes;
   if (is_broken_) return std::nullopt;
   std::string frame(sealed.size() - kSealBytes, '\0');
-  is_broken_ = crypto_secretstream_xchacha20poly1305_pull(&received_->state,
-                                                          bytes_of(frame),
-                                                          nullptr,
-                                                          nullptr,
-                                                          bytes_of(sealed),
-                                                          sealed.size(),
-                                                          nullptr,
-                                                          0) != 0;
+  const unsigned char* const body = bytes_of(sealed);
+  unsigned char* const into = bytes_of(frame);
+  is_broken_ =
+      pull(&received_->state, into, nullptr, nullptr, body, sealed.size(), nullptr, 0) != 0;
   if (is_broken_) return std::nullopt;
   return frame;
 }

@@ -21,8 +21,6 @@ class FrameCipher {
  public:
   /// For the side `self`. Precondition: both sides have proved that they know `token`.
   FrameCipher(std::string_view token, Prover self, const Transcript& transcript);
-  FrameCipher(const FrameCipher&) = delete;
-  FrameCipher& operator=(const FrameCipher&) = delete;
   /// Wipes the keys.
   ~FrameCipher();
 

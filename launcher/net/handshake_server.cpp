@@ -69,8 +69,7 @@ void HandshakeServer::admit(tcp::socket socket,
   peers_.emplace(peer->id, peer);
   slots_.take(peer->id, source);
   peer->deadline.async_wait([peer](const boost::system::error_code& error) {
-    boost::system::error_code ignored;
-    if (!error) peer->socket.close(ignored);
+    if (!error) close_quietly(peer->socket);
   });
   asio::co_spawn(io_, receive(peer), rethrow);
 }
@@ -83,9 +82,8 @@ asio::awaitable<void> HandshakeServer::receive(std::shared_ptr<Peer> peer) {
   const bool is_welcome = is_in_time && peer->is_agent && peer->refusal.empty();
   if (is_in_time && !peer->is_agent) ++unknown_;
   std::shared_ptr<ControlLink> link;
-  if (is_welcome) {
+  if (is_welcome)
     link = std::make_shared<ControlLink>(std::move(peer->socket), std::move(peer->cipher));
-  }
   leave(*peer);
   if (is_welcome) on_hello_(std::move(peer->hello), std::move(link));
 }
@@ -95,8 +93,7 @@ void HandshakeServer::leave(const Peer& peer) {
   slots_.release(peer.id);
   const auto found = peers_.find(peer.id);
   if (found == peers_.end()) return;
-  boost::system::error_code ignored;
-  found->second->socket.close(ignored);  // which ends receive()
+  close_quietly(found->second->socket);  // which ends receive()
   peers_.erase(found);
 }
 

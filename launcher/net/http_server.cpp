@@ -68,8 +68,7 @@ struct HttpServer::Client {
         peer(std::move(from)) {}
 
   void close() {
-    boost::system::error_code ignored;
-    socket.close(ignored);
+    close_quietly(socket);
     deadline.cancel();
     wakeup.cancel();
   }
@@ -101,7 +100,7 @@ void HttpServer::close(const std::string& last) {
   if (std::exchange(is_closed_, true)) return;
   boost::system::error_code ignored;
   for (tcp::acceptor& acceptor : acceptors_)
-    acceptor.close(ignored);
+    close_quietly(acceptor);
   for (asio::steady_timer& pause : pauses_)
     pause.cancel();
   for (const auto& client : clients_) {

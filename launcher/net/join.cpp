@@ -49,8 +49,7 @@ struct Race {
   std::deque<tcp::socket> sockets;
   Inbox<Connected> results;
   void close(std::size_t index) {
-    boost::system::error_code ignored;
-    sockets[index].close(ignored);
+    close_quietly(sockets[index]);
   }
 };
 
@@ -140,9 +139,8 @@ asio::awaitable<bool> exchange_proofs(tcp::socket& socket,
   // A peer that cannot prove the token may refuse us, but not welcome us.
   note_answer(frame, attempt);
   if (attempt.answer && std::holds_alternative<Refusal>(*attempt.answer)) co_return false;
-  if (attempt.answer || frame.size() == kProofBytes) {
+  if (attempt.answer || frame.size() == kProofBytes)
     attempt.error = "what listens there does not know this job's token";
-  }
   attempt.answer.reset();
   co_return false;
 }
@@ -156,9 +154,8 @@ asio::awaitable<Handshake> converse(tcp::socket& socket, const JoinPlan& plan) {
   opening.has_token = !plan.token.empty();
   const std::string first = to_bytes(opening);
   co_await asio::async_write(socket, asio::buffer(first), kResult);
-  if (opening.has_token && !co_await exchange_proofs(socket, plan, first, attempt)) {
+  if (opening.has_token && !co_await exchange_proofs(socket, plan, first, attempt))
     co_return attempt;
-  }
   const std::string hello = encode(plan.hello);
   FrameCipher* const cipher = attempt.cipher.get();
   co_await write_frame(socket, hello, cipher);
@@ -262,9 +259,8 @@ asio::awaitable<Joined> join(asio::io_context& io,
     const Deadline begin = Clock::now();
     Handshake attempt = co_await try_once(io, plan, end, pause);
     if (attempt.answer) {
-      if (const auto* const refusal = std::get_if<Refusal>(&*attempt.answer)) {
+      if (const auto* const refusal = std::get_if<Refusal>(&*attempt.answer))
         throw SystemError(refusal->text, refusal->code);
-      }
       co_return Joined{attempt.link, std::get<Welcome>(*attempt.answer)};
     }
     if (Clock::now() >= next_line) {

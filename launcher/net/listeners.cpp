@@ -61,9 +61,8 @@ bool is_absent(int error) {
                                int error,
                                const PortUse& use) {
   const std::string text = why_not(where.basic[0], wanted, error, use);
-  if (where.basic.size() == 1) {
+  if (where.basic.size() == 1)
     throw SystemError(text + ". Give an address of this node, or the port alone.", use.other_code);
-  }
   throw SystemError(text +
                         ". The loopback interface of this node has no address; `ip link set lo "
                         "up` gives it one.",
@@ -95,9 +94,8 @@ Listeners try_to_listen(asio::io_context& io,
   Listeners listeners;
   listeners.port = wanted;
   std::vector<std::string> all = where.basic;
-  for (const std::string& address : where.own) {
+  for (const std::string& address : where.own)
     if (std::ranges::count(all, address) == 0) all.push_back(address);
-  }
   std::vector<std::string> served;
   int why_absent = 0;  // of the first absent address
   for (const std::string& address : all) {

@@ -43,8 +43,7 @@ class Limit {
   Limit(std::shared_ptr<tcp::socket> socket, Clock::duration limit)
       : timer_(socket->get_executor(), Clock::now() + limit) {
     timer_.async_wait([socket](const boost::system::error_code& error) {
-      boost::system::error_code ignored;
-      if (!error) socket->close(ignored);
+      if (!error) close_quietly(*socket);
     });
   }
 
@@ -108,9 +107,8 @@ PeerListener::PeerListener(asio::io_context& io, const std::string& address)
   if (!error) acceptor_.open(place.protocol(), error);
   if (!error) acceptor_.bind(place, error);
   if (!error) acceptor_.listen(tcp::acceptor::max_listen_connections, error);
-  if (error) {
+  if (error)
     throw SystemError("cannot listen at " + address + " for the checks: " + error.message() + ".");
-  }
 }
 
 int PeerListener::port() const {
@@ -123,10 +121,9 @@ void PeerListener::start() {
 }
 
 void PeerListener::close() {
-  boost::system::error_code ignored;
-  acceptor_.close(ignored);
+  close_quietly(acceptor_);
   for (const auto& peer : peers_)
-    peer->socket->close(ignored);
+    close_quietly(*peer->socket);
 }
 
 asio::awaitable<void> PeerListener::accept_all() {
@@ -165,8 +162,7 @@ asio::awaitable<void> PeerListener::serve(std::shared_ptr<Peer> peer) {
     const auto [error, size] = co_await asio::async_write(socket, asio::buffer(word), kResult);
     is_good = !error;
   }
-  boost::system::error_code ignored;
-  socket.close(ignored);
+  close_quietly(socket);
   std::erase(peers_, peer);
 }
 

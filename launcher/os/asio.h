@@ -32,6 +32,13 @@ inline void rethrow(std::exception_ptr error) {
   if (error) std::rethrow_exception(error);
 }
 
+/// Closes what may be closed already, or whose peer is gone: there is nothing to do about an error.
+template <typename Io>
+void close_quietly(Io& io) {
+  boost::system::error_code ignored;
+  io.close(ignored);
+}
+
 /// An address in its shortest form: an IPv4-mapped IPv6 address becomes the IPv4 one.
 inline asio::ip::address plain(const asio::ip::address& address) {
   if (!address.is_v6() || !address.to_v6().is_v4_mapped()) return address;

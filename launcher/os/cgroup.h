@@ -20,8 +20,6 @@ class JobCgroup {
   /// Chooses "ddp-AGENT_ID" below our own cgroup if that is delegated to us; else path() is empty.
   /// It is not made yet, so that the guard learns of it first.
   explicit JobCgroup(const std::string& agent_id);
-  JobCgroup(const JobCgroup&) = delete;
-  JobCgroup& operator=(const JobCgroup&) = delete;
   /// Removes the cgroup if it is empty.
   ~JobCgroup();
 

@@ -22,8 +22,6 @@ class JobLock {
   JobLock(const std::filesystem::path& directory,
           const std::vector<std::filesystem::path>& others,
           const std::string& name);
-  JobLock(const JobLock&) = delete;
-  JobLock& operator=(const JobLock&) = delete;
   /// Releases the lock; the file is removed if no process of the job holds it any more.
   ~JobLock();
 

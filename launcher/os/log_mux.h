@@ -29,8 +29,6 @@ class LogMux {
  public:
   /// All arguments outlive it.
   LogMux(asio::io_context& io, FileWriter& writer, const JobSpec& spec);
-  LogMux(const LogMux&) = delete;
-  LogMux& operator=(const LogMux&) = delete;
   ~LogMux();
 
   /// Shows all lines that wait, and stops the timer, which would keep the loop and so the agent

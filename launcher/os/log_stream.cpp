@@ -88,8 +88,7 @@ void LogStream::close_write_end() {
 }
 
 void LogStream::close_read_end() {
-  boost::system::error_code ignored;
-  pipe_.close(ignored);
+  close_quietly(pipe_);
   pause_.cancel();
 }
 
@@ -132,8 +131,7 @@ asio::awaitable<void> LogStream::pump() {
   drop_bar();
   drop_part();
   flush();
-  boost::system::error_code ignored;
-  pipe_.close(ignored);
+  close_quietly(pipe_);
   drained_ = true;
 }
 
@@ -335,9 +333,8 @@ std::filesystem::path LogStream::file() const {
 
 std::vector<std::string> LogStream::tail() const {
   std::vector<std::string> lines;
-  for (std::size_t i = 0; i < tail_.size(); ++i) {
+  for (std::size_t i = 0; i < tail_.size(); ++i)
     append_clean(lines.emplace_back(), tail_[(tail_next_ + i) % tail_.size()]);
-  }
   return lines;
 }
 

@@ -19,8 +19,6 @@ class ProbeQuery {
   explicit ProbeQuery(asio::io_context& io,
                       std::vector<std::string> question,
                       std::chrono::seconds limit);
-  ProbeQuery(const ProbeQuery&) = delete;
-  ProbeQuery& operator=(const ProbeQuery&) = delete;
   /// Calls give_up().
   ~ProbeQuery();
 

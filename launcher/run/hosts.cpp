@@ -189,9 +189,8 @@ asio::awaitable<void> Starter::run_until_all_ended() {
   signals_.close();
   for (const auto& connection : connections_) {
     // An ssh connection shared with other programs (ControlPersist) may keep the streams open.
-    boost::system::error_code ignored;
-    connection->output.close(ignored);
-    connection->errors.close(ignored);
+    close_quietly(connection->output);
+    close_quietly(connection->errors);
   }
 }
 
@@ -327,9 +326,8 @@ std::string describe_ssh_plan(const SshPlan& plan) {
   for (std::string& word : shown.typed.rest)
     word = mask_secret(word);
   std::string text;
-  for (std::size_t node = 0; node < plan.hosts.size(); ++node) {
+  for (std::size_t node = 0; node < plan.hosts.size(); ++node)
     text += join_words(ssh_command(shown, static_cast<int>(node)), " ", quote_for_shell) + "\n";
-  }
   return text;
 }
 
