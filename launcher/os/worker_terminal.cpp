@@ -75,7 +75,7 @@ asio::awaitable<void> WorkerTerminal::show() {
   is_over_ = true;
 }
 
-asio::awaitable<void> WorkerTerminal::type() {
+asio::awaitable<void> WorkerTerminal::type(std::shared_ptr<WorkerTerminal> /*it stays*/) {
   std::array<char, 1024> buffer;
   while (our_end_.is_open()) {
     // Wait, then read: asio's own read would make the terminal non-blocking for all who share it.
@@ -89,7 +89,7 @@ asio::awaitable<void> WorkerTerminal::type() {
   }
 }
 
-asio::awaitable<void> WorkerTerminal::resize() {
+asio::awaitable<void> WorkerTerminal::resize(std::shared_ptr<WorkerTerminal> /*it stays*/) {
   while (our_end_.is_open()) {
     const auto [error, signal] = co_await resized_.async_wait(kResult);
     if (error) break;
@@ -108,8 +108,8 @@ void WorkerTerminal::give_back() {
   // Drained: what was printed was meant for a raw terminal.
   if (std::exchange(is_raw_, false)) ::tcsetattr(STDIN_FILENO, TCSADRAIN, &settings_);
   boost::system::error_code ignored;
-  our_end_.close(ignored);
-  keyboard_.close(ignored);
+  close_quietly(our_end_);
+  close_quietly(keyboard_);
   resized_.cancel(ignored);
 }
 

@@ -7,6 +7,7 @@
 
 #include <termios.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,6 @@ class WorkerTerminal {
   /// Makes our terminal raw. Precondition: stdin and stdout are one. `writer` outlives it. Errors:
   /// SystemError.
   WorkerTerminal(asio::io_context& io, FileWriter& writer);
-  WorkerTerminal(const WorkerTerminal&) = delete;
-  WorkerTerminal& operator=(const WorkerTerminal&) = delete;
   ~WorkerTerminal();
 
   /// The worker's stdin, stdout and stderr, until close_worker_end().
@@ -33,8 +32,8 @@ class WorkerTerminal {
   /// give_back(). Then ours has its settings back.
   asio::awaitable<void> show();
   /// Passes on what is typed, and the terminal's size when it changes. Suspend: as show().
-  asio::awaitable<void> type();
-  asio::awaitable<void> resize();
+  asio::awaitable<void> type(std::shared_ptr<WorkerTerminal> itself);
+  asio::awaitable<void> resize(std::shared_ptr<WorkerTerminal> itself);
 
   /// Gives our terminal its settings back, and ends the three.
   void give_back();

@@ -22,13 +22,12 @@ asio::awaitable<void> pass_on(std::shared_ptr<ProbeQuery> query, Inbox<AgentEven
 }
 
 /// Null: the GPUs cannot be queried.
-std::shared_ptr<ProbeQuery> ask(asio::io_context& io,
-                                Inbox<AgentEvent>& inbox,
-                                WorkerGroup& group) {
+std::shared_ptr<ProbeQuery> ask(const NodeParts& parts, WorkerGroup& group) {
   try {
-    auto query = std::make_shared<ProbeQuery>(io, driver_question(CudaStart::never), kDriverLimit);
+    auto query =
+        std::make_shared<ProbeQuery>(parts.io, driver_question(CudaStart::never), kDriverLimit);
     group.exempt({query->pid()});
-    asio::co_spawn(io, pass_on(query, inbox), rethrow);
+    asio::co_spawn(parts.io, pass_on(query, parts.inbox), rethrow);
     return query;
   } catch (const SystemError&) {
     return nullptr;
@@ -37,19 +36,17 @@ std::shared_ptr<ProbeQuery> ask(asio::io_context& io,
 
 }  // namespace
 
-asio::awaitable<void> wait_for_gpu_memory(asio::io_context& io,
-                                          Inbox<AgentEvent>& inbox,
-                                          Console& console,
+asio::awaitable<void> wait_for_gpu_memory(const NodeParts& parts,
                                           WorkerGroup& group,
                                           const NodeCommands& commands,
                                           std::vector<FormerWorker> former) {
   GpuMemoryWait wait(std::move(former), Clock::now());
-  std::shared_ptr<ProbeQuery> query = ask(io, inbox, group);
+  std::shared_ptr<ProbeQuery> query = ask(parts, group);
   Deadline next = kNoDeadline;  // time of the next query
   while (!commands.end_command() && (query || next != kNoDeadline)) {
-    const std::optional<AgentEvent> event = co_await inbox.next(next);
+    const std::optional<AgentEvent> event = co_await parts.inbox.next(next);
     if (!event) {
-      query = ask(io, inbox, group);
+      query = ask(parts, group);
       next = kNoDeadline;
       continue;
     }
@@ -59,9 +56,9 @@ asio::awaitable<void> wait_for_gpu_memory(asio::io_context& io,
     query.reset();
     const GpuMemoryWait::Step step = wait.take(told->holders, Clock::now());
     if (step.is_warning) {
-      console.warning(step.line);
+      parts.console.warning(step.line);
     } else if (!step.line.empty()) {
-      console.info(step.line);
+      parts.console.info(step.line);
     }
     if (step.waits) next = Clock::now() + GpuMemoryWait::kPause;
   }

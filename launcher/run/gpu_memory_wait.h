@@ -6,11 +6,8 @@
 #include <vector>
 
 #include "launcher/os/asio.h"
-#include "launcher/os/inbox.h"
 #include "launcher/plan/round/node_commands.h"
 #include "launcher/plan/start/gpu_memory.h"
-#include "launcher/run/agent_events.h"
-#include "launcher/run/console.h"
 #include "launcher/run/worker_group.h"
 
 namespace ddp::launcher {
@@ -19,9 +16,7 @@ namespace ddp::launcher {
 /// no worker of `former` holds any, at most GpuMemoryWait::kLimit, or until `commands` end the
 /// round. Errors: none; if the GPUs cannot be queried, it does not wait. All references outlive it;
 /// `group` has no worker yet.
-asio::awaitable<void> wait_for_gpu_memory(asio::io_context& io,
-                                          Inbox<AgentEvent>& inbox,
-                                          Console& console,
+asio::awaitable<void> wait_for_gpu_memory(const NodeParts& parts,
                                           WorkerGroup& group,
                                           const NodeCommands& commands,
                                           std::vector<FormerWorker> former);

@@ -37,9 +37,8 @@ RerunFacts make_rerun_facts(const WorkerGroup& group,
   std::int64_t newest = -1;  // on the page of rank 0, which saves
   for (const auto& worker : group.workers())
     newest = std::max(newest, worker->page->checkpoint_step.load(std::memory_order_relaxed));
-  if (newest >= 0 && !facts.run_dir.empty()) {
+  if (newest >= 0 && !facts.run_dir.empty())
     rerun.checkpoint = facts.run_dir / "checkpoints" / checkpoint_name(newest);
-  }
   return rerun;
 }
 
@@ -51,15 +50,13 @@ WorkerReport describe(const Worker& worker, Clock::time_point begin) {
   report.step = worker.page->step.load(std::memory_order_relaxed);
   report.steps_total = worker.page->steps_total.load(std::memory_order_relaxed);
   // Only a failed worker writes an error file, so do not read one for each of many workers.
-  if (!report.ending.status.is_success()) {
+  if (!report.ending.status.is_success())
     report.error_text = read_file(worker.error_file, 1 << 20).value_or("");
-  }
   if (!report.error_text.empty()) report.error_file = worker.error_file.string();
   report.last_lines = worker.has_terminal ? worker.terminal_lines : worker.errors->tail();
   const StackReader* const printed = worker.errors->stacks();
-  if (printed != nullptr) {
+  if (printed != nullptr)
     report.stacks = shortened(worker.py_spy_stacks.value_or(printed->result()), kStacksText);
-  }
   if (!worker.output->is_shown()) report.hidden_lines = worker.output->tail();
   return report;
 }
@@ -70,9 +67,8 @@ void add_reruns(GroupEnded& end,
                 const JobSpec& spec,
                 const RerunFacts& rerun) {
   auto report = end.workers.begin();
-  for (const auto& worker : group.workers()) {
+  for (const auto& worker : group.workers())
     if (worker->ending) (report++)->rerun = rerun_command(spec, worker->placement, rerun);
-  }
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ std::vector<pid_t> children_but(pid_t known) {
 
 }  // namespace
 
-NodeWorkers::NodeWorkers(const Parts& parts,
+NodeWorkers::NodeWorkers(const NodeParts& parts,
                          RoundFacts facts,
                          std::shared_ptr<const OwnedDir> log_dir)
     : parts_(parts),
@@ -46,17 +46,8 @@ void NodeWorkers::prepare_cgroup() {
 }
 
 void NodeWorkers::make_group() {
-  group_ = std::make_unique<WorkerGroup>(parts_.io,
-                                         parts_.inbox,
-                                         parts_.guard,
-                                         parts_.writer,
-                                         parts_.console,
-                                         parts_.spec,
-                                         facts_,
-                                         left_behind_,
-                                         earlier_children_);
+  group_ = std::make_unique<WorkerGroup>(parts_, facts_, left_behind_, earlier_children_);
   group_->use_cgroup(cgroup_);
-  if (parts_.lock != nullptr) group_->share_lock(parts_.lock->fd());
   if (!template_) return;
   if (template_->pid() == 0 && !template_->is_retired()) {
     parts_.console.warning(template_name(parts_.spec) +
@@ -94,8 +85,7 @@ asio::awaitable<void> NodeWorkers::begin(StartRound start, Addresses addresses) 
 asio::awaitable<void> NodeWorkers::wait_for_gpus(const NodeCommands& commands) {
   std::vector<FormerWorker> former = std::exchange(former_, {});
   if (former.empty() || has_survivors_) co_return;  // survivors run on CPUs
-  co_await wait_for_gpu_memory(
-      parts_.io, parts_.inbox, parts_.console, *group_, commands, std::move(former));
+  co_await wait_for_gpu_memory(parts_, *group_, commands, std::move(former));
 }
 
 asio::awaitable<void> NodeWorkers::preload(const StartRound& start, const NodeCommands& commands) {
@@ -152,8 +142,7 @@ GroupStarted NodeWorkers::start(const StartRound& start) {
   if (has_files && !run_dir_) open_run_dir();
   forget_logs();
   group_->start(place(start.workers_of_node, start.role_of_node, start.node_rank),
-                log_dir_ ? log_dir_ : run_dir_,
-                parts_.scratch.path());
+                log_dir_ ? log_dir_ : run_dir_);
   GroupStarted started;
   started.round = start.round;
   started.begin_ns = group_->began_at().time_since_epoch().count();
@@ -167,7 +156,7 @@ asio::awaitable<GroupEnded> NodeWorkers::end(const NodeCommands& commands) {
     co_await group_->settle();
   if (group_->alive() > group_->survivors()) {
     if (commands.end_command()->reason == EndReason::hang) {
-      StackCollector collector(parts_.io, parts_.inbox, parts_.console, *group_, parts_.spec);
+      StackCollector collector(parts_, *group_);
       co_await collector.collect();
     }
     // Read the command only now. While workers settled or printed stacks, it may have become a
@@ -179,9 +168,8 @@ asio::awaitable<GroupEnded> NodeWorkers::end(const NodeCommands& commands) {
   // From here no process of this round lives on this node, except survivors and those in
   // `unkilled`.
   co_await group_->drain();
-  for (const auto& worker : group_->workers()) {
+  for (const auto& worker : group_->workers())
     if (worker->ending) former_.push_back(FormerWorker{worker->placement.rank, worker->pid});
-  }
   has_survivors_ = group_->survivors() > 0;
   GroupEnded end = describe_group_end(*group_, parts_.spec, facts_, baseline_);
   end.unkilled = std::move(unkilled);

@@ -29,20 +29,8 @@ namespace ddp::launcher {
 
 class NodeWorkers {
  public:
-  /// The parts of the agent that are used here. All outlive this object.
-  struct Parts {
-    asio::io_context& io;
-    Inbox<AgentEvent>& inbox;
-    Guard& guard;
-    FileWriter& writer;
-    Console& console;
-    ScratchDir& scratch;
-    const JobSpec& spec;
-    const JobLock* lock = nullptr;  // every worker inherits it; may be null
-  };
-
   /// `log_dir` may be null. Children that exist already are not ours to kill.
-  NodeWorkers(const Parts& parts, RoundFacts facts, std::shared_ptr<const OwnedDir> log_dir);
+  NodeWorkers(const NodeParts& parts, RoundFacts facts, std::shared_ptr<const OwnedDir> log_dir);
   NodeWorkers(const NodeWorkers&) = delete;
   NodeWorkers& operator=(const NodeWorkers&) = delete;
 
@@ -97,7 +85,7 @@ class NodeWorkers {
   void forget_logs();
   asio::awaitable<void> clear_up_after_survivors();
 
-  const Parts parts_;
+  const NodeParts parts_;
   RoundFacts facts_;
   // Owners: this, and all that open files in them.
   const std::shared_ptr<const OwnedDir> log_dir_;  // null: none

@@ -63,12 +63,8 @@ struct StackCollector::Spy {
   bool has_ended = false;
 };
 
-StackCollector::StackCollector(asio::io_context& io,
-                               Inbox<AgentEvent>& inbox,
-                               Console& console,
-                               WorkerGroup& group,
-                               const JobSpec& spec)
-    : io_(io), inbox_(inbox), console_(console), group_(group), spec_(spec) {}
+StackCollector::StackCollector(const NodeParts& parts, WorkerGroup& group)
+    : parts_(parts), group_(group) {}
 
 StackCollector::~StackCollector() = default;
 
@@ -87,7 +83,7 @@ asio::awaitable<void> StackCollector::collect() {
     });
   }
   sources_ = choose_stack_sources(processes);
-  const std::string py_spy = find_py_spy(spec_);
+  const std::string py_spy = find_py_spy(parts_.spec);
   std::vector<StackSource> seen;
   if (!py_spy.empty()) {
     std::ranges::copy_if(
@@ -95,7 +91,8 @@ asio::awaitable<void> StackCollector::collect() {
   }
   const std::string names = names_of(sources_, !seen.empty());
   if (names.empty()) co_return;
-  console_.warning("asking the workers for their stacks (" + names + "); they are in the report.");
+  parts_.console.warning("asking the workers for their stacks (" + names +
+                         "); they are in the report.");
   ask(SIGUSR2);
   start_spies(py_spy, seen);
   // SIGABRT comes last, as it ends the process and as an attached py-spy stops it. A process that
@@ -127,22 +124,22 @@ void StackCollector::start_spies(const std::string& program,
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) break;  // the signal still works
     const Descriptor write_end(ends[1]);
-    auto spy = std::make_unique<Spy>(io_, source, ends[0]);
+    auto spy = std::make_unique<Spy>(parts_.io, source, ends[0]);
     ProcessSpec process;
     process.label = "py-spy";
     process.executable = program;
     process.arguments = {program, "dump", "--full-filenames", "--pid", std::to_string(source.pid)};
-    process.environment = spec_.environment;
+    process.environment = parts_.spec.environment;
     process.stdout_fd = process.stderr_fd = write_end.fd();
     try {
-      spy->process = std::make_unique<Process>(io_, process);
+      spy->process = std::make_unique<Process>(parts_.io, process);
     } catch (const SystemError& error) {
-      console_.warning(error.what());
+      parts_.console.warning(error.what());
     }
     if (!spy->process) break;
     pids.push_back(spy->process->pid());
     spies_.push_back(std::move(spy));
-    asio::co_spawn(io_, read(*spies_.back()), rethrow);
+    asio::co_spawn(parts_.io, read(*spies_.back()), rethrow);
   }
   group_.exempt(std::move(pids));
 }
@@ -155,7 +152,7 @@ asio::awaitable<void> StackCollector::read(Spy& spy) {
     if (spy.text.size() < kMaxText) spy.text.append(buffer.data(), size);
   }
   spy.has_ended = true;
-  inbox_.push(OutputEnded());
+  parts_.inbox.push(OutputEnded());
 }
 
 /// Ends py-spy's runs and keeps their stacks.
@@ -165,21 +162,20 @@ asio::awaitable<void> StackCollector::end_spies() {
   // Closing the pipes ends the coroutines that read them; the spies must outlive those.
   bool kills = false;
   while (!have_spies_ended()) {
-    const std::optional<AgentEvent> event = co_await inbox_.next(kNoDeadline);
+    const std::optional<AgentEvent> event = co_await parts_.inbox.next(kNoDeadline);
     if (event) group_.note(*event);
     kills = kills || (event && std::holds_alternative<KillReceived>(*event));
   }
-  if (kills) inbox_.push(KillReceived());  // for the code that ends the group
-  std::map<Worker*, StackReader> readers;  // a worker may be several processes
+  if (kills) parts_.inbox.push(KillReceived());  // for the code that ends the group
+  std::map<Worker*, StackReader> readers;        // a worker may be several processes
   for (const auto& spy : spies_) {
     StackReader& reader = readers[worker_of(spy->source)];
     LineSplitter().feed(spy->text, [&](std::string_view line) {
-      if (!reader.take(line)) console_.debug("py-spy: " + std::string(line));
+      if (!reader.take(line)) parts_.console.debug("py-spy: " + std::string(line));
     });
   }
-  for (const auto& [worker, reader] : readers) {
+  for (const auto& [worker, reader] : readers)
     if (worker != nullptr && !reader.is_empty()) worker->py_spy_stacks = reader.result();
-  }
   spies_.clear();
   group_.exempt({});
 }
@@ -191,11 +187,11 @@ asio::awaitable<bool> StackCollector::wait(Clock::duration limit,
   const Deadline deadline = Clock::now() + limit;
   while (group_.alive() > 0 && !(this->*is_done)() && Clock::now() < deadline) {
     const Deadline look = std::min<Deadline>(deadline, Clock::now() + kCheckPause);
-    const std::optional<AgentEvent> event = co_await inbox_.next(look);
+    const std::optional<AgentEvent> event = co_await parts_.inbox.next(look);
     if (!event) continue;
     group_.note(*event);
     if (std::holds_alternative<KillReceived>(*event)) {
-      inbox_.push(KillReceived());  // for anyone who ends the group
+      parts_.inbox.push(KillReceived());  // for anyone who ends the group
       co_return false;
     }
     const auto* const signal = std::get_if<SignalReceived>(&*event);
@@ -217,9 +213,8 @@ bool StackCollector::have_all_printed() const {
 
 /// The worker to whose session the process belongs; null: that worker has ended.
 Worker* StackCollector::worker_of(const StackSource& source) const {
-  for (const auto& worker : group_.workers()) {
+  for (const auto& worker : group_.workers())
     if (worker->pid == source.session && !worker->ending) return worker.get();
-  }
   return nullptr;
 }
 

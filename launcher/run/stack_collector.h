@@ -9,11 +9,7 @@
 #include <vector>
 
 #include "launcher/os/asio.h"
-#include "launcher/os/inbox.h"
 #include "launcher/plan/hang/stack_sources.h"
-#include "launcher/plan/start/job_spec.h"
-#include "launcher/run/agent_events.h"
-#include "launcher/run/console.h"
 #include "launcher/run/worker_group.h"
 
 namespace ddp::launcher {
@@ -21,11 +17,7 @@ namespace ddp::launcher {
 class StackCollector {
  public:
   /// All arguments outlive it.
-  StackCollector(asio::io_context& io,
-                 Inbox<AgentEvent>& inbox,
-                 Console& console,
-                 WorkerGroup& group,
-                 const JobSpec& spec);
+  StackCollector(const NodeParts& parts, WorkerGroup& group);
   StackCollector(const StackCollector&) = delete;
   StackCollector& operator=(const StackCollector&) = delete;
   ~StackCollector();
@@ -46,11 +38,8 @@ class StackCollector {
   [[nodiscard]] bool have_all_printed() const;
   [[nodiscard]] Worker* worker_of(const StackSource& source) const;
 
-  asio::io_context& io_;
-  Inbox<AgentEvent>& inbox_;
-  Console& console_;
+  const NodeParts& parts_;
   WorkerGroup& group_;
-  const JobSpec& spec_;
   std::vector<StackSource> sources_;  // those that print their own stacks
   std::vector<StackSource> asked_;
   std::vector<std::unique_ptr<Spy>> spies_;

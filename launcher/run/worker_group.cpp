@@ -1,7 +1,6 @@
 #include "launcher/run/worker_group.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -10,14 +9,13 @@
 #include "common/files/descriptor.h"
 #include "common/node/helper_process.h"
 #include "common/progress/survivor_page.h"
+#include "common/text/join_words.h"
 #include "launcher/os/descendants.h"
 #include "launcher/os/process_activity.h"
 #include "launcher/os/process_state.h"
-#include "launcher/plan/rank_name.h"
 #include "launcher/plan/round/leftover_kill.h"
 #include "launcher/plan/round/output_drain.h"
 #include "launcher/plan/round/survivor_wait.h"
-#include "launcher/plan/start/numa.h"
 #include "launcher/plan/start/wrapper.h"
 
 namespace ddp::launcher {
@@ -44,49 +42,16 @@ SurvivorWait::Step note_event(const std::optional<AgentEvent>& event) {
   return came != nullptr ? SurvivorWait::note_signal(came->stops) : SurvivorWait::Step::wait;
 }
 
-asio::awaitable<void> pass_keys(std::shared_ptr<WorkerTerminal> terminal) {
-  co_await terminal->type();
-}
-
-asio::awaitable<void> pass_size(std::shared_ptr<WorkerTerminal> terminal) {
-  co_await terminal->resize();
-}
-
 }  // namespace
 
-std::string name_worker(const Worker& worker) {
-  return name_rank(worker.placement.rank, worker.pid);
-}
-
-pid_t program_of(Worker& worker) {
-  const pid_t leader = worker.pid;
-  if (worker.program_line.empty() || worker.process->is_reaped()) return leader;
-  if (worker.program != 0 && read_process_state(worker.program).session == leader)
-    return worker.program;
-  const pid_t found =
-      find_wrapped(session_processes({worker.session}), worker.program_line, leader);
-  worker.program = found == leader ? 0 : found;  // it may come yet
-  return found;
-}
-
-WorkerGroup::WorkerGroup(asio::io_context& io,
-                         Inbox<AgentEvent>& inbox,
-                         Guard& guard,
-                         FileWriter& writer,
-                         Console& console,
-                         const JobSpec& spec,
+WorkerGroup::WorkerGroup(const NodeParts& parts,
                          const RoundFacts& facts,
                          LeftBehind& left_behind,
                          const std::vector<pid_t>& earlier_children)
-    : io_(io),
-      inbox_(inbox),
-      guard_(guard),
-      writer_(writer),
-      console_(console),
-      spec_(spec),
+    : parts_(parts),
       facts_(facts),
       left_behind_(left_behind),
-      mux_(io, writer, spec),
+      mux_(parts.io, parts.writer, parts.spec),
       variable_("DDP_AGENT_ID=" + facts.agent_id),
       earlier_children_(earlier_children) {}
 
@@ -104,15 +69,14 @@ void WorkerGroup::end_now() {
   if (!sessions.empty()) kill_all_in_cgroup();
   if (!sessions.empty()) kill_descendants(variable_, sessions);
   for (const Session& session : sessions)
-    guard_.forget(session.number);
+    parts_.guard.forget(session.number);
   if (terminal_) terminal_->give_back();
   workers_.clear();
   alive_ = 0;
 }
 
 void WorkerGroup::start(const std::vector<Placement>& placements,
-                        const std::shared_ptr<const OwnedDir>& directory,
-                        const std::filesystem::path& scratch) {
+                        const std::shared_ptr<const OwnedDir>& directory) {
   begin_ = Clock::now();
   kill_deadline_.reset();
   for (const Placement& placement : placements) {
@@ -120,7 +84,7 @@ void WorkerGroup::start(const std::vector<Placement>& placements,
     if (index < workers_.size() && workers_[index]->is_survivor) {
       take_over(*workers_[index], placement);
     } else {
-      start_one(placement, directory, scratch);
+      start_one(placement, directory);
     }
   }
   directories_.clear();
@@ -138,14 +102,13 @@ void WorkerGroup::take_over(Worker& worker, const Placement& placement) {
 }
 
 void WorkerGroup::start_one(const Placement& placement,
-                            const std::shared_ptr<const OwnedDir>& directory,
-                            const std::filesystem::path& scratch) {
+                            const std::shared_ptr<const OwnedDir>& directory) {
   auto worker = std::make_unique<Worker>();
   worker->placement = placement;
-  const WorkerFiles files = place_files(spec_, facts_, placement, scratch);
+  const WorkerFiles files = place_files(parts_.spec, facts_, placement, parts_.scratch.path());
   worker->error_file = files.error_file;
   // Before the fork, so that the worker's page says from the start whether it may outlive a round.
-  survivor_page(*worker->page).is_wanted = spec_.keeps_survivors ? 1 : 0;
+  survivor_page(*worker->page).is_wanted = parts_.spec.keeps_survivors ? 1 : 0;
   survivor_page(*worker->page).round = facts_.round;
   if (!facts_.log_dir.empty()) place_file(directory, files.error_file);  // the worker makes it
   worker->output = open_stream(*worker, directory, files, WorkerStream::output);
@@ -154,23 +117,23 @@ void WorkerGroup::start_one(const Placement& placement,
   process.stdout_fd = worker->output->write_end();
   process.stderr_fd = worker->errors->write_end();
   process.inherited_fd = worker->page.fd();
-  process.lock_fd = lock_fd_;
-  worker->has_terminal = placement.local_rank == spec_.debug_rank;
+  process.lock_fd = parts_.lock != nullptr ? parts_.lock->fd() : -1;
+  worker->has_terminal = placement.local_rank == parts_.spec.debug_rank;
   // The others must not read what is typed for it.
-  const bool is_shut_off = spec_.debug_rank && !worker->has_terminal;
+  const bool is_shut_off = parts_.spec.debug_rank && !worker->has_terminal;
   const Descriptor nothing(is_shut_off ? ::open("/dev/null", O_RDONLY | O_CLOEXEC) : -1);
   process.stdin_fd = nothing.fd();
   if (worker->has_terminal) lend_terminal(process);
   if (cgroup_ != nullptr) process.cgroup_fd = cgroup_->fd();
-  if (is_wrapped(spec_.wrappers, placement.rank)) {
+  if (is_wrapped(parts_.spec.wrappers, placement.rank)) {
     Command command{process.executable, process.arguments};
     worker->program_line = program_line(command);
-    wrap(command, spec_.wrappers, placement, host_);
+    wrap(command, parts_.spec.wrappers, placement, host_);
     process.executable = std::move(command.executable);
     process.arguments = std::move(command.arguments);
   }
   if (!process.cpus.empty())
-    console_.debug(process.label + ": CPUs " + format_cpu_list(process.cpus));
+    parts_.console.debug(process.label + ": CPUs " + join_ranges(process.cpus));
   const bool is_cold = worker->has_terminal || !worker->program_line.empty();
   worker->process = start_process(process, is_cold);
   worker->pid = worker->process->pid();
@@ -180,10 +143,10 @@ void WorkerGroup::start_one(const Placement& placement,
   set_prefix(*worker, *worker->errors, WorkerStream::errors);
   // At once: from here on, however this agent ends, the guard must find this session. Until here
   // the death signal covers the worker.
-  guard_.cover(worker->session);
+  parts_.guard.cover(worker->session);
   const std::string place = worker->process->is_in_cgroup() ? ", in" : ", could not be born in";
-  console_.debug(process.label + ": pid " + std::to_string(worker->pid) +
-                 (process.cgroup_fd >= 0 ? place + " the job's cgroup" : ""));
+  parts_.console.debug(process.label + ": pid " + std::to_string(worker->pid) +
+                       (process.cgroup_fd >= 0 ? place + " the job's cgroup" : ""));
   // Close our own ends, so that a pipe ends with the last worker process that has it open.
   worker->output->close_write_end();
   worker->errors->close_write_end();
@@ -194,23 +157,23 @@ void WorkerGroup::start_one(const Placement& placement,
   if (index == workers_.size()) workers_.emplace_back();
   workers_[index] = std::move(worker);
   ++alive_;
-  asio::co_spawn(io_, wait_for_exit(index), rethrow);
-  asio::co_spawn(io_, read_output(*workers_[index]->output), rethrow);
-  asio::co_spawn(io_, read_output(*workers_[index]->errors), rethrow);
+  asio::co_spawn(parts_.io, wait_for_exit(index), rethrow);
+  asio::co_spawn(parts_.io, read_output(*workers_[index]->output), rethrow);
+  asio::co_spawn(parts_.io, read_output(*workers_[index]->errors), rethrow);
 }
 
 void WorkerGroup::lend_terminal(ProcessSpec& process) {
-  terminal_ = std::make_shared<WorkerTerminal>(io_, writer_);
+  terminal_ = std::make_shared<WorkerTerminal>(parts_.io, parts_.writer);
   process.stdin_fd = process.stdout_fd = process.stderr_fd = terminal_->worker_end();
   process.takes_terminal = true;
-  asio::co_spawn(io_, show(terminal_), rethrow);
-  asio::co_spawn(io_, pass_keys(terminal_), rethrow);
-  asio::co_spawn(io_, pass_size(terminal_), rethrow);
+  asio::co_spawn(parts_.io, show(terminal_), rethrow);
+  asio::co_spawn(parts_.io, terminal_->type(terminal_), rethrow);
+  asio::co_spawn(parts_.io, terminal_->resize(terminal_), rethrow);
 }
 
 asio::awaitable<void> WorkerGroup::show(std::shared_ptr<WorkerTerminal> terminal) {
   co_await terminal->show();
-  inbox_.push(OutputEnded());
+  parts_.inbox.push(OutputEnded());
 }
 
 ProcessSpec WorkerGroup::plan_process(const Placement& placement,
@@ -218,12 +181,12 @@ ProcessSpec WorkerGroup::plan_process(const Placement& placement,
                                       int page_fd) const {
   ProcessSpec process;
   process.label = "rank " + std::to_string(placement.rank);
-  process.executable = spec_.executable;
-  process.arguments = worker_arguments(spec_, placement);
-  process.environment =
-      worker_environment(spec_, added_environment(spec_, placement, facts_, error_file, page_fd));
-  if (!spec_.cpu_sets.empty())
-    process.cpus = spec_.cpu_sets[static_cast<std::size_t>(placement.local_rank)];
+  process.executable = parts_.spec.executable;
+  process.arguments = worker_arguments(parts_.spec, placement);
+  process.environment = worker_environment(
+      parts_.spec, added_environment(parts_.spec, placement, facts_, error_file, page_fd));
+  if (!parts_.spec.cpu_sets.empty())
+    process.cpus = parts_.spec.cpu_sets[static_cast<std::size_t>(placement.local_rank)];
   return process;
 }
 
@@ -233,11 +196,11 @@ std::unique_ptr<Process> WorkerGroup::start_process(const ProcessSpec& spec, boo
     auto copied = template_->copy(spec);
     if (auto* const process = std::get_if<std::unique_ptr<Process>>(&copied))
       return std::move(*process);
-    console_.warning(template_name(spec_) + ": " + spec.label + ": " +
-                     std::get<std::string>(copied) + "; starting without it");
+    parts_.console.warning(template_name(parts_.spec) + ": " + spec.label + ": " +
+                           std::get<std::string>(copied) + "; starting without it");
     template_->retire();
   }
-  return std::make_unique<Process>(io_, spec);
+  return std::make_unique<Process>(parts_.io, spec);
 }
 
 /// Makes the directories of `file`, which are below `directory`. A later round has work to lose, so
@@ -254,7 +217,7 @@ LogFile WorkerGroup::place_file(const std::shared_ptr<const OwnedDir>& directory
     }
   } catch (const SystemError& error) {
     if (facts_.round == 0) throw;
-    if (!has_printed_problem_) console_.warning(error.what());
+    if (!has_printed_problem_) parts_.console.warning(error.what());
     has_printed_problem_ = true;
   }
   return {found, file.filename().string()};
@@ -269,24 +232,25 @@ std::unique_ptr<LogStream> WorkerGroup::open_stream(
   const bool is_output = stream == WorkerStream::output;
   LogStream::Route route;
   route.stream = stream;
-  route.plan = plan_stream(spec_.logs, spec_.has_run_dir, placement.local_rank, stream);
+  route.plan = plan_stream(parts_.spec.logs, parts_.spec.has_run_dir, placement.local_rank, stream);
   route.log_file = place_file(directory, is_output ? files.output : files.errors);
   route.filtered_file =
       place_file(directory, is_output ? files.filtered_output : files.filtered_errors);
   route.waits_for_answer = [&worker] { return waits_for_answer(worker.pid); };
-  return std::make_unique<LogStream>(io_, mux_, route, "rank " + std::to_string(placement.rank));
+  return std::make_unique<LogStream>(
+      parts_.io, mux_, route, "rank " + std::to_string(placement.rank));
 }
 
 void WorkerGroup::set_prefix(const Worker& worker, LogStream& stream, WorkerStream kind) {
   PrefixFacts facts;
   facts.placement = worker.placement;
-  facts.role = spec_.role;
+  facts.role = parts_.spec.role;
   facts.host = host_;
   facts.pid = worker.pid;
   facts.stream = kind;
   const int local_rank = worker.placement.local_rank;
-  const StreamPlan plan = plan_stream(spec_.logs, spec_.has_run_dir, local_rank, kind);
-  stream.set_prefix(Prefix(spec_.logs, plan, facts), worker.placement);
+  const StreamPlan plan = plan_stream(parts_.spec.logs, parts_.spec.has_run_dir, local_rank, kind);
+  stream.set_prefix(Prefix(parts_.spec.logs, plan, facts), worker.placement);
 }
 
 asio::awaitable<void> WorkerGroup::wait_for_exit(std::size_t index) {
@@ -296,7 +260,7 @@ asio::awaitable<void> WorkerGroup::wait_for_exit(std::size_t index) {
   const Clock::time_point at = Clock::now();
   if (status->is_success() && !worker.stop_sent) co_await name_left_by(worker);
   kill_rest(worker);
-  inbox_.push(WorkerExited{index, *status, at});
+  parts_.inbox.push(WorkerExited{index, *status, at});
 }
 
 /// Names what a worker that has ended well left behind. Suspends: while there is any, at most
@@ -305,7 +269,7 @@ asio::awaitable<void> WorkerGroup::wait_for_exit(std::size_t index) {
 asio::awaitable<void> WorkerGroup::name_left_by(const Worker& worker) {
   const Clock::time_point deadline = Clock::now() + kHelperWait;
   std::vector<pid_t> left = find_left()[&worker];
-  asio::steady_timer timer(io_);
+  asio::steady_timer timer(parts_.io);
   while (!left.empty() && Clock::now() < deadline) {
     timer.expires_after(kScanPause);
     co_await timer.async_wait(kResult);
@@ -325,7 +289,7 @@ void WorkerGroup::kill_rest(const Worker& worker) const {
 
 asio::awaitable<void> WorkerGroup::read_output(LogStream& stream) {
   co_await stream.pump();
-  inbox_.push(OutputEnded());
+  parts_.inbox.push(OutputEnded());
 }
 
 void WorkerGroup::note(const AgentEvent& event) {
@@ -336,8 +300,9 @@ void WorkerGroup::note(const AgentEvent& event) {
 void WorkerGroup::note_exit(const WorkerExited& exit) {
   Worker& worker = *workers_[exit.index];
   const bool is_wrapped = !worker.program_line.empty();
-  set_ending(worker, is_wrapped ? seen_through_wrapper(exit.status) : exit.status, exit.at);
-  guard_.forget(worker.pid);  // before the reaping: afterwards the pid may be reused
+  set_ending(
+      worker, is_wrapped ? seen_through_wrapper(exit.status) : exit.status, exit.at - begin_);
+  parts_.guard.forget(worker.pid);  // before the reaping: afterwards the pid may be reused
   worker.process->reap();
   worker.is_survivor = false;  // the next round starts its rank again
   --alive_;
@@ -349,21 +314,9 @@ void WorkerGroup::signal_all(int signal) {
     if (worker->process->is_reaped() || worker->is_survivor) continue;
     worker->stop_sent = true;
     if (signal == SIGKILL) worker->kill_sent = true;
-    signal_one(*worker, signal);
+    send_signal(*worker, signal);
   }
   if (signal == SIGKILL && !kill_deadline_) kill_deadline_ = Clock::now() + kKillWait;
-}
-
-/// Sends a signal to a worker's group. A wrapper does not get it if its program can: it would end
-/// before the program, which then had no grace left. The program may have a group of its own, as
-/// under a debugger.
-void WorkerGroup::signal_one(Worker& worker, int signal) {
-  const pid_t program = signal == SIGKILL ? worker.pid : program_of(worker);
-  if (program == worker.pid) return worker.process->signal(signal);
-  const pid_t group = ::getpgid(program);
-  for (const pid_t pid : tree_of(session_processes({worker.session}), program)) {
-    if (::getpgid(pid) == group) signal_in_session(pid, worker.session, signal);
-  }
 }
 
 void WorkerGroup::kill_all_in_cgroup() const {
@@ -387,7 +340,7 @@ asio::awaitable<void> WorkerGroup::settle() {
   const SurvivorWait wait(Clock::now());
   SurvivorWait::Step step = wait.advance(keep_survivors(), Clock::now());
   while (step == SurvivorWait::Step::wait) {
-    const std::optional<AgentEvent> event = co_await inbox_.next(Clock::now() + kSettlePause);
+    const std::optional<AgentEvent> event = co_await parts_.inbox.next(Clock::now() + kSettlePause);
     if (event) note(*event);
     step = note_event(event);
     if (step == SurvivorWait::Step::wait) step = wait.advance(keep_survivors(), Clock::now());
@@ -398,15 +351,8 @@ asio::awaitable<void> WorkerGroup::settle() {
 /// Returns how many workers may still begin to wait.
 std::size_t WorkerGroup::keep_survivors() {
   std::size_t others = 0;
-  for (const auto& worker : workers_) {
-    SurvivorPage& page = survivor_page(*worker->page);
-    if (worker->ending || worker->is_survivor || !is_opened(*worker->page) || page.can_wait == 0)
-      continue;
-    page.is_ending = 1;
-    worker->is_survivor = page.waits != 0;
-    page.is_survivor = worker->is_survivor ? 1 : 0;
-    others += worker->is_survivor ? 0U : 1U;
-  }
+  for (const auto& worker : workers_)
+    others += may_survive(*worker) && !keep_if_waiting(*worker) ? 1U : 0U;
   return others;
 }
 
@@ -417,7 +363,7 @@ asio::awaitable<void> WorkerGroup::end(StopReason reason, Escalation escalation)
   signal_all(escalation.begin(Clock::now()));
   Step step = Step::wait;
   while (running() > 0 && step != Step::leave) {
-    const std::optional<AgentEvent> event = co_await inbox_.next(escalation.deadline());
+    const std::optional<AgentEvent> event = co_await parts_.inbox.next(escalation.deadline());
     if (event) note(*event);
     step = note_event(escalation, event);
     if (step == Step::kill) signal_all(SIGKILL);
@@ -443,7 +389,7 @@ asio::awaitable<std::vector<std::string>> WorkerGroup::sweep() {
         signal_process(pid, SIGKILL);  // our own children, not reaped yet, so the pids are theirs
     }
     if (sweep.is_done_but_for_orphans(running(), marked) || Clock::now() >= deadline) break;
-    const std::optional<AgentEvent> event = co_await inbox_.next(Clock::now() + kScanPause);
+    const std::optional<AgentEvent> event = co_await parts_.inbox.next(Clock::now() + kScanPause);
     if (event) note(*event);
     reap_adopted();
   }
@@ -463,9 +409,8 @@ asio::awaitable<std::vector<std::string>> WorkerGroup::sweep() {
 /// Kills what the workers have started, in any session. Returns how many processes it found.
 std::size_t WorkerGroup::kill_marked() {
   std::vector<Session> sessions;
-  for (const auto& worker : workers_) {
+  for (const auto& worker : workers_)
     if (!worker->process->is_reaped()) sessions.push_back(worker->session);
-  }
   std::vector<pid_t> spared;
   if (left_behind_.keeps_any()) spared = left_behind_.kept(adopted());
   if (template_ != nullptr) spared.push_back(template_->pid());
@@ -490,10 +435,10 @@ asio::awaitable<void> WorkerGroup::drain() {
   };
   while (!drain.is_over(open())) {
     const Clock::time_point begin = Clock::now();
-    const std::optional<AgentEvent> event = co_await inbox_.next(begin + kDrainPause);
+    const std::optional<AgentEvent> event = co_await parts_.inbox.next(begin + kDrainPause);
     if (event) note(*event);
     const std::size_t held_back = count(&LogStream::is_held_back, true);
-    if (held_back > 0) writer_.leave_stuck_files();
+    if (held_back > 0) parts_.writer.leave_stuck_files();
     drain.note_wait(held_back, Clock::now() - begin);
   }
   for (const auto& worker : workers_) {
@@ -505,12 +450,11 @@ asio::awaitable<void> WorkerGroup::drain() {
   // Closing the pipes ends the coroutines that read them, and the group must outlive those. No
   // deadline is needed: a closed pipe ends its coroutine in the next turn of the loop.
   while (open() > 0) {
-    const std::optional<AgentEvent> event = co_await inbox_.next(kNoDeadline);
+    const std::optional<AgentEvent> event = co_await parts_.inbox.next(kNoDeadline);
     if (event) note(*event);
   }
-  for (const auto& worker : workers_) {
+  for (const auto& worker : workers_)
     if (worker->has_terminal) worker->terminal_lines = terminal_->last_lines();
-  }
   // A survivor's lines may still be folded with lines that wait.
   if (survivors() == 0) mux_.finish();
   kill_deadline_.reset();
@@ -518,10 +462,11 @@ asio::awaitable<void> WorkerGroup::drain() {
 
 void WorkerGroup::close_stream(const Worker& worker, LogStream& stream, const char* name) {
   if (!stream.is_drained()) {
-    console_.warning(name_worker(worker) + ": its " + name + " is cut here: " +
-                     (worker.ending ? "a process that is not of this job, or is left running, "
-                                      "still holds it open."
-                                    : "it could not be killed."));
+    parts_.console.warning(name_worker(worker) + ": its " + name + " is cut here: " +
+                           (worker.ending
+                                ? "a process that is not of this job, or is left running, "
+                                  "still holds it open."
+                                : "it could not be killed."));
   }
   stream.close_read_end();
 }
@@ -529,30 +474,14 @@ void WorkerGroup::close_stream(const Worker& worker, LogStream& stream, const ch
 void WorkerGroup::note_unkilled() {
   constexpr ExitStatus kKilled{0, SIGKILL, false};
   for (const auto& worker : workers_) {
-    if (!worker->ending && !worker->is_survivor) set_ending(*worker, kKilled, Clock::now());
+    if (!worker->ending && !worker->is_survivor)
+      set_ending(*worker, kKilled, Clock::now() - begin_);
   }
-}
-
-void WorkerGroup::set_ending(Worker& worker, ExitStatus status, Clock::time_point at) const {
-  Ending ending;
-  ending.rank = worker.placement.rank;
-  ending.status = status;
-  ending.at = at - begin_;
-  ending.stop_sent = worker.stop_sent;
-  ending.kill_sent = worker.kill_sent;
-  ending.abort_sent = worker.abort_sent;
-  ending.opened_page = is_opened(*worker.page);
-  ending.phase = phase_of(*worker.page);
-  ending.was_asked_elsewhere =
-      ending.opened_page && worker.page->was_asked.load(std::memory_order_relaxed) != 0;
-  worker.ending = ending;
-  worker.ended_at = std::chrono::system_clock::now();
 }
 
 void WorkerGroup::set_stop_reason(StopReason reason) {
-  for (const auto& worker : workers_) {
+  for (const auto& worker : workers_)
     if (!worker->is_survivor) worker->page->stop_reason.store(reason, std::memory_order_relaxed);
-  }
 }
 
 void WorkerGroup::wake() {
@@ -561,16 +490,8 @@ void WorkerGroup::wake() {
 }
 
 std::size_t WorkerGroup::forward(int signal) {
-  std::size_t sent = 0;
-  for (const auto& worker : workers_) {
-    const pid_t program = program_of(*worker);
-    const bool is_sent = program == worker->pid
-                             ? worker->process->forward(signal)
-                             : catches_signal(program, signal) &&
-                                   signal_in_session(program, worker->session, signal);
-    sent += is_sent ? 1U : 0U;
-  }
-  return sent;
+  return static_cast<std::size_t>(std::ranges::count_if(
+      workers_, [signal](const auto& worker) { return forward_signal(*worker, signal); }));
 }
 
 bool WorkerGroup::saves_on_stop() const {
@@ -590,15 +511,11 @@ std::vector<pid_t> WorkerGroup::known_children() const {
   pids.insert(pids.end(), helpers_.begin(), helpers_.end());
   for (const auto& worker : workers_)
     pids.push_back(worker->process->pid());
-  pids.push_back(guard_.pid());
+  pids.push_back(parts_.guard.pid());
   // A warm template's fork is our child, too, once the template that we have started has ended.
   if (template_ != nullptr) pids.insert(pids.end(), {template_->child(), template_->pid()});
   std::ranges::sort(pids);
   return pids;
-}
-
-bool WorkerGroup::is_adopted(pid_t pid) const {
-  return !std::ranges::binary_search(known_children(), pid);
 }
 
 std::vector<pid_t> WorkerGroup::adopted() const {
@@ -637,9 +554,8 @@ std::map<const Worker*, std::vector<pid_t>> WorkerGroup::find_left() const {
   std::vector<pid_t> orphans = adopted();
   orphans.resize(std::min(orphans.size(), kMostRead));
   std::map<const Worker*, std::vector<pid_t>> left;
-  for (const pid_t pid : orphans) {
+  for (const pid_t pid : orphans)
     if (read_process_state(pid).state != 'Z') left[owner_of(pid)].push_back(pid);
-  }
   return left;
 }
 
@@ -666,7 +582,8 @@ void WorkerGroup::name_left() {
 /// a worker, the children behind it show up once it is reaped, so /proc need not be read.
 void WorkerGroup::reap_adopted() {
   for (pid_t pid = ended_child(); pid != 0 && !is_worker(pid); pid = ended_child()) {
-    if (is_adopted(pid) && reap_within(pid, std::chrono::milliseconds(0))) continue;
+    const bool is_adopted = !std::ranges::binary_search(known_children(), pid);
+    if (is_adopted && reap_within(pid, std::chrono::milliseconds(0))) continue;
     // That child is not ours to reap. Try all adopted orphans.
     for (const pid_t other : adopted())
       reap_within(other, std::chrono::milliseconds(0));

@@ -15,67 +15,44 @@
 
 #include "common/files/owned_dir.h"
 #include "common/node/identity.h"
-#include "common/progress/progress_page.h"
 #include "launcher/os/cgroup.h"
 #include "launcher/os/file_writer.h"
 #include "launcher/os/guard.h"
+#include "launcher/os/job_lock.h"
 #include "launcher/os/log_mux.h"
 #include "launcher/os/process.h"
 #include "launcher/os/python_template.h"
+#include "launcher/os/scratch_dir.h"
 #include "launcher/os/worker_terminal.h"
-#include "launcher/plan/round/ending.h"
 #include "launcher/plan/round/escalation.h"
 #include "launcher/plan/start/job_spec.h"
 #include "launcher/plan/start/log_layout.h"
 #include "launcher/plan/start/placement.h"
-#include "launcher/plan/start/session.h"
 #include "launcher/plan/start/worker_environment.h"
 #include "launcher/run/agent_events.h"
 #include "launcher/run/console.h"
 #include "launcher/run/left_behind.h"
+#include "launcher/run/worker.h"
 
 namespace ddp::launcher {
 
-/// One worker. When it has ended, this has what the report needs.
-struct Worker {
-  Placement placement;
-  std::filesystem::path error_file;  // empty: none
-  MappedProgressPage page = MappedProgressPage::create();
-  std::unique_ptr<LogStream> output;
-  std::unique_ptr<LogStream> errors;
-  std::unique_ptr<Process> process;  // declared last: gone before the pipes it writes to
-  pid_t pid = 0;                     // for the report; kept after the reaping
-  std::string program_line;          // of the program that a wrapper starts; empty: no wrapper
-  pid_t program = 0;                 // its process, once it was seen
-  Session session;                   // the session that it leads
-  bool has_terminal = false;         // ours (--debug)
-  std::vector<std::string> terminal_lines;  // the last ones there
-  bool stop_sent = false;
-  bool kill_sent = false;
-  bool abort_sent = false;
-  bool is_survivor = false;             // alive, and waits for the next round
-  std::optional<Stacks> py_spy_stacks;  // its stacks, as py-spy read them
-  std::optional<Ending> ending;
-  Clock::time_point started_at;
-  std::chrono::system_clock::time_point ended_at;  // shown, never compared
+/// The parts of an agent that its workers use. All outlive them.
+struct NodeParts {
+  asio::io_context& io;
+  Inbox<AgentEvent>& inbox;
+  Guard& guard;
+  FileWriter& writer;
+  Console& console;
+  ScratchDir& scratch;
+  const JobSpec& spec;
+  const JobLock* lock = nullptr;  // every worker inherits it; may be null
 };
-
-/// "rank 3 (pid 17)".
-std::string name_worker(const Worker& worker);
-
-/// The process that is the worker's program: below a wrapper's (--wrap), if there is one.
-pid_t program_of(Worker& worker);
 
 class WorkerGroup {
  public:
   /// All arguments outlive the group. `earlier_children`: children from before this process became
   /// ddp-launch (a shell's exec), which are not ours to kill.
-  WorkerGroup(asio::io_context& io,
-              Inbox<AgentEvent>& inbox,
-              Guard& guard,
-              FileWriter& writer,
-              Console& console,
-              const JobSpec& spec,
+  WorkerGroup(const NodeParts& parts,
               const RoundFacts& facts,
               LeftBehind& left_behind,
               const std::vector<pid_t>& earlier_children);
@@ -85,15 +62,12 @@ class WorkerGroup {
   ~WorkerGroup();
 
   /// Starts one worker per placement. A survivor is not started; it gets its new placement. Files
-  /// are in `directory`, which may be null, and in `scratch`; a survivor keeps its files. Errors:
-  /// SystemError; workers started before it are still alive (end_now() or the destructor ends
-  /// them).
+  /// are in `directory`, which may be null, and in the agent's scratch directory; a survivor keeps
+  /// its files. Errors: SystemError; workers started before it are still alive (end_now() or the
+  /// destructor ends them).
   void start(const std::vector<Placement>& placements,
-             const std::shared_ptr<const OwnedDir>& directory,
-             const std::filesystem::path& scratch);
+             const std::shared_ptr<const OwnedDir>& directory);
 
-  /// Every worker started from now on inherits this descriptor.
-  void share_lock(int fd) { lock_fd_ = fd; }
   /// Every worker started from now on is created in `cgroup`, which outlives the group.
   void use_cgroup(const JobCgroup& cgroup) { cgroup_ = &cgroup; }
 
@@ -163,9 +137,7 @@ class WorkerGroup {
 
  private:
   void take_over(Worker& worker, const Placement& placement);
-  void start_one(const Placement& placement,
-                 const std::shared_ptr<const OwnedDir>& directory,
-                 const std::filesystem::path& scratch);
+  void start_one(const Placement& placement, const std::shared_ptr<const OwnedDir>& directory);
   LogFile place_file(const std::shared_ptr<const OwnedDir>& directory,
                      const std::filesystem::path& file);
   std::unique_ptr<LogStream> open_stream(const Worker& worker,
@@ -183,14 +155,11 @@ class WorkerGroup {
   [[nodiscard]] std::size_t running() const { return alive_ - survivors(); }
   std::size_t keep_survivors();
   std::size_t kill_marked();
-  void set_ending(Worker& worker, ExitStatus status, Clock::time_point at) const;
   void signal_all(int signal);
-  static void signal_one(Worker& worker, int signal);
   void kill_all_in_cgroup() const;
   void close_stream(const Worker& worker, LogStream& stream, const char* name);
   [[nodiscard]] bool is_worker(pid_t pid) const;
   [[nodiscard]] std::vector<pid_t> known_children() const;
-  [[nodiscard]] bool is_adopted(pid_t pid) const;
   [[nodiscard]] std::vector<pid_t> adopted() const;
   [[nodiscard]] std::vector<pid_t> doomed() const;
   [[nodiscard]] const Worker* owner_of(pid_t orphan) const;
@@ -200,12 +169,7 @@ class WorkerGroup {
   void kill_rest(const Worker& worker) const;
   void reap_adopted();
 
-  asio::io_context& io_;
-  Inbox<AgentEvent>& inbox_;
-  Guard& guard_;
-  FileWriter& writer_;
-  Console& console_;
-  const JobSpec& spec_;
+  const NodeParts& parts_;
   const RoundFacts& facts_;
   LeftBehind& left_behind_;
   LogMux mux_;  // before the workers, whose streams use it
@@ -220,7 +184,6 @@ class WorkerGroup {
   std::vector<std::unique_ptr<Worker>> workers_;
   std::size_t alive_ = 0;
   std::optional<Clock::time_point> kill_deadline_;  // since the first SIGKILL
-  int lock_fd_ = -1;
   const JobCgroup* cgroup_ = nullptr;
   PythonTemplate* template_ = nullptr;
   // Of the worker that has ours (--debug). Owners: this, and the coroutines that use it.
