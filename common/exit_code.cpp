@@ -1,38 +1,28 @@
 #include "common/exit_code.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace ddp::exit_code {
 
 std::string describe(int code) {
-  switch (code) {
-    case kOk:
-      return "ok";
-    case kUsage:
-      return "usage or configuration error";
-    case kNoRestart:
-      return "failed, do not restart";
-    case kDiverged:
-      return "replicas diverged or loss not finite";
-    case kLostPeer:
-      return "lost a peer";
-    case kTimeout:
-      return "hang or timeout";
-    case kInternal:
-      return "internal or system error";
-    case kCannotExecute:
-      return "cannot execute";
-    case kNotFound:
-      return "program or shared library not found";
-    case kStoppedAfterCheckpoint:
-      return "stopped after a checkpoint";
-    case kNodeLost:
-      return "node lost";
-    case kRendezvous:
-      return "rendezvous failed";
-    case kRefused:
-      return "refused";
-    default:
-      return "";
-  }
+  constexpr std::pair<int, const char*> kMeanings[] = {
+      {kOk, "ok"},
+      {kUsage, "usage or configuration error"},
+      {kNoRestart, "failed, do not restart"},
+      {kDiverged, "replicas diverged or loss not finite"},
+      {kLostPeer, "lost a peer"},
+      {kTimeout, "hang or timeout"},
+      {kInternal, "internal or system error"},
+      {kCannotExecute, "cannot execute"},
+      {kNotFound, "program or shared library not found"},
+      {kStoppedAfterCheckpoint, "stopped after a checkpoint"},
+      {kNodeLost, "node lost"},
+      {kRendezvous, "rendezvous failed"},
+      {kRefused, "refused"},
+  };
+  const auto found = std::ranges::find(kMeanings, code, &std::pair<int, const char*>::first);
+  return found == std::end(kMeanings) ? "" : found->second;
 }
 
 }  // namespace ddp::exit_code

@@ -88,9 +88,8 @@ void leave_by_signal(int signal) {
 
 /// A signal that was ignored at the start (nohup) stays ignored.
 void leave_by_signals(const std::vector<int>& signals) {
-  for (const int signal : signals) {
+  for (const int signal : signals)
     if (::signal(signal, leave_by_signal) == SIG_IGN) ::signal(signal, SIG_IGN);
-  }
 }
 
 /// Opens descriptors 0 to 2 if closed, so that no pipe of ours becomes a stdout, and survives a

@@ -54,9 +54,8 @@ void replace_file(int directory,
                   std::string_view text) {
   const fs::path path = above / name;
   struct stat status {};
-  if (::fstatat(directory, name.c_str(), &status, 0) == 0 && !S_ISREG(status.st_mode)) {
+  if (::fstatat(directory, name.c_str(), &status, 0) == 0 && !S_ISREG(status.st_mode))
     throw SystemError("cannot replace " + path.string() + ": it is not a regular file");
-  }
   const std::string temporary = name + ".tmp-" + random_name();
   const std::string shown = (above / temporary).string();
   constexpr int kNew = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;

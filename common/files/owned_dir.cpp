@@ -45,9 +45,8 @@ std::vector<std::string> names_at(int fd, const fs::path& path) {
   ::rewinddir(list.get());  // a duplicate shares its position with the original
   std::vector<std::string> names;
   errno = 0;
-  while (const dirent* const entry = ::readdir(list.get())) {
+  while (const dirent* const entry = ::readdir(list.get()))
     if (!is_dots(entry->d_name)) names.emplace_back(entry->d_name);
-  }
   if (errno != 0) throw SystemError(system_message("readdir", path.string(), errno));
   return names;
 }
@@ -151,9 +150,8 @@ OwnedDir OwnedDir::enter(const fs::path& relative) const {
   for (const fs::path& step : relative) {
     const OwnedDir& above = reached ? *reached : *this;
     const fs::path path = above.path_ / step;
-    if (::mkdirat(above.fd(), step.c_str(), kMode) != 0 && errno != EEXIST) {
+    if (::mkdirat(above.fd(), step.c_str(), kMode) != 0 && errno != EEXIST)
       refuse("make", path, std::strerror(errno));
-    }
     std::string why_not;
     std::optional<OwnedDir> next = above.find(step.string(), why_not);
     if (!next) refuse("use", path, why_not);

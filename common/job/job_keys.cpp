@@ -202,9 +202,8 @@ std::span<const JobKey> job_keys() {
 }
 
 const JobKey* find_job_key(std::string_view path) {
-  for (const JobKey& key : job_keys()) {
+  for (const JobKey& key : job_keys())
     if (key.path == path) return &key;
-  }
   return nullptr;
 }
 

@@ -1,7 +1,6 @@
 #include "common/job/print_job.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <variant>
@@ -18,27 +17,14 @@ namespace {
 // Keys that a run may change when it continues: how far it goes, what it reports and keeps, how
 // long it waits. None changes the training. A run that a number that is not finite has stopped may
 // continue without such steps. The ranks of a round agree on all of these keys.
-constexpr std::array<std::string_view, 21> kMayChange{"name",
-                                                      "train.epochs",
-                                                      "train.max_steps",
-                                                      "train.time_limit",
-                                                      "train.non_finite",
-                                                      "train.log_every",
-                                                      "eval.batch",
-                                                      "eval.patience",
-                                                      "checkpoint.every",
-                                                      "checkpoint.every_steps",
-                                                      "checkpoint.interval",
-                                                      "checkpoint.keep",
-                                                      "checkpoint.resume",
-                                                      "checkpoint.allow",
-                                                      "checkpoint.keys",
-                                                      "data.max_bad",
-                                                      "data.workers",
-                                                      "ddp.join_timeout",
-                                                      "ddp.timeout",
-                                                      "ddp.check_replicas_every",
-                                                      "train.cudnn_benchmark"};
+// clang-format off
+constexpr std::string_view kMayChange[] = {
+    "name", "train.epochs", "train.max_steps", "train.time_limit", "train.non_finite",
+    "train.log_every", "eval.batch", "eval.patience", "checkpoint.every", "checkpoint.every_steps",
+    "checkpoint.interval", "checkpoint.keep", "checkpoint.resume", "checkpoint.allow",
+    "checkpoint.keys", "data.max_bad", "data.workers", "ddp.join_timeout", "ddp.timeout",
+    "ddp.check_replicas_every", "train.cudnn_benchmark"};
+// clang-format on
 
 }  // namespace
 
@@ -46,8 +32,7 @@ TextMap job_identity(const JobValues& job, bool for_resume) {
   TextMap identity;
   for (const JobKey& key : job_keys()) {
     const bool left_out =
-        key.may_differ ||
-        (for_resume && std::ranges::find(kMayChange, key.path) != kMayChange.end());
+        key.may_differ || (for_resume && std::ranges::count(kMayChange, key.path) > 0);
     if (!left_out) identity[std::string(key.path)] = to_text(key, job.setting(key.path).value);
   }
   return identity;

@@ -133,9 +133,8 @@ std::optional<OldRun> read_result(const OwnedDir& directory) {
   const std::optional<json::object> object = read_object(directory, kResultName);
   if (!object) return {};
   OldRun run;
-  if (const json::value* const state = object->if_contains("state")) {
+  if (const json::value* const state = object->if_contains("state"))
     run.finished = state->is_string() && state->as_string() == "finished";
-  }
   const std::optional<json::object> began = read_object(directory, kBatchName);
   const json::value* batch = began ? began->if_contains("whole") : nullptr;
   if (batch == nullptr) batch = object->if_contains("batch");
@@ -234,15 +233,8 @@ std::optional<std::string> find_continuation(const OwnedDir& directory,
 }
 
 std::string to_text(RunState state) {
-  switch (state) {
-    case RunState::finished:
-      return "finished";
-    case RunState::stopped:
-      return "stopped";
-    case RunState::failed:
-      break;
-  }
-  return "failed";
+  constexpr const char* kNames[] = {"finished", "stopped", "failed"};
+  return kNames[static_cast<std::size_t>(state)];
 }
 
 fs::path numbered(const fs::path& base, int number) {

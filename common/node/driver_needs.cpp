@@ -15,9 +15,8 @@ struct CudaNeeds {
 constexpr std::array<CudaNeeds, 2> kCudaNeeds{{{12, 525, 50}, {13, 580, 75}}};
 
 const CudaNeeds* needs_of(int cuda) {
-  for (const CudaNeeds& needs : kCudaNeeds) {
+  for (const CudaNeeds& needs : kCudaNeeds)
     if (needs.major == cuda / 1000) return &needs;
-  }
   return nullptr;
 }
 

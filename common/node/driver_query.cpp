@@ -89,15 +89,8 @@ bool DriverAnswer::is_broken() const {
 }
 
 std::vector<std::string> driver_question(CudaStart start) {
-  switch (start) {
-    case CudaStart::never:
-      return {"driver"};
-    case CudaStart::where_nvml_shows_no_gpu:
-      return {"driver", "cuda-without-nvml"};
-    case CudaStart::always:
-      break;
-  }
-  return {"driver", "cuda"};
+  if (start == CudaStart::never) return {"driver"};
+  return {"driver", start == CudaStart::always ? "cuda" : "cuda-without-nvml"};
 }
 
 DriverAnswer read_driver(const HelperAnswer& told) {

@@ -1,9 +1,9 @@
 #include "common/node/gpus.h"
 
 #include <algorithm>
-#include <charconv>
 #include <sstream>
 
+#include "common/text/parse_whole.h"
 #include "common/text/split.h"
 
 namespace ddp {
@@ -14,11 +14,9 @@ bool is_identifier(const std::string& entry) {
 }
 
 /// The index that an entry begins with: CUDA reads "1gpu2" as 1. -1: none.
-int leading_index(const std::string& entry) {
-  int index = -1;
-  const char* const begin = entry.data() + (entry.starts_with('+') ? 1 : 0);
-  std::from_chars(begin, entry.data() + entry.size(), index);
-  return index;
+int leading_index(std::string_view entry) {
+  if (entry.starts_with('+')) entry.remove_prefix(1);
+  return take_number<int>(entry).value_or(-1);
 }
 
 /// The GPU whose UUID begins with `entry`. -1: none, or several.
@@ -108,9 +106,8 @@ std::string read_driver_version(std::string_view text) {
 }
 
 std::string pci_address(std::string text) {
-  for (char& c : text) {
+  for (char& c : text)
     if (c >= 'A' && c <= 'F') c = static_cast<char>(c - 'A' + 'a');
-  }
   return text.size() == 16 && text.starts_with("0000") ? text.substr(4) : text;
 }
 

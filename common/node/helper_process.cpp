@@ -1,7 +1,6 @@
 #include "common/node/helper_process.h"
 
 #include <fcntl.h>
-#include <linux/close_range.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -27,9 +26,8 @@ void close_all_but(int inherited_fd) {
   const auto kept = static_cast<unsigned>(inherited_fd);
   if (::close_range(0, kept - 1, 0) == 0 && ::close_range(kept + 1, ~0U, 0) == 0) return;
   const long limit = ::sysconf(_SC_OPEN_MAX);
-  for (int fd = 0; fd < limit; ++fd) {
+  for (int fd = 0; fd < limit; ++fd)
     if (fd != inherited_fd) ::close(fd);
-  }
 }
 
 /// All that comes before the other end is closed, or until `deadline`.

@@ -70,9 +70,8 @@ Environment with_platform(const Environment& given, std::string& platform) {
   }
   platform = ranks.platform;
   Environment environment = given;
-  for (const auto& [name, text] : ranks.variables) {
+  for (const auto& [name, text] : ranks.variables)
     if (!find_variable(given, name)) environment[name] = text;
-  }
   return environment;
 }
 

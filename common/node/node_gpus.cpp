@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -31,10 +30,10 @@ std::vector<Gpu> described_gpus() {
        std::filesystem::directory_iterator("/proc/driver/nvidia/gpus", ignored)) {
     std::optional<Gpu> gpu = read_gpu(read_file(entry.path() / "information").value_or(""));
     if (!gpu) continue;
-    const std::string node =
+    const std::string text =
         read_file("/sys/bus/pci/devices/" + gpu->pci + "/numa_node").value_or("");
-    gpu->numa_node = -1;
-    std::from_chars(node.data(), node.data() + node.size(), gpu->numa_node);
+    std::string_view node = text;
+    gpu->numa_node = take_number<int>(node).value_or(-1);
     gpus.push_back(*gpu);
   }
   return gpus;
@@ -53,9 +52,8 @@ std::vector<Gpu> find_gpus() {
     Gpu gpu;
     gpu.minor = *number;
     // A container may see descriptions of GPUs that it may not use.
-    for (const Gpu& candidate : described) {
+    for (const Gpu& candidate : described)
       if (candidate.minor == *number) gpu = candidate;
-    }
     gpus.push_back(gpu);
   }
   std::ranges::sort(gpus, [](const Gpu& a, const Gpu& b) {

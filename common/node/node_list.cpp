@@ -115,9 +115,8 @@ class ListReader {
       if (rest.empty()) break;
       const std::size_t close = rest.find_first_of("[]", 1);
       const bool fits = rest[0] == '[' && close != std::string_view::npos && rest[close] == ']';
-      if (!fits || brackets == kMaxBrackets) {
+      if (!fits || brackets == kMaxBrackets)
         return fail(item, brackets == kMaxBrackets ? "too many brackets" : "brackets do not fit");
-      }
       const Words words = numbers(item, rest.substr(1, close - 1));
       if (words.empty() || !append(item, names, words)) return;
       rest.remove_prefix(close + 1);

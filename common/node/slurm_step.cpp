@@ -58,9 +58,8 @@ class StepReader {
   using Names = std::initializer_list<const char*>;
 
   [[nodiscard]] std::optional<std::string> find(Names names) const {
-    for (const char* const name : names) {
+    for (const char* const name : names)
       if (auto text = find_variable(environment_, name)) return text;
-    }
     return {};
   }
 
@@ -89,9 +88,8 @@ class StepReader {
     take({"SLURM_LOCALID"}, step.task_here);
     if (step.node >= step.nodes) complain("SLURM_NODEID does not fit SLURM_STEP_NUM_NODES");
     if (step.task >= step.tasks) complain("SLURM_PROCID does not fit SLURM_STEP_NUM_TASKS");
-    if (step.task_here >= step.tasks) {
+    if (step.task_here >= step.tasks)
       return complain("SLURM_LOCALID does not fit SLURM_STEP_NUM_TASKS");
-    }
     read_nodes();
     const auto here = find({"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"});
     step.tasks_here = here ? count_on_node(*here, step.node).value_or(0) : 0;

@@ -69,16 +69,23 @@ void make_one_part(char* text) {
   }
 }
 
-/// A library of the system, whose functions are called by name.
+constexpr int kUnknownError = 999;  // of CUDA's driver; NVML's is the same
+
+/// A library of the system, whose functions are called by name. Those of all libraries that are
+/// used here return 0 when they have done it.
 struct Library {
   void* handle;
 
-  /// `absent` if there is no such function.
+  /// An unknown error if there is no such function.
   template <typename... Arguments>
-  int call(int absent, const char* name, Arguments... arguments) const {
+  int call(const char* name, Arguments... arguments) const {
     void* const symbol = handle == nullptr ? nullptr : ::dlsym(handle, name);
-    if (symbol == nullptr) return absent;
+    if (symbol == nullptr) return kUnknownError;
     return reinterpret_cast<int (*)(Arguments...)>(symbol)(arguments...);
+  }
+  template <typename... Arguments>
+  bool does(const char* name, Arguments... arguments) const {
+    return call(name, arguments...) == 0;
   }
 };
 
@@ -129,41 +136,29 @@ struct NvmlPci {  // nvmlPciInfo_t of ..._v3
   char bus_id[32];
 };
 
-constexpr int kDone = 0;  // of both libraries
-constexpr int kNoFunction = -1;
-
 void tell_nvml_gpu(const Library& nvml, int index) {
   void* device = nullptr;
   // A GPU that a cgroup denies us is counted, but has no handle; CUDA does not see it either.
-  if (nvml.call(kNoFunction,
-                "nvmlDeviceGetHandleByIndex_v2",
-                static_cast<unsigned int>(index),
-                &device) != kDone)
+  if (!nvml.does("nvmlDeviceGetHandleByIndex_v2", static_cast<unsigned int>(index), &device))
     return;
   Gpu gpu{};
   gpu.index = index;
   NvmlPci pci{};
-  if (nvml.call(kNoFunction, "nvmlDeviceGetPciInfo_v3", device, &pci) == kDone)
+  if (nvml.does("nvmlDeviceGetPciInfo_v3", device, &pci))
     ::memcpy(gpu.pci, pci.bus_id, sizeof gpu.pci - 1);
-  if (nvml.call(kNoFunction, "nvmlDeviceGetUUID", device, &gpu.uuid[0], 95U) != kDone)
-    gpu.uuid[0] = '\0';
-  if (nvml.call(kNoFunction, "nvmlDeviceGetName", device, &gpu.model[0], 95U) != kDone)
-    gpu.model[0] = '\0';
-  if (nvml.call(
-          kNoFunction, "nvmlDeviceGetCudaComputeCapability", device, &gpu.major, &gpu.minor) !=
-      kDone)
+  if (!nvml.does("nvmlDeviceGetUUID", device, &gpu.uuid[0], 95U)) gpu.uuid[0] = '\0';
+  if (!nvml.does("nvmlDeviceGetName", device, &gpu.model[0], 95U)) gpu.model[0] = '\0';
+  if (!nvml.does("nvmlDeviceGetCudaComputeCapability", device, &gpu.major, &gpu.minor))
     gpu.major = gpu.minor = 0;
   tell_gpu("nvml-gpu", gpu);
   NvmlMemory memory{};
-  if (nvml.call(kNoFunction, "nvmlDeviceGetMemoryInfo", device, &memory) == kDone)
+  if (nvml.does("nvmlDeviceGetMemoryInfo", device, &memory))
     tell("\t%llu\t%llu", memory.free, memory.total);
   else
     tell("\t\t0");
   NvmlProcess processes[64] = {};
   unsigned int count = 64;
-  if (nvml.call(
-          kNoFunction, "nvmlDeviceGetComputeRunningProcesses_v3", device, &count, &processes[0]) ==
-      kDone) {
+  if (nvml.does("nvmlDeviceGetComputeRunningProcesses_v3", device, &count, &processes[0])) {
     for (unsigned int i = 0; i < count && i < 64; ++i)
       tell("\t%u", processes[i].pid);
   }
@@ -176,14 +171,13 @@ int tell_nvml() {
   unsigned int count = 0;
   char version[96] = {};
   int cuda = 0;
-  if (nvml.call(kNoFunction, "nvmlInit_v2") == kDone) {
-    if (nvml.call(kNoFunction, "nvmlDeviceGetCount_v2", &count) != kDone) count = 0;
+  if (nvml.does("nvmlInit_v2")) {
+    if (!nvml.does("nvmlDeviceGetCount_v2", &count)) count = 0;
     for (unsigned int i = 0; i < count; ++i)
       tell_nvml_gpu(nvml, static_cast<int>(i));
-    if (nvml.call(kNoFunction, "nvmlSystemGetCudaDriverVersion_v2", &cuda) != kDone) cuda = 0;
-    if (nvml.call(kNoFunction, "nvmlSystemGetDriverVersion", &version[0], 95U) != kDone)
-      version[0] = '\0';
-    (void)nvml.call(kNoFunction, "nvmlShutdown");
+    if (!nvml.does("nvmlSystemGetCudaDriverVersion_v2", &cuda)) cuda = 0;
+    if (!nvml.does("nvmlSystemGetDriverVersion", &version[0], 95U)) version[0] = '\0';
+    (void)nvml.call("nvmlShutdown");
   }
   tell("nvml\t%s\t%d\n", version, cuda);
   return static_cast<int>(count);
@@ -194,19 +188,16 @@ int tell_nvml() {
 
 constexpr int kCapabilityMajor = 75;
 constexpr int kCapabilityMinor = 76;
-constexpr int kUnknownError = 999;
 
 void tell_cuda_gpu(const Library& cuda, int index) {
   Gpu gpu{};
   gpu.index = index;
   int device = 0;
-  if (cuda.call(kUnknownError, "cuDeviceGet", &device, index) == kDone) {
-    if (cuda.call(kUnknownError, "cuDeviceGetName", &gpu.model[0], 95, device) != kDone)
-      gpu.model[0] = '\0';
-    if (cuda.call(kUnknownError, "cuDeviceGetPCIBusId", &gpu.pci[0], 31, device) != kDone)
-      gpu.pci[0] = '\0';
+  if (cuda.does("cuDeviceGet", &device, index)) {
+    if (!cuda.does("cuDeviceGetName", &gpu.model[0], 95, device)) gpu.model[0] = '\0';
+    if (!cuda.does("cuDeviceGetPCIBusId", &gpu.pci[0], 31, device)) gpu.pci[0] = '\0';
     unsigned char uuid[16] = {};
-    if (cuda.call(kUnknownError, "cuDeviceGetUuid_v2", &uuid, device) == kDone) {
+    if (cuda.does("cuDeviceGetUuid_v2", &uuid, device)) {
       // "GPU-aabbccdd-...", as NVML and CUDA_VISIBLE_DEVICES have it.
       int size = ::snprintf(gpu.uuid, sizeof gpu.uuid, "GPU");
       for (int i = 0; i < 16; ++i) {
@@ -214,10 +205,8 @@ void tell_cuda_gpu(const Library& cuda, int index) {
         size += ::snprintf(gpu.uuid + size, 8, begins ? "-%02x" : "%02x", uuid[i]);
       }
     }
-    if (cuda.call(kUnknownError, "cuDeviceGetAttribute", &gpu.major, kCapabilityMajor, device) !=
-            kDone ||
-        cuda.call(kUnknownError, "cuDeviceGetAttribute", &gpu.minor, kCapabilityMinor, device) !=
-            kDone)
+    if (!cuda.does("cuDeviceGetAttribute", &gpu.major, kCapabilityMajor, device) ||
+        !cuda.does("cuDeviceGetAttribute", &gpu.minor, kCapabilityMinor, device))
       gpu.major = gpu.minor = 0;
   }
   tell_gpu("cuda-gpu", gpu);
@@ -228,8 +217,8 @@ void tell_cuda_gpu(const Library& cuda, int index) {
 bool are_without_peer_access(const Library& cuda, int one, int other) {
   int forth = 0;
   int back = 0;
-  if (cuda.call(kUnknownError, "cuDeviceCanAccessPeer", &forth, one, other) != kDone) return false;
-  if (cuda.call(kUnknownError, "cuDeviceCanAccessPeer", &back, other, one) != kDone) return false;
+  if (!cuda.does("cuDeviceCanAccessPeer", &forth, one, other)) return false;
+  if (!cuda.does("cuDeviceCanAccessPeer", &back, other, one)) return false;
   return forth == 0 || back == 0;
 }
 
@@ -239,11 +228,11 @@ void tell_cuda() {
   ::unsetenv("CUDA_VISIBLE_DEVICES");
   const Library cuda{::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)};
   if (cuda.handle == nullptr) return tell("cuda\t0\t0\t0\n");
-  const int result = cuda.call(kUnknownError, "cuInit", 0U);
+  const int result = cuda.call("cuInit", 0U);
   int known = 0;
-  if (cuda.call(kUnknownError, "cuDriverGetVersion", &known) != kDone) known = 0;
+  if (!cuda.does("cuDriverGetVersion", &known)) known = 0;
   int count = 0;
-  if (result != kDone || cuda.call(kUnknownError, "cuDeviceGetCount", &count) != kDone) count = 0;
+  if (result != 0 || !cuda.does("cuDeviceGetCount", &count)) count = 0;
   for (int i = 0; i < count; ++i)
     tell_cuda_gpu(cuda, i);
   // Its devices are the numbers below the count (cuDeviceGet).
@@ -291,7 +280,7 @@ void tell_module(const char* path) {
   const Library module{::dlopen(path, RTLD_NOW | RTLD_GLOBAL)};
   int cuda = 0;
   // The runtime's own version; the driver is not asked.
-  if (module.call(kNoFunction, "cudaRuntimeGetVersion", &cuda) == kDone) tell("cuda\t%d\n", cuda);
+  if (module.does("cudaRuntimeGetVersion", &cuda)) tell("cuda\t%d\n", cuda);
   open_cudnn_part(module);
 }
 

@@ -12,21 +12,11 @@ namespace ddp::roff {
 std::string plain(std::string_view text) {
   std::string result;
   if (text.starts_with('.') || text.starts_with('\'')) result += "\\&";
-  for (const char c : text) {
-    if (c == '\\')
-      result += "\\e";
-    else if (c == '-')
-      result += "\\-";
-    else if (c == '~')
-      result += "\\(ti";
-    else if (c == '^')
-      result += "\\(ha";
-    else if (c == '\'')
-      result += "\\(aq";
-    else if (c == '`')
-      result += "\\(ga";
-    else
-      result += c;
+  constexpr std::string_view kSpecial = "\\-~^'`";
+  constexpr std::string_view kNames[] = {"\\e", "\\-", "\\(ti", "\\(ha", "\\(aq", "\\(ga"};
+  for (const char& c : text) {
+    const std::size_t at = kSpecial.find(c);
+    result += at == std::string_view::npos ? std::string_view(&c, 1) : kNames[at];
   }
   return result;
 }

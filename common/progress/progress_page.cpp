@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <iterator>
 #include <new>
 #include <utility>
 
@@ -21,36 +22,18 @@ void* map_page(int fd) {
   return memory;
 }
 
+// clang-format off
+constexpr std::string_view kPhases[] = {"none", "starting", "joining", "loading", "training",
+                                        "evaluating", "saving", "stopping", "finished",
+                                        "data", "forward", "backward"};
+// clang-format on
+static_assert(std::size(kPhases) == static_cast<std::size_t>(kLastPhase) + 1);
+
 }  // namespace
 
 std::string_view to_text(Phase phase) {
-  switch (phase) {
-    case Phase::none:
-      return "none";
-    case Phase::starting:
-      return "starting";
-    case Phase::joining:
-      return "joining";
-    case Phase::loading:
-      return "loading";
-    case Phase::training:
-      return "training";
-    case Phase::evaluating:
-      return "evaluating";
-    case Phase::saving:
-      return "saving";
-    case Phase::stopping:
-      return "stopping";
-    case Phase::finished:
-      return "finished";
-    case Phase::data:
-      return "data";
-    case Phase::forward:
-      return "forward";
-    case Phase::backward:
-      return "backward";
-  }
-  return "unknown";  // of another release
+  // A page of another release may have other phases.
+  return phase <= kLastPhase ? kPhases[static_cast<std::size_t>(phase)] : "unknown";
 }
 
 MappedProgressPage MappedProgressPage::create() {

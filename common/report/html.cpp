@@ -70,27 +70,13 @@ details{margin-top:10px}summary{cursor:pointer;color:var(--soft)}
 )css";
 
 void escape_character(std::string_view character, std::string& text) {
-  switch (character[0]) {
-    case '&':
-      text += "&amp;";
-      break;
-    case '<':
-      text += "&lt;";
-      break;
-    case '>':
-      text += "&gt;";
-      break;
-    case '"':
-      text += "&quot;";
-      break;
-    case '\'':
-      text += "&#39;";
-      break;
-    default: {
-      const bool is_layout = character == "\n" || character == "\t";
-      text += is_control(character) && !is_layout ? std::string_view("?") : character;
-    }
-  }
+  constexpr std::string_view kSpecial = "&<>\"'";
+  constexpr std::string_view kNames[] = {"&amp;", "&lt;", "&gt;", "&quot;", "&#39;"};
+  const bool is_layout = character == "\n" || character == "\t";
+  if (const std::size_t at = kSpecial.find(character[0]); at != std::string_view::npos)
+    text += kNames[at];
+  else
+    text += is_control(character) && !is_layout ? "?" : character;
 }
 
 }  // namespace

@@ -50,9 +50,8 @@ std::string tick_text(double value) {
 double round_step(double span, int count) {
   const double raw = span / count;
   const double power = std::pow(10, std::floor(std::log10(raw)));
-  for (const double times : {1.0, 2.0, 5.0}) {
+  for (const double times : {1.0, 2.0, 5.0})
     if (raw <= times * power) return times * power;
-  }
   return 10 * power;
 }
 
@@ -107,9 +106,8 @@ class Drawing {
     bool is_new = true;
     for (const ChartPoint& point : points) {
       const bool is_there = std::isfinite(point.y) && std::isfinite(point.x);
-      if (is_there) {
+      if (is_there)
         path += (is_new ? "M" : "L") + place(across(point.x)) + " " + place(down(point.y));
-      }
       is_new = !is_there;
     }
     svg_ += "<path class=\"curve s" + color + faint + "\" d=\"" + path + "\"/>\n";

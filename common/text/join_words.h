@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ddp {
 
@@ -22,6 +23,20 @@ std::string join_words(const Words& words, std::string_view separator = ", ", To
     if (!is_first) text += separator;
     is_first = false;
     text += std::invoke(to_text, word);
+  }
+  return text;
+}
+
+/// "0-3,5" of ascending numbers.
+inline std::string join_ranges(const std::vector<int>& numbers) {
+  std::string text;
+  for (std::size_t i = 0; i < numbers.size();) {
+    std::size_t end = i + 1;
+    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1)
+      ++end;
+    add_word(text, std::to_string(numbers[i]), ",");
+    if (end - i > 1) text += "-" + std::to_string(numbers[end - 1]);
+    i = end;
   }
   return text;
 }

@@ -11,6 +11,9 @@ namespace ddp {
 /// as long as the text.
 std::vector<std::string_view> split(std::string_view text, char separator);
 
+/// The lines of a text. What follows the last line end is a line, too, unless it is empty.
+std::vector<std::string_view> split_lines(std::string_view text);
+
 /// The text without blanks and line ends around it.
 std::string_view trim(std::string_view text);
 

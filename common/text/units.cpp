@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "common/text/parse_whole.h"
+
 namespace ddp {
 namespace {
 
@@ -31,17 +33,14 @@ constexpr double kTenYearsInMilliseconds = 10.0 * 366.0 * 8.64e7;
 
 template <std::size_t N>
 std::optional<double> parse_with_unit(std::string_view text, const std::array<Unit, N>& units) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || !std::isfinite(number) || number < 0 || std::signbit(number))
-    return {};
-  std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  std::string_view unit = text;
+  const double number = take_number<double>(unit).value_or(-1);
+  if (!std::isfinite(number) || std::signbit(number)) return {};
   while (!unit.empty() && unit.front() == ' ')
     unit.remove_prefix(1);
   if (unit.empty()) return number == 0 ? std::optional<double>(0) : std::nullopt;
-  for (const Unit& known : units) {
+  for (const Unit& known : units)
     if (known.name == unit) return number * known.factor;
-  }
   return {};
 }
 

@@ -23,10 +23,10 @@ constexpr const char* kKill = "cgroup.kill";  // Linux 5.14
 /// cgroups that it has not marked as delegated. Source: systemd's CGROUP_DELEGATION.
 bool is_given_away(const fs::path& directory) {
   if (::geteuid() != 0 || ::access("/run/systemd/system", F_OK) != 0) return true;
-  for (const char* const name : {"trusted.delegate", "user.delegate"}) {
-    if (::getxattr(directory.c_str(), name, nullptr, 0) > 0) return true;
-  }
-  return false;
+  const auto has = [&](const char* name) {
+    return ::getxattr(directory.c_str(), name, nullptr, 0) > 0;
+  };
+  return has("trusted.delegate") || has("user.delegate");
 }
 
 bool is_delegated(const fs::path& directory) {
@@ -87,9 +87,8 @@ bool remove_cgroup(const fs::path& path) {
   if (path.empty()) return true;
   std::vector<fs::path> below;  // of a worker that is itself a launcher
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(path, ignored)) {
+  for (const auto& entry : fs::directory_iterator(path, ignored))
     if (entry.is_directory(ignored)) below.push_back(entry.path());
-  }
   for (const fs::path& one : below)
     remove_cgroup(one);
   // rmdir(2), not remove_all: files of a cgroup cannot be unlinked, and go with it. It fails while

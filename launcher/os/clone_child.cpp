@@ -3,7 +3,6 @@
 #include <linux/sched.h>
 #include <sched.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <csignal>

@@ -192,9 +192,8 @@ std::optional<uid_t> user_of(pid_t pid) {
     std::istringstream fields(line);
     std::string name;
     uid_t real = 0, effective = 0, saved = 0, of_files = 0;
-    if (fields >> name && name == "Uid:" && fields >> real >> effective >> saved >> of_files) {
+    if (fields >> name && name == "Uid:" && fields >> real >> effective >> saved >> of_files)
       return of_files;
-    }
   }
   return std::nullopt;
 }
@@ -233,9 +232,8 @@ std::string command_of(pid_t pid) {
 std::string variable_of(pid_t pid, const std::string& name) {
   std::ifstream file(Path(pid, "environ").text.data());
   const std::string head = name + "=";
-  for (std::string entry; std::getline(file, entry, '\0');) {
+  for (std::string entry; std::getline(file, entry, '\0');)
     if (entry.starts_with(head)) return entry.substr(head.size());
-  }
   return "";
 }
 

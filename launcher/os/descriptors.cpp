@@ -41,14 +41,13 @@ int keep_descriptors_below(int end) {
 }
 
 bool is_readable(int fd, std::chrono::milliseconds limit) {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point deadline = Clock::now() + limit;
+  using std::chrono::steady_clock;
+  const steady_clock::time_point deadline = steady_clock::now() + limit;
   pollfd entry{fd, POLLIN, 0};
   int ready = 0;
   do {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    ready = ::poll(&entry, 1, static_cast<int>(std::max<std::int64_t>(left, 0)));
+    const auto left = std::chrono::floor<std::chrono::milliseconds>(deadline - steady_clock::now());
+    ready = ::poll(&entry, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
   } while (ready < 0 && errno == EINTR);
   return ready == 1;
 }

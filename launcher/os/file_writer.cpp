@@ -359,9 +359,8 @@ void FileWriter::Lane::finish(const std::shared_ptr<Lane>& lane) {
     leave_if_stuck(lane);
   }
   lane->thread_.join();
-  for (Output& output : lane->outputs_) {
+  for (Output& output : lane->outputs_)
     if (output.fd > STDERR_FILENO) ::close(output.fd);
-  }
 }
 
 FileWriter::FileWriter() : errors_(std::make_shared<Lane>(nullptr)) {

@@ -117,9 +117,8 @@ class AgentMessages {
   /// late guard loses none.
   Heard wait(int timer) {
     std::array<pollfd, 2> entries{pollfd{fd_, POLLIN, 0}, pollfd{timer, POLLIN, 0}};
-    while (::poll(entries.data(), entries.size(), -1) < 0) {
+    while (::poll(entries.data(), entries.size(), -1) < 0)
       if (errno != EINTR) return Heard::end;
-    }
     if (entries[0].revents == 0) return Heard::lease_over;
     std::array<char, PIPE_BUF> piece;
     ssize_t got = -1;

@@ -82,9 +82,8 @@ std::string interface_of(const std::string& address) {
     const bool is_loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
     // An interface has an entry for each of its addresses (getifaddrs(3)). All of 127.0.0.0/8
     // is ours, though 127.0.0.1 alone is listed.
-    if (address_of(entry->ifa_addr) == wanted || (is_loopback && wanted->is_loopback())) {
+    if (address_of(entry->ifa_addr) == wanted || (is_loopback && wanted->is_loopback()))
       return entry->ifa_name;
-    }
   }
   return "";
 }

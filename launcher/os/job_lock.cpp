@@ -92,9 +92,8 @@ JobLock::JobLock(const std::filesystem::path& directory,
     fd_ = Descriptor();
     // If the holder is gone but the lock is held, its workers hold it; the guard is about to kill
     // them.
-    if (is_alive(*holder) || std::chrono::steady_clock::now() >= deadline) {
+    if (is_alive(*holder) || std::chrono::steady_clock::now() >= deadline)
       refuse(name, *holder, held.string());
-    }
     ::poll(nullptr, 0, kPauseMs);
   }
   const std::string text = std::to_string(::getpid()) + "\n" + name + "\n";

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <climits>
 
+#include "common/text/join_words.h"
 #include "launcher/plan/output/console_gate.h"
 
 namespace ddp::launcher {
@@ -55,9 +56,8 @@ void LogMux::flush() {
 
 bool LogMux::is_bar_drawn(const LogStream& stream) {
   if (!bar_rank_) {
-    for (const LogStream* const one : streams_) {
+    for (const LogStream* const one : streams_)
       if (one->is_shown()) bar_rank_ = std::min(bar_rank_.value_or(INT_MAX), one->placement().rank);
-    }
   }
   return stream.placement().rank == bar_rank_;
 }
@@ -98,7 +98,7 @@ void LogMux::show_folded(Console console, const std::vector<LineFolder::Line>& l
       block += (*stream)->prefix();
     } else {
       block += "[" + std::to_string((*stream)->placement().node_rank) + ":" +
-               format_ranks(line.ranks) + "] ";
+               join_ranges(line.ranks) + "] ";
     }
     block += line.text;
     block += '\n';

@@ -31,9 +31,8 @@ NodeHealth read_node_health() {
   struct statvfs shared {};
   // Data loaders pass batches through /dev/shm, which has 64 MiB in a container unless it asks for
   // more. f_blocks counts fragments of f_frsize, not blocks of f_bsize (statvfs(3)).
-  if (::statvfs("/dev/shm", &shared) == 0) {
+  if (::statvfs("/dev/shm", &shared) == 0)
     health.shared_bytes = static_cast<std::int64_t>(shared.f_blocks * shared.f_frsize);
-  }
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
     health.open_files = to_number(limit.rlim_cur);

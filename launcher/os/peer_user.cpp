@@ -4,9 +4,7 @@
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <fmt/format.h>
 #include <array>
@@ -68,9 +66,8 @@ Question ask_for(const tcp::endpoint& socket, const tcp::endpoint& remote, std::
 
 /// The kernel answers within send(2), so this never waits.
 Answer ask_netlink(int fd, const Question& question, Found& found) {
-  if (::send(fd, &question, sizeof question, 0) != static_cast<ssize_t>(sizeof question)) {
+  if (::send(fd, &question, sizeof question, 0) != static_cast<ssize_t>(sizeof question))
     return Answer::failed;
-  }
   std::array<char, 8192> bytes;
   nlmsghdr head{};
   ssize_t size = 0;

@@ -57,17 +57,15 @@ void add_listeners(const char* table, int port, std::set<std::string>& links) {
         timeout >> inode;
     const std::size_t colon = local.rfind(':');
     if (!fields || state != kListening || colon == std::string::npos) continue;
-    if (std::strtol(local.c_str() + colon + 1, nullptr, 16) == port) {
+    if (std::strtol(local.c_str() + colon + 1, nullptr, 16) == port)
       links.insert("socket:[" + inode + "]");
-    }
   }
 }
 
 bool holds_one(const fs::path& process, const std::set<std::string>& links) {
   std::error_code error;  // the process is gone, or not ours to read
-  for (const auto& entry : fs::directory_iterator(process / "fd", error)) {
+  for (const auto& entry : fs::directory_iterator(process / "fd", error))
     if (links.contains(fs::read_symlink(entry.path(), error).string())) return true;
-  }
   return false;
 }
 

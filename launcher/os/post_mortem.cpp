@@ -30,9 +30,8 @@ constexpr std::size_t kKernelLines = 5;  // of one report
 
 /// The counter oom_kill of a cgroup, v2 or v1.
 std::optional<std::int64_t> oom_kills_of(const fs::path& cgroup) {
-  if (const auto events = read_file(cgroup / "memory.events")) {
+  if (const auto events = read_file(cgroup / "memory.events"))
     return read_entry(*events, "oom_kill");
-  }
   return read_entry(read_file(cgroup / "memory.oom_control").value_or(""), "oom_kill");
 }
 
@@ -158,9 +157,8 @@ Baseline take_baseline() {
 
 std::string find_gpu_error(const Baseline& before) {
   std::string newest;
-  for (std::string& line : kernel_lines(before.uptime)) {
+  for (std::string& line : kernel_lines(before.uptime))
     if (is_gpu_broken(line)) newest = std::move(line);
-  }
   return newest;
 }
 
@@ -179,9 +177,8 @@ std::vector<std::string> post_mortem(const DeadWorker& worker, const Baseline& b
   // A write to a mapped page for which /dev/shm has no room raises SIGBUS.
   if (worker.status.signal == SIGBUS) add(lines, shared_memory_fact(space_of("/dev/shm")));
   const Space disk = space_of(worker.directory);
-  if (disk.total > 0 && disk.free == 0) {
+  if (disk.total > 0 && disk.free == 0)
     add(lines, "the disk of its working directory " + worker.directory.string() + " is full");
-  }
   return lines;
 }
 

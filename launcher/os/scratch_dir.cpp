@@ -108,9 +108,7 @@ std::vector<PrivateDir> random_places(const Environment& environment) {
 
 fs::path make_random_place(const Environment& environment) {
   std::string name = (temporary_directory(environment) / (name_of_user() + ".XXXXXX")).string();
-  if (::mkdtemp(name.data()) == nullptr) {
-    throw SystemError(system_message("mkdtemp", name, errno));
-  }
+  if (::mkdtemp(name.data()) == nullptr) throw SystemError(system_message("mkdtemp", name, errno));
   return name;
 }
 

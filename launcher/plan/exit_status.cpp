@@ -8,9 +8,8 @@
 namespace ddp::launcher {
 
 std::string to_text(const ExitStatus& status) {
-  if (status.signal != 0) {
+  if (status.signal != 0)
     return "signal " + signal_name(status.signal) + " (" + std::to_string(status.signal) + ")";
-  }
   const std::string meaning = exit_code::describe(status.code);
   std::string text = "exit code " + std::to_string(status.code);
   if (status.code != 0 && !meaning.empty()) text += " (" + meaning + ")";

@@ -4,6 +4,7 @@
 #include <ranges>
 #include <vector>
 
+#include "common/text/join_words.h"
 #include "common/text/shell_quotes.h"
 #include "common/text/utf8.h"
 #include "launcher/plan/start/numa.h"
@@ -55,7 +56,7 @@ std::string describe_plan(const JobSpec& spec) {
     text += "\n  device: " + device_of(spec, placement.local_rank) + "\n";
     if (!spec.cpu_sets.empty()) {
       const auto rank = static_cast<std::size_t>(placement.local_rank);
-      text += "  CPUs: " + format_cpu_list(spec.cpu_sets[rank]) + "\n";
+      text += "  CPUs: " + join_ranges(spec.cpu_sets[rank]) + "\n";
     }
     text += "  environment:\n";
     for (const auto& [name, value] : added)

@@ -13,13 +13,11 @@ namespace {
 void write_records(const EndJob& end, const RecordPlaces& places, const Environment& environment) {
   const OwnedDir* const run_dir =
       places.run_dir != nullptr ? &places.run_dir->directory() : nullptr;
-  for (const OwnedDir* const directory : {run_dir, places.log_dir}) {
+  for (const OwnedDir* const directory : {run_dir, places.log_dir})
     if (directory != nullptr) write_result(*directory, end.exit_code, end.members, end.state);
-  }
   const auto above = find_variable(environment, "TORCHELASTIC_ERROR_FILE");
-  if (above && !end.error_text.empty()) {
+  if (above && !end.error_text.empty())
     replace_file(*above, with_error_code(end.error_text, end.exit_code));
-  }
 }
 
 bool is_one_line(const std::string& report) {

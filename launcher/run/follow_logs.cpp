@@ -27,34 +27,27 @@ class FollowedFile {
     if (is_old) skip_to_tail();
   }
 
-  /// The lines completed since the last call.
-  std::string read() {
+  /// The lines completed since the last call; of a job that has ended, also a last line without a
+  /// newline.
+  std::string read(bool is_alive) {
     std::string text;
+    const auto append = [&](std::string_view line) {
+      text += prefix_;
+      append_clean(text, line);
+      text += '\n';
+    };
     std::string piece(kLogPiece, '\0');
     file_.clear();  // the file may have grown past the old end
     while (file_.read(piece.data(), static_cast<std::streamsize>(piece.size())),
            file_.gcount() > 0) {
       const auto size = static_cast<std::size_t>(file_.gcount());
-      lines_.feed(std::string_view(piece).substr(0, size),
-                  [&](std::string_view line) { append(text, line); });
+      lines_.feed(std::string_view(piece).substr(0, size), append);
     }
-    return text;
-  }
-
-  /// The same, and a last line without a newline.
-  std::string finish() {
-    std::string text = read();
-    lines_.finish([&](std::string_view line) { append(text, line); });
+    if (!is_alive) lines_.finish(append);
     return text;
   }
 
  private:
-  void append(std::string& text, std::string_view line) const {
-    text += prefix_;
-    append_clean(text, line);
-    text += '\n';
-  }
-
   void skip_to_tail() {
     file_.seekg(0, std::ios::end);
     const auto size = static_cast<std::streamoff>(file_.tellg());
@@ -64,9 +57,8 @@ class FollowedFile {
     file_.read(end.data(), static_cast<std::streamsize>(end.size()));
     end.resize(static_cast<std::size_t>(file_.gcount()));
     std::size_t at = end.size();
-    for (std::size_t lines = 0; at > 0; --at) {
+    for (std::size_t lines = 0; at > 0; --at)
       if (end[at - 1] == '\n' && lines++ == kTailLines) break;
-    }
     file_.clear();
     file_.seekg(start + static_cast<std::streamoff>(at));
   }
@@ -86,20 +78,13 @@ class FollowedFiles {
       open(worker.errors.file, "[" + worker.rank + " stderr] ");
     }
   }
-  /// Call after the first take(). A file that appears later is of a new round and is shown from its
-  /// beginning.
-  void note_first_look() { is_first_ = false; }
-
-  std::string read() {
+  /// Call after take(). A file that appears after the first call is of a new round and is shown
+  /// from its beginning.
+  std::string read(bool is_alive) {
+    is_first_ = false;
     std::string text;
     for (auto& [path, file] : files_)
-      text += file.read();
-    return text;
-  }
-  std::string finish() {
-    std::string text;
-    for (auto& [path, file] : files_)
-      text += file.finish();
+      text += file.read(is_alive);
     return text;
   }
 
@@ -130,8 +115,7 @@ void follow_logs(const std::vector<RunningJob>& jobs, const std::string& rank) {
       files.take(*logs, rank);
       text += tails.take(*logs, rank);
     }
-    files.note_first_look();
-    text += is_alive ? files.read() : files.finish();
+    text += files.read(is_alive);
     if (!text.empty()) print(text);
     if (!is_alive) break;
     timer.expires_after(kTailPause);

@@ -14,9 +14,8 @@ std::optional<JobLock> lock_job(const JobSpec& spec,
   if (spec.lock_name.empty()) return {};
   std::string told;  // warned when the place was made
   std::vector<std::filesystem::path> others;
-  for (const PrivateDir& other : find_scratch_places(environment, told)) {
+  for (const PrivateDir& other : find_scratch_places(environment, told))
     if (other.path() != place) others.push_back(other.path());
-  }
   return std::make_optional<JobLock>(place, others, spec.lock_name);
 }
 

@@ -194,16 +194,14 @@ JobNode* NodeLinks::find(int id) const {
 
 std::vector<JobNode*> NodeLinks::in_round() const {
   std::vector<JobNode*> nodes;
-  for (const auto& [id, node] : nodes_) {
+  for (const auto& [id, node] : nodes_)
     if (node->is_in_round()) nodes.push_back(node.get());
-  }
   return nodes;
 }
 
 JobNode* NodeLinks::at(int node_rank) const {
-  for (const auto& [id, node] : nodes_) {
+  for (const auto& [id, node] : nodes_)
     if (node->node_rank == node_rank) return node.get();
-  }
   return nullptr;
 }
 
@@ -235,9 +233,8 @@ void NodeLinks::send_heartbeat(const JobNode& node) {
 
 void NodeLinks::send_to_others(const NodeCommand& command) {
   const std::string text = encode(command);  // encoded once: an EndJob may have 64 KiB
-  for (const auto& [id, node] : nodes_) {
+  for (const auto& [id, node] : nodes_)
     if (node->link) node->link->send(text);
-  }
 }
 
 /// Sends a heartbeat once a second, and checks more often for silent nodes: 5 s of silence must be

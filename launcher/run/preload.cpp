@@ -51,7 +51,7 @@ std::optional<Warm> open_pool(const PreloadParts& parts, const ProcessSpec& rank
   std::optional<WarmPool> pool = WarmPool::open(parts.scratch_place);
   if (!pool) return std::nullopt;
   const Environment base = template_environment(rank.environment, TemplateUse::warm);
-  const std::string state = inherited_state(rank.executable) + format_cpu_list(rank.cpus);
+  const std::string state = inherited_state(rank.executable) + join_ranges(rank.cpus);
   return Warm{std::move(*pool),
               warm_key(rank.arguments, parts.spec.preload, base, state),
               find_variable(rank.environment, "DDP_AGENT_ID").value_or("")};

@@ -90,9 +90,8 @@ void RoundRunner::note(JobNode& node, NodeEvent event, Clock::time_point now) {
     ended->worker.ending.at += node.begin_since(round_.began_at());
     round_.note_worker_ended(node.node_rank, *ended, now);
   }
-  if (const auto* const failed = std::get_if<AgentFailed>(&event)) {
+  if (const auto* const failed = std::get_if<AgentFailed>(&event))
     round_.note_agent_failed(node.node_rank, *failed, now);
-  }
   if (auto* const ended = std::get_if<GroupEnded>(&event)) {
     for (WorkerReport& report : ended->workers)
       report.ending.at += node.begin_since(round_.began_at());

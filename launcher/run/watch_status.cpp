@@ -1,6 +1,5 @@
 #include "launcher/run/watch_status.h"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,10 +15,10 @@ namespace {
 constexpr std::chrono::seconds kWatchPause(1);
 
 std::string fit_terminal(const std::string& text) {
-  winsize size{};
-  const bool is_known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  if (!is_known || size.ws_row == 0) return fit_block(text, 80, 24);
-  return fit_block(text, size.ws_col, size.ws_row);
+  const std::optional<TerminalSize> size = terminal_size(STDOUT_FILENO);
+  if (!size || size->rows == 0) return fit_block(text, 80, 24);
+  return fit_block(
+      text, static_cast<std::size_t>(size->columns), static_cast<std::size_t>(size->rows));
 }
 
 }  // namespace

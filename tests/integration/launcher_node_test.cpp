@@ -7,6 +7,7 @@
 
 #include "common/files/files.h"
 #include "common/node/node_gpus.h"
+#include "common/text/join_words.h"
 #include "launcher/plan/start/numa.h"
 #include "tests/support/cgroup.h"
 #include "tests/support/process_test.h"
@@ -63,7 +64,7 @@ TEST_F(LauncherNode, WorkersAreBoundToTheirCpus) {
     ASSERT_NE(line, std::string::npos) << job->out();
     const std::string list = job->out().substr(line + std::string(prefix).size());
     bound.push_back(launcher::read_cpu_list(list.substr(0, list.find('\n'))));
-    EXPECT_THAT(job->err(), HasSubstr(": CPUs " + launcher::format_cpu_list(bound.back())));
+    EXPECT_THAT(job->err(), HasSubstr(": CPUs " + join_ranges(bound.back())));
   }
   for (const int cpu : bound[0])
     EXPECT_THAT(bound[1], testing::Not(testing::Contains(cpu)));
@@ -73,7 +74,7 @@ TEST_F(LauncherNode, WorkersAreBoundToTheirCpus) {
   arguments[0] = "--dry-run";
   const auto plan = launch(arguments);
   EXPECT_EQ(plan->wait(), 0);
-  EXPECT_THAT(plan->out(), HasSubstr("  CPUs: " + launcher::format_cpu_list(bound[1]) + "\n"));
+  EXPECT_THAT(plan->out(), HasSubstr("  CPUs: " + join_ranges(bound[1]) + "\n"));
 }
 
 // As on WSL2.

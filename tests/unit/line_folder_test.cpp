@@ -1,4 +1,5 @@
 #include "launcher/plan/output/line_folder.h"
+#include "common/text/join_words.h"
 
 #include <gmock/gmock.h>
 
@@ -16,7 +17,7 @@ constexpr LineFolder::Time kFolderBegin{};
 std::vector<std::string> texts(const std::vector<LineFolder::Line>& lines) {
   std::vector<std::string> texts;
   for (const auto& line : lines)
-    texts.push_back(format_ranks(line.ranks) + " " + line.text);
+    texts.push_back(join_ranges(line.ranks) + " " + line.text);
   return texts;
 }
 
@@ -86,8 +87,8 @@ TEST(LineFolder, NoLineIsLostOrOutOfOrderWhateverComes) {
 }
 
 TEST(FormatRanks, WritesRanges) {
-  EXPECT_EQ(format_ranks({3}), "3");
-  EXPECT_EQ(format_ranks({0, 1, 2, 3, 5, 7, 8}), "0-3,5,7-8");
+  EXPECT_EQ(join_ranges({3}), "3");
+  EXPECT_EQ(join_ranges({0, 1, 2, 3, 5, 7, 8}), "0-3,5,7-8");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Bindings on an invented node: two sockets of two NUMA nodes each, each of two core complexes of
 // two cores with two threads. CPU n + 16 is the second thread of CPU n's core.
 #include "launcher/plan/start/numa.h"
+#include "common/text/join_words.h"
 
 #include <gmock/gmock.h>
 
@@ -38,7 +39,7 @@ Sets sets(const std::string& mode,
           const std::vector<CpuPlace>& places = two_sockets()) {
   Sets texts;
   for (const auto& cpus : bind_workers(mode, places, workers, gpu_nodes).cpus)
-    texts.push_back(format_cpu_list(cpus));
+    texts.push_back(join_ranges(cpus));
   return texts;
 }
 
@@ -117,8 +118,8 @@ TEST(Numa, CpuListsAreReadAndWritten) {
   EXPECT_THAT(read_cpu_list("0-2,7,9-10\n"), ElementsAre(0, 1, 2, 7, 9, 10));
   EXPECT_THAT(read_cpu_list("5\n"), ElementsAre(5));
   EXPECT_TRUE(read_cpu_list("\n").empty());
-  EXPECT_EQ(format_cpu_list({0, 1, 2, 7, 9, 10}), "0-2,7,9-10");
-  EXPECT_EQ(format_cpu_list({}), "");
+  EXPECT_EQ(join_ranges({0, 1, 2, 7, 9, 10}), "0-2,7,9-10");
+  EXPECT_EQ(join_ranges({}), "");
 }
 
 }  // namespace

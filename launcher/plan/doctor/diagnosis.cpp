@@ -124,9 +124,8 @@ class Doctor {
   template <typename Value>
   void compare(const std::string& what, bool is_problem, const std::string& advice, Value value) {
     std::map<std::string, std::string> nodes_of;
-    for (const NodeHealth& node : nodes_) {
+    for (const NodeHealth& node : nodes_)
       add_word(nodes_of[value(node)], std::to_string(node.node_rank), ",");
-    }
     if (nodes_of.size() < 2) return;
     const auto to_text = [](const auto& entry) {
       return (entry.first.empty() ? "none" : entry.first) + " (node " + entry.second + ")";

@@ -76,9 +76,8 @@ template <>
 constexpr std::string_view kType<DoctorEnd> = "diagnosis";
 
 std::string write_any(DoctorEnd message) {
-  if (message.text.size() > kLongestDiagnosis) {
+  if (message.text.size() > kLongestDiagnosis)
     message.text = cleaned(message.text, kLongestDiagnosis) + " (cut)\n";
-  }
   return write_message(message);
 }
 template <typename M>

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "common/text/join_words.h"
+#include "common/text/split.h"
 #include "common/text/text_table.h"
 #include "common/text/units.h"
 #include "launcher/plan/doctor/health_text.h"
@@ -27,19 +28,9 @@ std::string clock_of(int node_rank, std::span<const NodeChecks> checks) {
 }  // namespace
 
 std::string health_table(std::span<const NodeHealth> nodes) {
-  std::vector<TextRow> rows{{"node",
-                             "host",
-                             "ddp-launch",
-                             "kernel",
-                             "machine",
-                             "CPUs",
-                             "memory",
-                             "/dev/shm",
-                             "open files",
-                             "processes",
-                             "locked",
-                             "GPUs",
-                             "driver"}};
+  std::vector<TextRow> rows{
+      split_words("node, host, ddp-launch, kernel, machine, CPUs, memory, /dev/shm, open files, "
+                  "processes, locked, GPUs, driver")};
   for (const NodeHealth& node : nodes) {
     rows.push_back({std::to_string(node.node_rank),
                     node.host,

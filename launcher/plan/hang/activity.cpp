@@ -44,9 +44,8 @@ bool has_spun(const Activity& from, const Activity& to, Seconds time) {
 
 WaitKind wait_kind(const Activity& activity) {
   if (activity.state == 'R') return WaitKind::elsewhere;
-  if (contains_any(activity.waits_in, {"futex", "sk_wait", "_recvmsg", "tcp_recv", "accept"})) {
+  if (contains_any(activity.waits_in, {"futex", "sk_wait", "_recvmsg", "tcp_recv", "accept"}))
     return WaitKind::peers;
-  }
   if (contains_any(activity.waits_in, {"poll", "select"})) return WaitKind::poll;
   return WaitKind::elsewhere;
 }

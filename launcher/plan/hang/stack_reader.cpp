@@ -3,11 +3,12 @@
 #include <cxxabi.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
+
+#include "common/text/parse_whole.h"
 
 namespace ddp::launcher {
 namespace {
@@ -22,11 +23,7 @@ bool eat(std::string_view& text, std::string_view head) {
 }
 
 std::optional<long> eat_number(std::string_view& text) {
-  long number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || number < 0) return std::nullopt;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  return number;
+  return text.starts_with('-') ? std::nullopt : take_number<long>(text);
 }
 
 std::string bounded(std::string_view text) {

@@ -20,11 +20,10 @@ bool is_python(const SessionProcess& process) {
 /// of a spawned one names the module that started it.
 bool is_helper(const SessionProcess& process, const SessionProcess& parent) {
   if (!is_python(process) || !is_python(parent)) return false;
-  if (process.command == parent.command) return true;
-  for (const std::string_view maker : {"multiprocessing", "compile_worker"}) {
-    if (process.command.find(maker) != std::string::npos) return true;
-  }
-  return false;
+  const auto names = [&](const char* module) {
+    return process.command.find(module) != std::string::npos;
+  };
+  return process.command == parent.command || names("multiprocessing") || names("compile_worker");
 }
 
 }  // namespace

@@ -1,10 +1,11 @@
 #include "launcher/plan/hang/stacks.h"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 #include <utility>
 
+#include "common/text/join_words.h"
+#include "common/text/split.h"
 #include "launcher/plan/output/line_folder.h"
 
 namespace ddp::launcher {
@@ -15,15 +16,9 @@ constexpr std::size_t kFrameBytes = 16;  // numbers and punctuation of one frame
 constexpr std::size_t kMaxGroups = 8;    // of equal stacks that a report shows
 constexpr std::size_t kMaxLibrary = 2;   // frames of libraries in a row that a report shows
 
-template <std::size_t N>
-bool has_any(std::string_view text, const std::array<std::string_view, N>& words) {
-  return std::ranges::any_of(
-      words, [text](std::string_view word) { return text.find(word) != std::string_view::npos; });
-}
-
-template <std::size_t N>
-bool begins_with_any(std::string_view text, const std::array<std::string_view, N>& words) {
-  return std::ranges::any_of(words,
+/// Whether the text begins with one of the words, which commas separate.
+bool begins_with_any(std::string_view text, std::string_view words) {
+  return std::ranges::any_of(split(words, ','),
                              [text](std::string_view word) { return text.starts_with(word); });
 }
 
@@ -72,34 +67,20 @@ bool is_library_python(const Frame& frame) {
 
 /// Frames of libc, libstdc++, the importer and the like, which do not say what a thread does.
 bool is_plumbing(const Frame& frame) {
-  constexpr std::array<std::string_view, 9> kFiles{"libc.so",
-                                                   "libc-",
-                                                   "libstdc++",
-                                                   "libpthread",
-                                                   "ld-linux",
-                                                   "libgcc_s",
-                                                   "libm.so",
-                                                   "linux-vdso",
-                                                   "[vdso]"};
-  constexpr std::array<std::string_view, 6> kFunctions{
-      "std::", "__gnu_cxx::", "_start", "__libc_", "void std::", "decltype"};
+  constexpr std::string_view kFiles =
+      "libc.so,libc-,libstdc++,libpthread,ld-linux,libgcc_s,libm.so,linux-vdso,[vdso]";
+  constexpr std::string_view kFunctions = "std::,__gnu_cxx::,_start,__libc_,void std::,decltype";
   if (is_python(frame)) return frame.file.starts_with("<frozen ");  // of an import
   return frame.function.empty() || begins_with_any(base_name(frame.file), kFiles) ||
          begins_with_any(frame.function, kFunctions);
 }
 
 bool is_library_cpp(const Frame& frame) {
-  constexpr std::array<std::string_view, 9> kFunctions{"at::",
-                                                       "c10::",
-                                                       "c10d::",
-                                                       "torch::",
-                                                       "gloo::",
-                                                       "caffe2::",
-                                                       "tensorpipe::",
-                                                       "ddp::worker::SharedSums::",
-                                                       "ddp::worker::WatchedGloo::"};
-  constexpr std::array<std::string_view, 8> kFiles{
-      "libtorch", "libc10", "libgomp", "libiomp", "libomp", "libnccl", "libcuda", "libddp-shm"};
+  constexpr std::string_view kFunctions =
+      "at::,c10::,c10d::,torch::,gloo::,caffe2::,tensorpipe::,"
+      "ddp::worker::SharedSums::,ddp::worker::WatchedGloo::";
+  constexpr std::string_view kFiles =
+      "libtorch,libc10,libgomp,libiomp,libomp,libnccl,libcuda,libddp-shm";
   return is_plumbing(frame) || begins_with_any(frame.function, kFunctions) ||
          begins_with_any(base_name(frame.file), kFiles);
 }
@@ -126,9 +107,8 @@ const ThreadStack* main_of(const Stacks& stacks) {
 
 /// `file`: as it is to be shown.
 std::string to_text(const Frame& frame, std::string_view file) {
-  if (frame.line > 0) {
+  if (frame.line > 0)
     return std::string(file) + ":" + std::to_string(frame.line) + " in " + frame.function;
-  }
   const std::string function = frame.function.empty() ? "??" : frame.function;
   return file.empty() ? function : function + " (" + std::string(file) + ")";
 }
@@ -153,21 +133,19 @@ enum class Place {
 };
 
 Place place_of(const ThreadStack& thread) {
-  constexpr std::array<std::string_view, 2> kImplied{"torch/autograd/", "torch/nn/parallel/"};
-  constexpr std::array<std::string_view, 2> kImpliedCpp{"torch::autograd::", "c10d::Reducer"};
-  constexpr std::array<std::string_view, 6> kCalledCpp{"c10d::",
-                                                       "c10::ivalue::Future::",
-                                                       "gloo::",
-                                                       "nccl",
-                                                       "ddp::worker::Group",
-                                                       "ddp::worker::SharedSums::"};
+  constexpr std::string_view kImpliedCpp = "torch::autograd::,c10d::Reducer";
+  constexpr std::string_view kCalledCpp =
+      "c10d::,c10::ivalue::Future::,gloo::,nccl,ddp::worker::Group,"
+      "ddp::worker::SharedSums::";
   // Skip locks, queues and sockets of the standard library: any code may wait in them.
   const auto frame = std::ranges::find_if_not(
       thread.frames, [](const Frame& one) { return is_plumbing(one) || is_standard_python(one); });
   if (frame == thread.frames.end()) return Place::elsewhere;
   if (is_python(*frame)) {
     if (frame->file.find("torch/distributed/") != std::string::npos) return Place::called;
-    return has_any(frame->file, kImplied) ? Place::implied : Place::elsewhere;
+    const bool is_implied = frame->file.find("torch/autograd/") != std::string::npos ||
+                            frame->file.find("torch/nn/parallel/") != std::string::npos;
+    return is_implied ? Place::implied : Place::elsewhere;
   }
   if (begins_with_any(frame->function, kImpliedCpp)) return Place::implied;
   return begins_with_any(frame->function, kCalledCpp) ? Place::called : Place::elsewhere;
@@ -187,9 +165,8 @@ std::optional<Key> majority(const std::map<int, Key>& keys) {
   std::map<Key, std::size_t> counts;
   for (const auto& [rank, key] : keys)
     ++counts[key];
-  for (const auto& [key, count] : counts) {
+  for (const auto& [key, count] : counts)
     if (2 * count > keys.size()) return key;
-  }
   return std::nullopt;
 }
 
@@ -197,33 +174,18 @@ std::optional<Key> majority(const std::map<int, Key>& keys) {
 
 bool is_idle(const ThreadStack& thread) {
   // Python: files in which a thread of the standard library or of a package waits for work.
-  constexpr std::array<std::string_view, 9> kFiles{
-      "threading.py",
-      "queue.py",
-      "selectors.py",
-      "concurrent/futures/thread.py",
-      "multiprocessing/connection.py",
-      "multiprocessing/queues.py",
-      "socketserver.py",
-      "tqdm/_monitor.py",
-      "torch/_inductor/compile_worker/subproc_pool.py"};
+  constexpr std::string_view kFiles =
+      "threading.py,queue.py,selectors.py,concurrent/futures/thread.py,"
+      "multiprocessing/connection.py,multiprocessing/queues.py,socketserver.py,"
+      "tqdm/_monitor.py,torch/_inductor/compile_worker/subproc_pool.py";
   // C++: the loops of threads of LibTorch, of gloo, and of ddp-worker's groups.
-  constexpr std::array<std::string_view, 15> kFunctions{"torch::autograd::ReadyQueue::",
-                                                        "torch::autograd::Engine::thread_init",
-                                                        "torch::autograd::Engine::thread_main",
-                                                        "c10::ThreadPool::",
-                                                        "at::internal::",
-                                                        "gloo::transport::",
-                                                        "c10d::ProcessGroupGloo::runLoop",
-                                                        "c10d::ProcessGroupNCCL::",
-                                                        "c10d::TCPStore",
-                                                        "c10d::detail::",
-                                                        "uv_",
-                                                        "uv__",
-                                                        "caffe2::",
-                                                        "ddp::worker::PeerWatch::",
-                                                        "ddp::worker::SharedSums::serve"};
-  constexpr std::array<std::string_view, 3> kPools{"libgomp", "libiomp", "libomp"};
+  constexpr std::string_view kFunctions =
+      "torch::autograd::ReadyQueue::,torch::autograd::Engine::thread_init,"
+      "torch::autograd::Engine::thread_main,c10::ThreadPool::,at::internal::,"
+      "gloo::transport::,c10d::ProcessGroupGloo::runLoop,c10d::ProcessGroupNCCL::,"
+      "c10d::TCPStore,c10d::detail::,uv_,uv__,caffe2::,"
+      "ddp::worker::PeerWatch::,ddp::worker::SharedSums::serve";
+  constexpr std::string_view kPools = "libgomp,libiomp,libomp";
   if (thread.is_main) return false;
   const Frame* const frame = innermost(thread);
   if (frame == nullptr) return true;
@@ -233,7 +195,7 @@ bool is_idle(const ThreadStack& thread) {
   }
   const bool has_user = !std::ranges::all_of(thread.frames, is_library);
   const std::string_view file = short_file(frame->file);
-  return !has_user && std::ranges::find(kFiles, file) != kFiles.end();
+  return !has_user && std::ranges::count(split(kFiles, ','), file) > 0;
 }
 
 Stacks shortened(Stacks stacks, std::size_t most) {
@@ -329,7 +291,7 @@ std::vector<std::string> describe_others(const StacksByRank& ranks, int root) {
       continue;
     }
     const std::string head = group.ranks.size() == 1 ? "rank " : "ranks ";
-    const std::string who = head + format_ranks(group.ranks);
+    const std::string who = head + join_ranges(group.ranks);
     lines.push_back(who + (is_roots ? ": as rank " + std::to_string(root) : ":"));
     if (is_roots) continue;
     ++shown;
@@ -337,7 +299,7 @@ std::vector<std::string> describe_others(const StacksByRank& ranks, int root) {
       lines.push_back("  " + line);
   }
   std::ranges::sort(left_out);
-  if (!left_out.empty()) lines.push_back("ranks " + format_ranks(left_out) + ": in other places");
+  if (!left_out.empty()) lines.push_back("ranks " + join_ranges(left_out) + ": in other places");
   return lines;
 }
 
@@ -358,9 +320,8 @@ std::optional<Culprit> find_culprit(const StacksByRank& ranks) {
       places, [](const auto& entry) { return entry.second == Place::elsewhere; });
   const bool is_any_inside = std::ranges::any_of(
       places, [](const auto& entry) { return entry.second != Place::elsewhere; });
-  if (outside != places.end() && is_any_inside) {
+  if (outside != places.end() && is_any_inside)
     return odd(outside->first, "while others wait in a collective");
-  }
   if (const auto most = majority(names)) {
     const auto other =
         std::ranges::find_if(names, [&](const auto& entry) { return entry.second != *most; });

@@ -266,9 +266,7 @@ std::string Watchdog::describe_hang(nanoseconds now, const Track& track) const {
   std::string text =
       is_judged_by_page(worker) ? "made no step for " : "neither ran nor printed for ";
   text += seconds(now - track.moved_at) + where(worker);
-  if (!limits_.hang_timeout) {
-    text += " (the limit is automatic, --hang-timeout sets another)";
-  }
+  if (!limits_.hang_timeout) text += " (the limit is automatic, --hang-timeout sets another)";
   return text + "; it " + state_text(worker);
 }
 

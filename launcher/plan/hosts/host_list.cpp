@@ -38,16 +38,14 @@ bool is_ipv6(std::string_view text) {
 /// Makes a text printable and short.
 std::string shown(std::string_view text) {
   std::string result(text.substr(0, kLongestShown));
-  for (char& c : result) {
+  for (char& c : result)
     if (c < 0x20 || c > 0x7e) c = '?';
-  }
   return text.size() > kLongestShown ? result + "..." : result;
 }
 
 std::string lower(std::string text) {
-  for (char& c : text) {
+  for (char& c : text)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
   return text;
 }
 
@@ -58,34 +56,30 @@ class HostReader {
     const std::string head = place + shown(word) + ": ";
     const std::size_t at = word.find('@');
     const bool has_user = at != std::string_view::npos;
-    if (has_user && !is_word(word.substr(0, at), kLongestUser)) {
+    if (has_user && !is_word(word.substr(0, at), kLongestUser))
       return complain(head + "no user's name before '@'. Write USER@HOST.");
-    }
     const std::string user(has_user ? word.substr(0, at + 1) : "");
     std::string_view left = has_user ? word.substr(at + 1) : word;
     Host host;
     if (left.starts_with('[')) {
       const std::size_t close = left.find(']');
-      if (close == std::string_view::npos || !is_ipv6(left.substr(1, close - 1))) {
+      if (close == std::string_view::npos || !is_ipv6(left.substr(1, close - 1)))
         return complain(head + "no IPv6 address in brackets. Write [ADDRESS] or [ADDRESS]:N.");
-      }
       host.address = left.substr(1, close - 1);
       left.remove_prefix(close + 1);
     } else {
       const std::size_t colon = left.find(':');
       host.address = left.substr(0, colon);
       left.remove_prefix(std::min(colon, left.size()));
-      if (left.find(':', 1) != std::string_view::npos) {
+      if (left.find(':', 1) != std::string_view::npos)
         return complain(head + "write an IPv6 address in brackets, as [fe80::1] or [fe80::1]:4.");
-      }
       if (!is_word(host.address, kLongestName)) {
         return complain(head + "no host's name. It has letters, digits, '.', '_' and '-', and " +
                         "does not begin with '-'.");
       }
     }
-    if (!left.empty() && !slots.empty()) {
+    if (!left.empty() && !slots.empty())
       return complain(head + "the number of workers is given twice, by ':' and by slots=.");
-    }
     const std::string_view number = left.empty() ? slots : left.substr(1);
     if (!left.empty() || !slots.empty())
       host.workers = parse_whole<int>(number, 1, kMaxWorkersOfHost).value_or(0);
@@ -120,9 +114,8 @@ class HostReader {
       return complain(head + "named twice" + earlier +
                       ". One agent runs on a host; write HOST:N for N workers.");
     }
-    if (hosts_.size() == kMaxHosts) {
+    if (hosts_.size() == kMaxHosts)
       return complain(head + "more than " + std::to_string(kMaxHosts) + " hosts.");
-    }
     hosts_.push_back(std::move(host));
   }
 
@@ -151,10 +144,9 @@ std::vector<Host> parse_hosts(std::string_view list) {
 
 std::vector<Host> parse_host_file(std::string_view text, const std::string& path) {
   HostReader reader;
-  for (int number = 1; !text.empty(); ++number) {
-    const std::size_t end = text.find('\n');
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  int number = 0;
+  for (std::string_view line : split(text, '\n')) {
+    ++number;
     line = trim(line.substr(0, line.find('#')));
     if (line.empty()) continue;
     const std::string place = path + ":" + std::to_string(number) + ": ";

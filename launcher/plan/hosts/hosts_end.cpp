@@ -26,16 +26,9 @@ HostsEnd::Step HostsEnd::note_connection_ended(std::size_t host, ExitStatus stat
 }
 
 HostsEnd::Step HostsEnd::note_stop_request(Time at) {
-  switch (requests_.note(at)) {
-    case 0:
-      return Step::wait;
-    case 1:
-      return Step::stop_agents;
-    case 2:
-      return Step::kill_agents;
-    default:
-      return Step::cut_connections;
-  }
+  constexpr Step kSteps[] = {
+      Step::wait, Step::stop_agents, Step::kill_agents, Step::cut_connections};
+  return kSteps[std::min(requests_.note(at), 3)];
 }
 
 HostsEnd::Step HostsEnd::note_deadline() {
@@ -52,9 +45,8 @@ int HostsEnd::exit_code() const {
 std::vector<std::size_t> HostsEnd::cut_off() const {
   std::vector<std::size_t> hosts;
   if (start_failure_ || find_reported() == nullptr) return hosts;
-  for (std::size_t host = 0; host < hosts_.size(); ++host) {
+  for (std::size_t host = 0; host < hosts_.size(); ++host)
     if (is_cut_off(*hosts_[host].status)) hosts.push_back(host);
-  }
   return hosts;
 }
 

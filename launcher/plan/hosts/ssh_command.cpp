@@ -24,17 +24,11 @@ constexpr std::array<std::string_view, 4> kPassedOn{"PET_", "DDP_", "NCCL_", "GL
 constexpr std::array<std::string_view, 4> kPassedOnAlone{
     "LOGLEVEL", "OMP_NUM_THREADS", "PYTHON_EXEC", "PYTHONPATH"};
 // A secret, variables about this process, and those that the list of hosts replaces.
-constexpr std::array<std::string_view, 11> kKeptBack{"DDP_TOKEN",
-                                                     "DDP_RUN_ID",
-                                                     "DDP_ROUND",
-                                                     "DDP_RUN_DIR",
-                                                     "DDP_PROGRESS_FD",
-                                                     "DDP_JOB_START",
-                                                     "PET_NNODES",
-                                                     "PET_NODE_RANK",
-                                                     "PET_STANDALONE",
-                                                     "PET_RDZV_ENDPOINT",
-                                                     "PET_MASTER_ADDR"};
+// clang-format off
+constexpr std::array<std::string_view, 11> kKeptBack{
+    "DDP_TOKEN", "DDP_RUN_ID", "DDP_ROUND", "DDP_RUN_DIR", "DDP_PROGRESS_FD", "DDP_JOB_START",
+    "PET_NNODES", "PET_NODE_RANK", "PET_STANDALONE", "PET_RDZV_ENDPOINT", "PET_MASTER_ADDR"};
+// clang-format on
 
 template <std::size_t N>
 bool is_in(const std::array<std::string_view, N>& list, std::string_view word) {
@@ -48,9 +42,8 @@ std::string_view name_of(std::string_view option) {
 }
 
 std::optional<std::string> find_option(const SshPlan& plan, std::string_view name) {
-  for (const std::string& option : plan.typed.options) {
+  for (const std::string& option : plan.typed.options)
     if (name_of(option) == name) return option.substr(std::min(option.find('='), option.size()));
-  }
   return std::nullopt;
 }
 
@@ -139,9 +132,8 @@ void check_ssh_plan(const SshPlan& plan) {
 
 std::vector<std::string> ssh_command(const SshPlan& plan, int node_rank) {
   std::string remote = "cd " + quote_for_shell(plan.directory) + " && exec env";
-  for (const auto& [name, value] : plan.environment) {
+  for (const auto& [name, value] : plan.environment)
     if (is_passed_on(name)) remote += " " + quote_for_shell(name + "=" + value);
-  }
   remote += " " + quote_for_shell(plan.program);
   std::vector<std::string> rest = plan.typed.rest;
   const bool is_doctor = !rest.empty() && rest.front() == "doctor";

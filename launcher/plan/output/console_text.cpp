@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/text/split.h"
 #include "common/text/utf8.h"
 
 namespace ddp::launcher {
@@ -45,9 +46,8 @@ bool is_color(std::string_view sequence) {
 std::size_t escape_length(std::string_view text) {
   if (text.size() < 2) return 1;
   if (text[1] == '[') return control_sequence(text);
-  if (std::string_view("]PX^_").find(text[1]) != std::string_view::npos) {
+  if (std::string_view("]PX^_").find(text[1]) != std::string_view::npos)
     return control_string(text);
-  }
   std::size_t end = 1;  // ESC, intermediate characters, a final one
   while (end < text.size() && is_between(text[end], '\x20', '\x2f'))
     ++end;
@@ -59,9 +59,8 @@ std::size_t escape_length(std::string_view text) {
 void append_clean(std::string& text, std::string_view line) {
   while (line.ends_with('\r'))
     line.remove_suffix(1);
-  if (const std::size_t back = line.rfind('\r'); back != std::string_view::npos) {
+  if (const std::size_t back = line.rfind('\r'); back != std::string_view::npos)
     line.remove_prefix(back + 1);
-  }
   bool is_colored = false;
   while (!line.empty()) {
     const auto odd =
@@ -114,14 +113,11 @@ std::string first_columns(std::string_view line, std::size_t columns) {
 
 std::string clean_lines(std::string_view text) {
   std::string cleaned;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    append_clean(cleaned, text.substr(0, end));
-    text.remove_prefix(end);
-    if (text.empty()) break;
+  for (const std::string_view line : split_lines(text)) {
+    append_clean(cleaned, line);
     cleaned += '\n';
-    text.remove_prefix(1);
   }
+  if (!text.ends_with('\n') && !cleaned.empty()) cleaned.pop_back();
   return cleaned;
 }
 

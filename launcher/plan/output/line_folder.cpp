@@ -9,20 +9,6 @@ constexpr std::size_t kLineBytes = 128;  // of a waiting line besides its text
 
 }  // namespace
 
-std::string format_ranks(const std::vector<int>& ranks) {
-  std::string text;
-  for (std::size_t i = 0; i < ranks.size();) {
-    std::size_t end = i + 1;
-    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1)
-      ++end;
-    if (!text.empty()) text += ",";
-    text += std::to_string(ranks[i]);
-    if (end - i > 1) text += "-" + std::to_string(ranks[end - 1]);
-    i = end;
-  }
-  return text;
-}
-
 void LineFolder::add(int rank, std::string_view text, Time now) {
   // It may join any line after the last one of its rank, so each rank's order is kept.
   const auto last = last_.find(rank);

@@ -13,9 +13,6 @@
 
 namespace ddp::launcher {
 
-/// "0-3,5" from ascending ranks.
-std::string format_ranks(const std::vector<int>& ranks);
-
 class LineFolder {
  public:
   using Time = std::chrono::steady_clock::time_point;

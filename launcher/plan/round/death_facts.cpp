@@ -1,8 +1,9 @@
 #include "launcher/plan/round/death_facts.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
+
+#include "common/text/parse_whole.h"
 
 namespace ddp::launcher {
 namespace {
@@ -64,27 +65,24 @@ std::optional<KernelRecord> read_kernel_record(std::string_view record) {
   if (semicolon == std::string_view::npos || sequence >= semicolon) return {};
   const std::size_t time = record.find(',', sequence + 1);
   if (time >= semicolon) return {};
-  std::int64_t microseconds = 0;
-  const auto [stop, error] =
-      std::from_chars(record.data() + time + 1, record.data() + semicolon, microseconds);
-  if (error != std::errc()) return {};
+  std::string_view rest = record.substr(time + 1);
+  const auto microseconds = take_number<std::int64_t>(rest);
+  if (!microseconds) return {};
   const std::string_view text = record.substr(semicolon + 1);
-  return KernelRecord{std::chrono::microseconds(microseconds),
+  return KernelRecord{std::chrono::microseconds(*microseconds),
                       std::string(text.substr(0, text.find('\n')))};
 }
 
 std::string kernel_fact(std::string_view line, pid_t pid) {
-  if (names(line, "Killed process ", pid)) {
+  if (names(line, "Killed process ", pid))
     return "killed by the kernel for lack of memory: " + std::string(line);
-  }
   const bool is_fault = contains(line, "segfault") || contains(line, "traps:") ||
                         contains(line, "general protection") || contains(line, "trap ");
   if (is_fault && names(line, "[", pid)) return "kernel log: " + std::string(line);
   // A GPU error that names no process concerns every process on this node.
   const bool is_others = contains(line, "pid=") && !contains(line, "pid='<unknown>'");
-  if (contains(line, "NVRM: Xid") && (names(line, "pid=", pid) || !is_others)) {
+  if (contains(line, "NVRM: Xid") && (names(line, "pid=", pid) || !is_others))
     return "GPU error in the kernel log: " + std::string(line);
-  }
   return "";
 }
 
@@ -96,9 +94,8 @@ bool is_gpu_broken(std::string_view line) {
   const std::size_t begin = line.find(kBefore);
   const std::size_t close = begin == std::string_view::npos ? begin : line.find("): ", begin);
   if (close == std::string_view::npos) return false;
-  int xid = 0;
-  std::from_chars(line.data() + close + 3, line.data() + line.size(), xid);
-  return std::ranges::find(kBroken, xid) != std::end(kBroken);
+  line.remove_prefix(close + 3);
+  return std::ranges::count(kBroken, take_number<int>(line).value_or(0)) > 0;
 }
 
 std::string core_path(std::string_view pattern, bool uses_pid, const CoreFacts& facts) {

@@ -5,6 +5,8 @@
 #include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
 
+#include "common/text/split.h"
+
 namespace ddp::launcher {
 namespace {
 
@@ -19,16 +21,6 @@ std::string text_of(const json::value* value) {
 std::string trimmed(std::string_view text) {
   const std::size_t end = text.find_last_not_of(" \n");
   return std::string(text.substr(0, end == std::string_view::npos ? 0 : end + 1));
-}
-
-std::vector<std::string> lines_of(std::string_view text) {
-  std::vector<std::string> lines;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    lines.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return lines;
 }
 
 const json::object* object_of(const json::value* value) {
@@ -47,9 +39,8 @@ std::optional<WorkerError> read_error(std::string_view text) {
     if (const json::object* const inner = object_of(message)) {
       WorkerError result;
       result.message = text_of(inner->if_contains("message"));
-      if (const json::object* const extra = object_of(inner->if_contains("extraInfo"))) {
+      if (const json::object* const extra = object_of(inner->if_contains("extraInfo")))
         result.callstack = text_of(extra->if_contains("py_callstack"));
-      }
       if (!result.message.empty()) return result;
     } else if (const std::string flat = text_of(message); !flat.empty()) {
       return WorkerError{flat, ""};
@@ -66,10 +57,11 @@ std::string to_text(const WorkerError& error) {
 }
 
 std::vector<std::string> without_error(std::vector<std::string> lines, const WorkerError& error) {
-  const std::vector<std::string> message = lines_of(trimmed(error.message));
+  const std::string text = trimmed(error.message);
+  const std::vector<std::string_view> message = split_lines(text);
   // ddp-worker prints the message after its name.
-  const auto is_said = [](const std::string& line, const std::string& words) {
-    return line == words || line == "ddp-worker: " + words;
+  const auto is_said = [](const std::string& line, std::string_view words) {
+    return line == words || line == "ddp-worker: " + std::string(words);
   };
   const auto found =
       std::find_end(lines.begin(), lines.end(), message.begin(), message.end(), is_said);

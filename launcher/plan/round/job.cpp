@@ -106,18 +106,9 @@ Job::Step Job::advance_gathering(Time now) {
 }
 
 std::optional<Job::Time> Job::deadline() const {
-  switch (state_) {
-    case State::refusing:
-    case State::pausing:
-      return waits_until_;
-    case State::gathering:
-      return wait_->deadline();
-    case State::running:
-      return round_->deadline();
-    case State::over:
-      break;
-  }
-  return std::nullopt;
+  if (state_ == State::gathering) return wait_->deadline();
+  if (state_ == State::running) return round_->deadline();
+  return state_ == State::over ? std::nullopt : std::optional(waits_until_);
 }
 
 Round& Job::begin_round(std::vector<Round::Node> nodes, Time now) {

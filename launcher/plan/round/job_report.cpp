@@ -14,6 +14,7 @@
 #include "common/error.h"
 #include "common/job/run_dir.h"
 #include "common/text/json_text.h"
+#include "common/text/split.h"
 #include "common/text/units.h"
 #include "launcher/plan/command_line/split_arguments.h"
 #include "launcher/plan/output/console_text.h"
@@ -94,12 +95,8 @@ void add_field(std::string& text, const std::string& name, const std::string& va
 
 /// Appends `lines`, indented.
 void add_lines(std::string& text, const std::string& lines) {
-  std::size_t start = 0;
-  while (start < lines.size()) {
-    const std::size_t end = std::min(lines.find('\n', start), lines.size());
-    text += "    " + lines.substr(start, end - start) + "\n";
-    start = end + 1;
-  }
+  for (const std::string_view line : split_lines(lines))
+    text.append("    ").append(line).append("\n");
 }
 
 /// Why this worker is the root cause. The job's exit code may come from another worker's status.
@@ -148,12 +145,10 @@ std::string describe_root(const Verdict& verdict, const Failed& failed, bool has
   add_field(text, "exitcode", exit_words(root));
   add_field(text, "what", why_root(verdict, failed));
   add_field(text, "uptime", format_seconds(root.lived));
-  if (const std::string progress = progress_of(root); !progress.empty()) {
+  if (const std::string progress = progress_of(root); !progress.empty())
     add_field(text, "progress", progress);
-  }
-  if (const std::string place = where_it_stands(root.stacks); !place.empty()) {
+  if (const std::string place = where_it_stands(root.stacks); !place.empty())
     add_field(text, "stands in", place);
-  }
   add_field(text, "error_file", root.error_file.empty() ? "<N/A>" : root.error_file);
   add_words(text, root);
   if (!root.stacks.threads.empty()) text += "  its stack, innermost call first:\n";
@@ -318,9 +313,8 @@ bool has_said_it(const Verdict& verdict, const JobSpec& spec, const WorkerReport
 std::string summarize_round(const RoundResult& result, int round) {
   const std::string head =
       "round " + std::to_string(round) + " failed after " + format_seconds(result.lived) + ": ";
-  if (const auto* const lost = std::get_if<NodeLost>(&result.outcome)) {
+  if (const auto* const lost = std::get_if<NodeLost>(&result.outcome))
     return head + describe_loss(*lost);
-  }
   const Failed& failed = std::get<Failed>(result.outcome);
   const bool has_other_nodes = std::ranges::any_of(
       result.workers, [](const WorkerReport& worker) { return worker.node_rank > 0; });
@@ -335,9 +329,8 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec) {
   const std::string head = wide + "\n" + spec.entry + " FAILED\n" + thin + "\n" +
                            "Root Cause (first observed failure):\n";
   std::string text;
-  if (const auto* const launch = std::get_if<LauncherFailed>(&verdict.outcome)) {
+  if (const auto* const launch = std::get_if<LauncherFailed>(&verdict.outcome))
     text += "ddp-launch: " + launch->text + "\n" + earlier_lines(verdict);
-  }
   const auto* const failed = std::get_if<Failed>(&verdict.outcome);
   const WorkerReport* const root =
       failed != nullptr ? &verdict.workers[failed->root_cause] : nullptr;
@@ -352,9 +345,8 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec) {
     say_briefly(" has refused the job before its first step");
   } else if (root != nullptr) {
     text += head + describe_root(verdict, *failed, has_other_nodes);
-    if (const auto hint = hint_for(root->last_lines, describe_start(spec))) {
+    if (const auto hint = hint_for(root->last_lines, describe_start(spec)))
       add_field(text, "hint", *hint);
-    }
     if (!failed->victims.empty()) text += thin + "\nFailures that followed:\n";
     for (const std::size_t victim : first_of(failed->victims)) {
       const WorkerReport& worker = verdict.workers[victim];
@@ -384,9 +376,8 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec) {
             std::to_string(verdict.exit_code) + ".\n" + killed_line(verdict) +
             earlier_lines(verdict);
   }
-  for (const std::string& process : verdict.unkilled) {
+  for (const std::string& process : verdict.unkilled)
     text += "ddp-launch: could not be killed and is left: " + process + "\n";
-  }
   return text;
 }
 
@@ -402,21 +393,18 @@ std::string to_json_members(const Verdict& verdict,
       {"rounds", verdict.rounds},
   };
   json::array workers;
-  for (const WorkerReport& worker : verdict.workers) {
+  for (const WorkerReport& worker : verdict.workers)
     if (workers.size() < most_workers) workers.push_back(to_json(worker));
-  }
-  if (verdict.workers.size() > most_workers) {
+  if (verdict.workers.size() > most_workers)
     object["workers_left_out"] = verdict.workers.size() - most_workers;
-  }
   object["workers"] = workers;
   if (const auto* const failed = std::get_if<Failed>(&verdict.outcome)) {
     const WorkerReport& root = verdict.workers[failed->root_cause];
     json::object cause = to_json(root);
     cause["what"] = why_root(verdict, *failed);
     if (const auto error = read_error(root.error_text)) cause["message"] = error->message;
-    if (!root.death_facts.empty()) {
+    if (!root.death_facts.empty())
       cause["findings"] = json::array(root.death_facts.begin(), root.death_facts.end());
-    }
     if (const std::string place = where_it_stands(root.stacks); !place.empty()) {
       const std::vector<std::string> lines = to_lines(root.stacks);
       cause["stands_in"] = place;
@@ -448,9 +436,8 @@ std::string to_json_members(const Verdict& verdict,
   if (!verdict.why_last_round.empty()) object["policy"] = verdict.why_last_round;
   const auto* const launch = std::get_if<LauncherFailed>(&verdict.outcome);
   if (launch != nullptr) object["failure"] = launch->text;
-  if (!verdict.unkilled.empty()) {
+  if (!verdict.unkilled.empty())
     object["unkilled"] = json::array(verdict.unkilled.begin(), verdict.unkilled.end());
-  }
   const std::string text = json_text(object);
   return text.substr(1, text.size() - 2);  // without the braces
 }

@@ -199,9 +199,8 @@ std::vector<int> NodeTable::assign_node_ranks() {
   std::size_t gap = 0;
   for (const bool comes_last : {false, true}) {
     std::vector<NodeEntry*> group;
-    for (NodeEntry& entry : entries_) {
+    for (NodeEntry& entry : entries_)
       if (entry.comes_last == comes_last) group.push_back(&entry);
-    }
     std::erase_if(group, [&](NodeEntry* entry) { return take(entry->hello.node_rank, *entry); });
     std::erase_if(group, [&](NodeEntry* entry) { return take(entry->held_node_rank, *entry); });
     for (NodeEntry* const entry : group) {

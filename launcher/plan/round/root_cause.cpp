@@ -47,9 +47,8 @@ std::optional<std::size_t> find_early_exit(std::span<const Ending> endings, cons
 }
 
 std::optional<std::size_t> find_frozen(std::span<const Ending> endings) {
-  for (std::size_t i = 0; i < endings.size(); ++i) {
+  for (std::size_t i = 0; i < endings.size(); ++i)
     if (endings[i].was_frozen && was_ended_by_us(endings[i])) return i;
-  }
   return std::nullopt;
 }
 
@@ -93,9 +92,8 @@ Outcome judge(std::span<const Ending> endings, const EndFacts& facts) {
   }
   if (facts.launcher_failure) return *facts.launcher_failure;
   std::vector<std::size_t> failures;
-  for (std::size_t i = 0; i < endings.size(); ++i) {
+  for (std::size_t i = 0; i < endings.size(); ++i)
     if (has_failed(endings[i]) || stopped_after_checkpoint(endings[i])) failures.push_back(i);
-  }
   if (facts.hung_rank) {
     for (std::size_t i = 0; i < endings.size(); ++i) {
       if (endings[i].rank == *facts.hung_rank)
@@ -118,9 +116,7 @@ Outcome judge(std::span<const Ending> endings, const EndFacts& facts) {
   const auto followed = [](const Ending& ending) {
     return ending.opened_page ? stopped_after_checkpoint(ending) : !has_failed(ending);
   };
-  if (std::ranges::all_of(endings, followed)) {
-    return Stopped{0, endings[failures.front()].rank};
-  }
+  if (std::ranges::all_of(endings, followed)) return Stopped{0, endings[failures.front()].rank};
   const std::size_t failure = failures.front();
   const int code = code_of(endings[failure]);
   std::size_t root_cause = failure;

@@ -13,9 +13,8 @@ void VerdictBuilder::note_begun(int number, int world_size) {
 
 void VerdictBuilder::note_result(const RoundResult& result) {
   static_cast<RoundResult&>(verdict_) = result;
-  if (!result.unkilled.empty() && result.exit_code == exit_code::kOk) {
+  if (!result.unkilled.empty() && result.exit_code == exit_code::kOk)
     verdict_.exit_code = exit_code::kInternal;
-  }
 }
 
 const std::string& VerdictBuilder::note_restart() {

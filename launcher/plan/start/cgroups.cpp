@@ -1,8 +1,8 @@
 #include "launcher/plan/start/cgroups.h"
 
 #include <algorithm>
-#include <charconv>
 
+#include "common/text/parse_whole.h"
 #include "common/text/split.h"
 
 namespace ddp::launcher {
@@ -45,11 +45,9 @@ std::optional<Mount> find_mount(std::string_view mounts, std::string_view contro
   return {};
 }
 
-std::optional<std::int64_t> take_number(std::string_view& text) {
-  std::int64_t number = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc()) return {};
-  text.remove_prefix(static_cast<std::size_t>(stop - text.data()));
+/// Takes a number, and blanks behind it.
+std::optional<std::int64_t> take_word(std::string_view& text) {
+  const auto number = take_number<std::int64_t>(text);
   while (!text.empty() && (text.front() == ' ' || text.front() == '\n'))
     text.remove_prefix(1);
   return number;
@@ -86,8 +84,8 @@ std::vector<std::string> cgroup_directories(std::string_view proc_cgroup,
 }
 
 std::optional<double> read_cpu_max(std::string_view text) {
-  const auto quota = take_number(text);
-  const auto period = quota ? take_number(text) : std::nullopt;
+  const auto quota = take_word(text);
+  const auto period = quota ? take_word(text) : std::nullopt;
   return text.empty() ? ratio(quota, period) : std::nullopt;
 }
 
@@ -96,15 +94,14 @@ std::optional<double> read_cfs_quota(std::string_view quota, std::string_view pe
 }
 
 std::optional<std::int64_t> read_count(std::string_view text) {
-  const auto number = take_number(text);
+  const auto number = take_word(text);
   return text.empty() ? number : std::nullopt;
 }
 
 std::optional<std::int64_t> read_entry(std::string_view text, std::string_view name) {
   for (const std::string_view line : split(text, '\n')) {
-    if (line.starts_with(std::string(name) + " ")) {
+    if (line.starts_with(std::string(name) + " "))
       return read_count(std::string_view(line).substr(name.size() + 1));
-    }
   }
   return {};
 }

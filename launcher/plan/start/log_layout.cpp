@@ -31,16 +31,14 @@ WorkerFiles place_files(const JobSpec& spec,
   const std::string rank = std::to_string(placement.rank);
   const fs::path own = round / std::to_string(placement.local_rank);
   const auto file_of = [&](WorkerStream stream) -> fs::path {
-    if (!plan_stream(spec.logs, spec.has_run_dir, placement.local_rank, stream).is_logged) {
+    if (!plan_stream(spec.logs, spec.has_run_dir, placement.local_rank, stream).is_logged)
       return {};
-    }
     if (is_torchs) return own / (std::string(to_text(stream)) + ".log");
     return round / ("rank-" + rank + (stream == WorkerStream::output ? ".out" : ".err"));
   };
   const auto filtered = [&](WorkerStream stream) -> fs::path {
-    if (!plan_stream(spec.logs, spec.has_run_dir, placement.local_rank, stream).is_copied) {
+    if (!plan_stream(spec.logs, spec.has_run_dir, placement.local_rank, stream).is_copied)
       return {};
-    }
     // Nodes share a run directory, but never a directory in torchrun's layout.
     const bool is_shared = !is_torchs && placement.nodes > 1;
     const std::string node = is_shared ? "-node-" + std::to_string(placement.node_rank) : "";

@@ -81,9 +81,8 @@ class LogKeys {
 
   std::vector<unsigned> streams(const std::string& key) {
     const std::string& text = job_.text(key);
-    if (const auto all = read_streams(text)) {
+    if (const auto all = read_streams(text))
       return std::vector<unsigned>(static_cast<std::size_t>(nproc_), *all);
-    }
     std::vector<unsigned> by_rank(static_cast<std::size_t>(nproc_), 0U);
     for (const std::string_view part : split(text, ',')) {  // an extra comma is an error
       const std::size_t colon = std::min(part.find(':'), part.size());

@@ -1,12 +1,12 @@
 #include "launcher/plan/start/numa.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <optional>
 #include <set>
 
 #include "common/error.h"
+#include "common/text/parse_whole.h"
 
 namespace ddp::launcher {
 namespace {
@@ -83,9 +83,8 @@ std::optional<int> socket_of_node(const std::vector<CpuPlace>& places, int node)
 Cpus cpus_of_socket(const std::vector<CpuPlace>& places, int node) {
   Cpus cpus;
   for (const CpuPlace& place : places) {
-    if (socket_of_node(places, place.node) == socket_of_node(places, node)) {
+    if (socket_of_node(places, place.node) == socket_of_node(places, node))
       cpus.push_back(place.cpu);
-    }
   }
   return cpus;
 }
@@ -142,9 +141,8 @@ Cpus cpus_of_share(const std::string& mode,
                    const Share& share) {
   if (mode == "node") return cpus_of_node(places, share.node);
   if (mode == "socket") return cpus_of_socket(places, share.node);
-  if (mode == "core-complex") {
+  if (mode == "core-complex")
     return core_complex(group_by(places, share.node, &CpuPlace::cache), share.position);
-  }
   const std::map<int, Cpus> cores = group_by(places, share.node, &CpuPlace::core);
   if (!cores.empty() && cores.size() < share.sharing) {
     throw UsageError("--numa-binding exclusive: NUMA node " + std::to_string(share.node) + " has " +
@@ -181,31 +179,19 @@ Bindings bind_workers(const std::string& mode,
 std::vector<int> read_cpu_list(std::string_view text) {
   std::vector<int> cpus;
   while (!text.empty()) {
-    const std::string_view part = text.substr(0, text.find_first_of(",\n"));
+    std::string_view part = text.substr(0, text.find_first_of(",\n"));
     text.remove_prefix(std::min(part.size() + 1, text.size()));
-    int first = 0;
-    const char* const end = part.data() + part.size();
-    const auto [dash, error] = std::from_chars(part.data(), end, first);
-    int last = first;
-    if (error != std::errc()) continue;
-    if (dash != end && *dash == '-') std::from_chars(dash + 1, end, last);
-    for (int cpu = first; cpu <= last; ++cpu)
+    const auto first = take_number<int>(part);
+    if (!first) continue;
+    int last = *first;
+    if (part.starts_with('-')) {
+      part.remove_prefix(1);
+      last = take_number<int>(part).value_or(last);
+    }
+    for (int cpu = *first; cpu <= last; ++cpu)
       cpus.push_back(cpu);
   }
   return cpus;
-}
-
-std::string format_cpu_list(const std::vector<int>& cpus) {
-  std::string text;
-  for (std::size_t begin = 0; begin < cpus.size();) {
-    std::size_t end = begin + 1;
-    while (end < cpus.size() && cpus[end] == cpus[end - 1] + 1)
-      ++end;
-    text += (text.empty() ? "" : ",") + std::to_string(cpus[begin]);
-    if (end - begin > 1) text += "-" + std::to_string(cpus[end - 1]);
-    begin = end;
-  }
-  return text;
 }
 
 }  // namespace ddp::launcher

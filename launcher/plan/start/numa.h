@@ -40,7 +40,4 @@ Bindings bind_workers(const std::string& mode,
 /// "0-3,8" to numbers, as in /sys; what cannot be read is left out.
 std::vector<int> read_cpu_list(std::string_view text);
 
-/// The inverse of read_cpu_list(). Precondition: ascending.
-std::string format_cpu_list(const std::vector<int>& cpus);
-
 }  // namespace ddp::launcher

@@ -23,11 +23,11 @@ struct JobPlace {
   std::string platform;
   Told<int> nodes{1, ""};
   Told<int> node{0, ""};
-  std::optional<Told<std::string>> address;
-  std::optional<Told<int>> port;
-  std::optional<Told<std::string>> run_id;
-  std::optional<Told<int>> workers;
-  std::string address_hint;  // where the user finds the address
+  std::optional<Told<std::string>> address = {};
+  std::optional<Told<int>> port = {};
+  std::optional<Told<std::string>> run_id = {};
+  std::optional<Told<int>> workers = {};
+  std::string address_hint = {};  // where the user finds the address
 };
 
 std::optional<int> read_count(const Environment& environment, const std::string& name) {
@@ -93,10 +93,6 @@ class Detector {
     return JobPlace{.platform = platform,
                     .nodes = {*size, size_name},
                     .node = {*rank, rank_name},
-                    .address = {},
-                    .port = {},
-                    .run_id = {},
-                    .workers = {},
                     .address_hint = "the name of the node of rank 0"};
   }
 
@@ -120,12 +116,7 @@ class Detector {
     }
     JobPlace place{.platform = "Slurm",
                    .nodes = {step.nodes, "SLURM_STEP_NUM_NODES"},
-                   .node = {step.node, "SLURM_NODEID"},
-                   .address = {},
-                   .port = {},
-                   .run_id = {},
-                   .workers = {},
-                   .address_hint = {}};
+                   .node = {step.node, "SLURM_NODEID"}};
     // A step of one node needs no meeting point: it takes a free port and a run id of its own.
     if (step.nodes > 1) {
       place.address = {step.first_node, "SLURM_STEP_NODELIST"};
@@ -161,10 +152,6 @@ class Detector {
     return JobPlace{.platform = "Kubernetes",
                     .nodes = {most_nodes(job_), ""},
                     .node = {*node, variable},
-                    .address = {},
-                    .port = {},
-                    .run_id = {},
-                    .workers = {},
                     .address_hint = "the name of pod 0 behind its headless Service, JOB-0.SERVICE"};
   }
 

@@ -1,9 +1,9 @@
 #include "launcher/plan/start/worker_environment.h"
 
 #include <algorithm>
-#include <sstream>
 
 #include "common/job/job_keys.h"
+#include "common/text/split.h"
 #include "launcher/plan/start/argument_template.h"
 
 namespace ddp::launcher {
@@ -19,10 +19,9 @@ constexpr const char* kSecret = "DDP_TOKEN";  // between agents only
 std::string visible_device(const JobSpec& spec, int local_rank) {
   const auto visible = find_variable(spec.environment, visible_devices_variable(spec.environment));
   if (!visible) return std::to_string(local_rank);
-  std::istringstream entries(*visible);
-  std::string entry;
-  for (int i = 0; i <= local_rank; ++i)
-    std::getline(entries, entry, ',');
+  const std::vector<std::string_view> entries = split(*visible, ',');
+  const auto index = std::min(static_cast<std::size_t>(local_rank), entries.size() - 1);
+  std::string entry(entries[index]);
   std::erase(entry, ' ');
   return entry;
 }
@@ -103,9 +102,8 @@ Environment added_environment(const JobSpec& spec,
   Environment added = to_environment(identity);
 
   added["TORCHELASTIC_SIGNALS_TO_HANDLE"] = spec.stop_signal_names;
-  if (!spec.takes_job_file && !spec.environment.contains("TORCH_NCCL_ASYNC_ERROR_HANDLING")) {
+  if (!spec.takes_job_file && !spec.environment.contains("TORCH_NCCL_ASYNC_ERROR_HANDLING"))
     added["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "1";
-  }
   added["DDP_AGENT_ID"] = facts.agent_id;
   added["DDP_JOB_START"] = std::to_string(facts.job_start.time_since_epoch().count());
   for (const char* const name : {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) {
@@ -120,9 +118,8 @@ Environment added_environment(const JobSpec& spec,
     added.emplace(name, value);
   // At a hang Python is asked for its stacks (run/stack_collector). It then also prints them at
   // crashes.
-  if (!spec.takes_job_file && !spec.environment.contains("PYTHONFAULTHANDLER")) {
+  if (!spec.takes_job_file && !spec.environment.contains("PYTHONFAULTHANDLER"))
     added.emplace("PYTHONFAULTHANDLER", "1");
-  }
   add_flight_recorder(spec, facts, added);
   add_terminal(spec, placement, facts, added);
   add_threads(spec, placement, added);
@@ -155,9 +152,8 @@ std::vector<std::string> worker_arguments(const JobSpec& spec, const Placement& 
   }
   // The program's own name is not a template, nor is the interpreter before it.
   const auto entry = std::ranges::find(arguments, spec.entry);
-  for (auto argument = entry + 1; argument != arguments.end(); ++argument) {
+  for (auto argument = entry + 1; argument != arguments.end(); ++argument)
     *argument = fill_template(*argument, placement.local_rank);
-  }
   return arguments;
 }
 

@@ -95,9 +95,8 @@ bool StoreDecoder::begin() {
   ++position_;
   request_.emplace();
   request_->command = static_cast<StoreCommand>(command);
-  if (!shape_of(*request_).counted) {
+  if (!shape_of(*request_).counted)
     texts_left_ = static_cast<std::uint64_t>(shape_of(*request_).texts);
-  }
   return true;
 }
 

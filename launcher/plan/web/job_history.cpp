@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <string>
 
 namespace ddp::launcher {
@@ -14,25 +15,6 @@ void halve(std::vector<Value>& values) {
   for (std::size_t i = 0; i < values.size(); i += 2)
     values[kept++] = values[i];
   values.resize(kept);
-}
-
-/// The smallest and the largest value of the ranks.
-struct Spread {
-  double low = 0;
-  double high = 0;
-  bool is_there = false;
-
-  void add(double value) {
-    low = is_there ? std::min(low, value) : value;
-    high = is_there ? std::max(high, value) : value;
-    is_there = true;
-  }
-};
-
-void add_spread(const Spread& spread, double x, Series& low, Series& high) {
-  if (!spread.is_there) return;
-  low.add(x, spread.low);
-  high.add(x, spread.high);
 }
 
 }  // namespace
@@ -137,25 +119,30 @@ void JobHistory::note_curves(const JobView& job, const JobView::Rank& first) {
   if (std::isfinite(first.sample.accuracy)) curves_.accuracy.add(step, first.sample.accuracy);
   if (first.sample.lr) curves_.lr.add(step, *first.sample.lr);
   if (job.samples_per_second) curves_.throughput.add(step, *job.samples_per_second);
-  Spread steps;
-  Spread waiting;
-  Spread data_wait;
-  Spread resident;
-  Spread device;
-  for (const JobView::Rank& rank : job.ranks) {
-    if (rank.ended) continue;
-    if (rank.step_seconds) steps.add(*rank.step_seconds);
-    if (rank.waiting) waiting.add(*rank.waiting);
-    if (rank.data_wait) data_wait.add(*rank.data_wait);
-    if (rank.sample.device_bytes > 0) device.add(static_cast<double>(rank.sample.device_bytes));
-    if (rank.sample.activity.resident_bytes > 0)
-      resident.add(static_cast<double>(rank.sample.activity.resident_bytes));
-  }
-  add_spread(steps, step, curves_.fastest_step, curves_.slowest_step);
-  add_spread(waiting, step, curves_.least_waiting, curves_.most_waiting);
-  add_spread(data_wait, step, curves_.least_data_wait, curves_.most_data_wait);
-  add_spread(resident, step, curves_.smallest_resident, curves_.largest_resident);
-  add_spread(device, step, curves_.least_device, curves_.most_device);
+  // Draws the smallest and the largest value of the ranks that have one.
+  const auto draw = [&](Series& low, Series& high, auto value_of) {
+    std::vector<double> values;
+    for (const JobView::Rank& rank : job.ranks) {
+      const std::optional<double> value = rank.ended ? std::nullopt : value_of(rank);
+      if (value) values.push_back(*value);
+    }
+    if (values.empty()) return;
+    low.add(step, std::ranges::min(values));
+    high.add(step, std::ranges::max(values));
+  };
+  const auto if_any = [](auto bytes) {
+    return bytes > 0 ? std::optional(static_cast<double>(bytes)) : std::nullopt;
+  };
+  using Rank = JobView::Rank;
+  draw(curves_.fastest_step, curves_.slowest_step, std::mem_fn(&Rank::step_seconds));
+  draw(curves_.least_waiting, curves_.most_waiting, std::mem_fn(&Rank::waiting));
+  draw(curves_.least_data_wait, curves_.most_data_wait, std::mem_fn(&Rank::data_wait));
+  draw(curves_.smallest_resident, curves_.largest_resident, [&](const Rank& rank) {
+    return if_any(rank.sample.activity.resident_bytes);
+  });
+  draw(curves_.least_device, curves_.most_device, [&](const Rank& rank) {
+    return if_any(rank.sample.device_bytes);
+  });
 }
 
 }  // namespace ddp::launcher

@@ -3,17 +3,8 @@
 namespace ddp::launcher {
 
 std::string_view to_text(JobView::Shown state) {
-  switch (state) {
-    case JobView::Shown::waiting:
-      return "waiting";
-    case JobView::Shown::running:
-      return "running";
-    case JobView::Shown::stopping:
-      return "stopping";
-    case JobView::Shown::over:
-      break;
-  }
-  return "over";
+  constexpr std::string_view kNames[] = {"waiting", "running", "stopping", "over"};
+  return kNames[static_cast<std::size_t>(state)];
 }
 
 const JobView::Rank* first_with_page(const JobView& job) {

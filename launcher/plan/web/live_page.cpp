@@ -1,6 +1,7 @@
 #include "launcher/plan/web/live_page.h"
 
 #include "common/report/html.h"
+#include "common/text/split.h"
 
 namespace ddp::launcher {
 namespace {
@@ -82,12 +83,8 @@ std::string live_page(const std::string& title, const PageParts& parts) {
 
 std::string server_sent_event(std::string_view name, std::string_view data) {
   std::string text = "event: " + std::string(name) + "\n";
-  while (true) {
-    const std::size_t end = data.find('\n');
-    text += "data: " + std::string(data.substr(0, end)) + "\n";
-    if (end == std::string_view::npos) break;
-    data.remove_prefix(end + 1);
-  }
+  for (const std::string_view line : split(data, '\n'))
+    text += "data: " + std::string(line) + "\n";
   return text + "\n";
 }
 

@@ -7,6 +7,7 @@
 #include "common/progress/progress_page.h"
 #include "common/report/html.h"
 #include "common/text/one_line.h"
+#include "common/text/split.h"
 #include "common/text/units.h"
 
 namespace ddp::launcher {
@@ -125,42 +126,35 @@ bool has_waited(const Series& series) {
 std::string charts_part(const JobHistory& history) {
   constexpr double kMebibyte = 1024.0 * 1024.0;
   const JobHistory::Curves& curves = history.curves();
-  const auto chart = [&](std::string title, std::vector<ChartCurve> drawn, bool from_zero) {
-    ChartRequest request;
-    request.title = std::move(title);
-    request.curves = std::move(drawn);
-    request.marks = history.marks();
-    request.starts_at_zero = from_zero;
-    return svg_chart(request);
+  const auto chart = [&](std::string title, std::vector<ChartCurve> drawn, bool from_zero = true) {
+    return svg_chart({.title = std::move(title),
+                      .curves = std::move(drawn),
+                      .marks = history.marks(),
+                      .starts_at_zero = from_zero});
   };
   const std::string html =
       chart("Loss", {curve("training", curves.loss, 0)}, false) +
       chart(
           "Accuracy of the newest evaluation, %", {curve("test", curves.accuracy, 3, 100)}, false) +
-      chart("Samples per second", {curve("all ranks", curves.throughput, 2)}, true) +
+      chart("Samples per second", {curve("all ranks", curves.throughput, 2)}) +
       chart("Time of a step, ms",
             {curve("slowest rank", curves.slowest_step, 1, 1 / kMillisecond),
-             curve("fastest rank", curves.fastest_step, 0, 1 / kMillisecond)},
-            true) +
+             curve("fastest rank", curves.fastest_step, 0, 1 / kMillisecond)}) +
       (has_waited(curves.most_waiting)
            ? chart("Waiting for other ranks, % of the time",
                    {curve("rank that waits most", curves.most_waiting, 1, 100),
-                    curve("rank that waits least", curves.least_waiting, 0, 100)},
-                   true)
+                    curve("rank that waits least", curves.least_waiting, 0, 100)})
            : "") +
       chart("Waiting for data, % of the time",
             {curve("rank that waits most", curves.most_data_wait, 1, 100),
-             curve("rank that waits least", curves.least_data_wait, 0, 100)},
-            true) +
-      chart("Learning rate", {curve("learning rate", curves.lr, 4)}, true) +
+             curve("rank that waits least", curves.least_data_wait, 0, 100)}) +
+      chart("Learning rate", {curve("learning rate", curves.lr, 4)}) +
       chart("Device memory, MiB",
             {curve("rank that holds most", curves.most_device, 1, 1 / kMebibyte),
-             curve("rank that holds least", curves.least_device, 0, 1 / kMebibyte)},
-            true) +
+             curve("rank that holds least", curves.least_device, 0, 1 / kMebibyte)}) +
       chart("Resident memory, MiB",
             {curve("largest rank", curves.largest_resident, 1, 1 / kMebibyte),
-             curve("smallest rank", curves.smallest_resident, 0, 1 / kMebibyte)},
-            true);
+             curve("smallest rank", curves.smallest_resident, 0, 1 / kMebibyte)});
   if (html.empty()) return "";
   return "<h2>Curves</h2>\n<div class=\"grid\">" + html + "</div>\n";
 }
@@ -208,18 +202,10 @@ std::string ranks_part(const JobView& job) {
     rows.push_back(rank_row(rank, first_step, lines));
   }
   std::string html = "<h2>Ranks</h2>\n";
-  html += html_table({"rank",
-                      "node",
-                      "pid",
-                      "phase",
-                      "step",
-                      "time of a step",
-                      "waiting",
-                      "data wait",
-                      "memory",
-                      "device",
-                      "last lines"},
-                     rows);
+  constexpr std::string_view kHeads =
+      "rank, node, pid, phase, step, time of a step, waiting, data wait, "
+      "memory, device, last lines";
+  html += html_table(split_words(kHeads), rows);
   if (job.ranks.size() > rows.size()) {
     html += element("p",
                     "and " + std::to_string(job.ranks.size() - rows.size()) +

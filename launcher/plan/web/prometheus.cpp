@@ -54,9 +54,8 @@ struct RankFamily {
 };
 
 template <typename Value>
-std::optional<double> of_page(const JobView::Rank& rank, Value value) {
-  if (!rank.sample.has_page) return std::nullopt;
-  return static_cast<double>(value);
+std::optional<double> value_if(bool is_there, Value value) {
+  return is_there ? std::optional(static_cast<double>(value)) : std::nullopt;
 }
 
 const std::vector<RankFamily>& families() {
@@ -64,38 +63,37 @@ const std::vector<RankFamily>& families() {
   static const std::vector<RankFamily> all{
       {"ddp_rank_up",
        "1 while the worker process lives.",
-       [](const Rank& rank) -> std::optional<double> { return rank.ended ? 0 : 1; }},
+       [](const Rank& rank) { return value_if(true, rank.ended ? 0 : 1); }},
       {"ddp_rank_step",
        "Optimizer steps done.",
-       [](const Rank& rank) { return of_page(rank, rank.sample.step); }},
+       [](const Rank& rank) { return value_if(rank.sample.has_page, rank.sample.step); }},
       {"ddp_rank_step_seconds",
        "Time of one step, over the last ten seconds.",
-       [](const Rank& rank) { return rank.step_seconds; }},
+       &Rank::step_seconds},
       {"ddp_rank_waiting_ratio",
        "Share of the last half minute in which the rank waited in a collective for other ranks.",
-       [](const Rank& rank) { return rank.waiting; }},
+       &Rank::waiting},
       {"ddp_rank_data_wait_seconds_total",
        "Time that the training loop has waited for data.",
        [](const Rank& rank) {
-         return of_page(rank, static_cast<double>(rank.sample.data_wait_ns) / 1e9);
+         const auto nanoseconds = static_cast<double>(rank.sample.data_wait_ns);
+         return value_if(rank.sample.has_page, nanoseconds / 1e9);
        }},
       {"ddp_rank_device_bytes",
        "What the rank holds of the memory of its GPU.",
-       [](const Rank& rank) -> std::optional<double> {
-         if (rank.ended || rank.sample.device_bytes == 0) return std::nullopt;
-         return of_page(rank, rank.sample.device_bytes);
+       [](const Rank& rank) {
+         const std::int64_t bytes = rank.sample.device_bytes;
+         return value_if(!rank.ended && bytes != 0 && rank.sample.has_page, bytes);
        }},
       {"ddp_rank_resident_bytes",
        "Resident memory of the worker process.",
-       [](const Rank& rank) -> std::optional<double> {
-         if (rank.ended || rank.sample.activity.resident_bytes == 0) return std::nullopt;
-         return static_cast<double>(rank.sample.activity.resident_bytes);
+       [](const Rank& rank) {
+         const std::uint64_t bytes = rank.sample.activity.resident_bytes;
+         return value_if(!rank.ended && bytes != 0, bytes);
        }},
       {"ddp_rank_output_bytes_total",
        "What the worker has written to stdout and stderr.",
-       [](const Rank& rank) -> std::optional<double> {
-         return static_cast<double>(rank.sample.output_bytes);
-       }},
+       [](const Rank& rank) { return value_if(true, rank.sample.output_bytes); }},
   };
   return all;
 }

@@ -6,6 +6,7 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <utility>
 
 #include "launcher/plan/endpoint_text.h"
 
@@ -114,40 +115,30 @@ WebDecision decide(const WebRequest& request, bool is_user, const IsToken& is_to
             {},
             "Give the token of the job: /?token=TOKEN, or the header Authorization: Bearer TOKEN."};
   }
-  if (!has_token && !is_safe_host(request.host)) {
+  if (!has_token && !is_safe_host(request.host))
     return {403, {}, "Ask by an address or by localhost, or give the token of the job."};
-  }
   if (request.method != "GET" && request.method != "HEAD")
     return {405, {}, "Only GET and HEAD are served."};
   const std::string_view path =
       std::string_view(request.target).substr(0, request.target.find('?'));
-  for (const Route& route : kRoutes) {
+  for (const Route& route : kRoutes)
     if (route.path == path) return {200, route.part, ""};
-  }
   return {404, {}, "There are /, /metrics, /api/status and /events."};
 }
 
 std::string_view reason_of(int status) {
-  switch (status) {
-    case 200:
-      return "OK";
-    case 400:
-      return "Bad Request";
-    case 401:
-      return "Unauthorized";
-    case 403:
-      return "Forbidden";
-    case 404:
-      return "Not Found";
-    case 405:
-      return "Method Not Allowed";
-    case 431:
-      return "Request Header Fields Too Large";
-    case 503:
-      return "Service Unavailable";
-    default:
-      return "Error";
-  }
+  constexpr std::pair<int, std::string_view> kReasons[] = {
+      {200, "OK"},
+      {400, "Bad Request"},
+      {401, "Unauthorized"},
+      {403, "Forbidden"},
+      {404, "Not Found"},
+      {405, "Method Not Allowed"},
+      {431, "Request Header Fields Too Large"},
+      {503, "Service Unavailable"},
+  };
+  const auto found = std::ranges::find(kReasons, status, &std::pair<int, std::string_view>::first);
+  return found == std::end(kReasons) ? "Error" : found->second;
 }
 
 }  // namespace ddp::launcher

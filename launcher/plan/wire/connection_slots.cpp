@@ -6,9 +6,8 @@ namespace ddp::launcher {
 
 std::optional<ConnectionSlots::Id> ConnectionSlots::find_to_drop(const std::string& source) const {
   const auto own = of_each_.find(source);
-  if (own == of_each_.end() || own->second < of_source_) {
+  if (own == of_each_.end() || own->second < of_source_)
     return slots_.size() < most_ ? std::nullopt : find_to_drop();
-  }
   const auto first = std::ranges::find(slots_, source, &Slot::source);
   return first->id;
 }
@@ -17,9 +16,8 @@ std::optional<ConnectionSlots::Id> ConnectionSlots::find_to_drop() const {
   std::size_t largest = 0;
   for (const auto& [source, count] : of_each_)
     largest = std::max(largest, count);
-  for (const Slot& slot : slots_) {
+  for (const Slot& slot : slots_)
     if (of_each_.at(slot.source) == largest) return slot.id;
-  }
   return std::nullopt;
 }
 

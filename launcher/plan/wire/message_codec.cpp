@@ -407,9 +407,8 @@ std::optional<Hello> decode_hello(std::string_view text) {
 std::optional<Answer> decode_answer(std::string_view text) {
   std::optional<Answer> answer = wire::decode<Answer>(text);
   if (!answer) return std::nullopt;
-  if (auto* const welcome = std::get_if<Welcome>(&*answer)) {
+  if (auto* const welcome = std::get_if<Welcome>(&*answer))
     welcome->host = plain_line(welcome->host, kLongestName);
-  }
   if (auto* const refusal = std::get_if<Refusal>(&*answer))
     refusal->text = clean_lines(refusal->text);
   return answer;
@@ -417,12 +416,10 @@ std::optional<Answer> decode_answer(std::string_view text) {
 std::optional<NodeCommand> decode_command(std::string_view text) {
   std::optional<NodeCommand> command = wire::decode<NodeCommand>(text);
   if (!command) return std::nullopt;
-  if (auto* const announce = std::get_if<AnnounceStop>(&*command)) {
+  if (auto* const announce = std::get_if<AnnounceStop>(&*command))
     announce->line = plain_line(announce->line, kLongestLine);
-  }
-  if (auto* const stop = std::get_if<EndRound>(&*command)) {
+  if (auto* const stop = std::get_if<EndRound>(&*command))
     stop->what = plain_line(stop->what, kLongestLine);
-  }
   if (auto* const end = std::get_if<EndJob>(&*command)) end->report = clean_lines(end->report);
   return command;
 }

@@ -74,9 +74,8 @@ asio::awaitable<NodeChecks> check_peers(asio::io_context& io, CheckPeers task) {
   const auto checked = std::make_shared<Checked>(io);  // owners: this, and the running checks
   std::size_t begun = 0;
   while (checks.peers.size() < peers.size()) {
-    while (begun < peers.size() && begun < checks.peers.size() + kAtOnce) {
+    while (begun < peers.size() && begun < checks.peers.size() + kAtOnce)
       asio::co_spawn(io, check_one(io, peers[begun++], task.bytes, checked), rethrow);
-    }
     std::optional<PeerCheck> check = co_await checked->next(kNoDeadline);
     checks.peers.push_back(std::move(*check));
   }
