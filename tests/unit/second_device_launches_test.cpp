@@ -10,13 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "net_rig.h"
 #include "ranks.h"
 #include "second_device_rig.h"
 #include "tests/support/second_device.h"
 #include "tests/support/second_device_backend.h"
 #include "worker/dist/alone.h"
-#include "worker/model/norm.h"
-#include "worker/train/registry.h"
 
 namespace ddp::worker {
 namespace {
@@ -49,50 +48,17 @@ class BoxSource : public Source {
   DataFacts facts_;
 };
 
-struct Net {
-  const char* model;
-  std::int64_t batch;
+struct Counted {
+  Net net;
   std::size_t most_besides;  // launches of a step besides forward, loss and backward
   std::size_t most_of_two;   // launches of a step of each of two ranks
-  std::shared_ptr<const Source> source;
-  std::string task = "classification";
 };
 
-std::vector<Net> nets() {
-  return {{"convnet", 16, 7, 44, draw_source(320, {1, 28, 28, 10})},
-          {"resnet18", 4, 7, 230, draw_source(80, {3, 32, 32, 10})},
-          {"yolov8n", 2, 19, 1439, std::make_shared<BoxSource>(40, 64), "detection"}};
+std::vector<Counted> nets() {
+  return {{{"convnet", 16, draw_source(320, {1, 28, 28, 10})}, 7, 44},
+          {{"resnet18", 4, draw_source(80, {3, 32, 32, 10})}, 7, 230},
+          {{"yolov8n", 2, std::make_shared<BoxSource>(40, 64), "detection"}, 19, 1439}};
 }
-
-/// A net in training on one rank.
-class NetRig {
- public:
-  NetRig(const Net& net, Group& group, const at::Device& device)
-      : task_(make_task(net)), rig_(group, case_of(net, device), *task_, net.source) {}
-
-  TaskRig& rig() { return rig_; }
-
- private:
-  static std::unique_ptr<Task> make_task(const Net& net) {
-    const Registry registry = built_in();
-    Job job;
-    job.model.name = net.model;
-    job.task.name = net.task;
-    if (net.task == "detection") job.loss.name = "detection";
-    return registry.tasks.at(net.task)({job, net.source->facts(), batch_norm(), registry});
-  }
-  static Case case_of(const Net& net, const at::Device& device) {
-    Case one;
-    one.type = at::kFloat;
-    one.size = net.source->facts().count;
-    one.batch = net.batch;
-    one.device = device;
-    return one;
-  }
-
-  std::unique_ptr<Task> task_;
-  TaskRig rig_;
-};
 
 struct Launches {
   std::vector<std::string> pass;  // forward, loss and backward alone
@@ -133,7 +99,7 @@ std::string more_than(const std::vector<std::string>& step, const std::vector<st
 }
 
 TEST(SecondDeviceLaunches, AStepLaunchesLittleMoreThanForwardLossAndBackward) {
-  for (const Net& net : nets()) {
+  for (const auto& [net, most_besides, most_of_two] : nets()) {
     const Launches launches = launches_alone(net);
     const std::size_t more = launches.step.size() - launches.pass.size();
     std::printf(
@@ -142,7 +108,7 @@ TEST(SecondDeviceLaunches, AStepLaunchesLittleMoreThanForwardLossAndBackward) {
         launches.step.size(),
         launches.pass.size(),
         more_than(launches.step, launches.pass).c_str());
-    EXPECT_LE(more, net.most_besides) << net.model;
+    EXPECT_LE(more, most_besides) << net.model;
   }
 }
 
@@ -173,10 +139,10 @@ std::size_t launches_of_two(const Net& net) {
 }
 
 TEST(SecondDeviceLaunches, AnotherRankAddsOneForEachGradient) {
-  for (const Net& net : nets()) {
+  for (const auto& [net, most_besides, most_of_two] : nets()) {
     const std::size_t launches = launches_of_two(net);
     std::printf("%s: %zu launches in a step of each of two ranks\n", net.model, launches);
-    EXPECT_LE(launches, net.most_of_two) << net.model;
+    EXPECT_LE(launches, most_of_two) << net.model;
   }
 }
 

@@ -13,6 +13,8 @@
 namespace ddp::worker {
 
 constexpr std::int64_t kWarmUp = 3;  // steps
+// A device reads the rate in float32, and Adam of the CPU in float64: this number is in both.
+constexpr double kRate = 0.0625;
 
 inline std::vector<Case> cases() {
   Case plain;
@@ -26,7 +28,9 @@ inline std::vector<Case> cases() {
   single.type = at::kFloat;
   Case resident = plain;
   resident.is_resident = true;
-  return {plain, all, single, resident};
+  Case single_all = all;
+  single_all.type = at::kFloat;
+  return {plain, all, single, resident, single_all};
 }
 
 struct Trained {
@@ -42,12 +46,15 @@ inline void meet(Group& group) {
 }
 
 /// Of this rank.
-inline Trained train(Group& group, TaskRig& rig, std::int64_t steps) {
+inline Trained train(Group& group,
+                     TaskRig& rig,
+                     std::int64_t steps,
+                     const StepRates& rates = kRate) {
   Trained trained;
   DeviceCounts before;
   for (std::int64_t step = 0; step < steps; ++step) {
     if (step == kWarmUp) before = second_device_counts();
-    if (const std::optional<AgreedStep> agreed = rig.run_and_hear(step))
+    if (const std::optional<AgreedStep> agreed = rig.run_and_hear(step, rates))
       trained.losses.push_back(agreed->sums.mean_loss());
   }
   trained.steady = second_device_counts() - before;
@@ -58,11 +65,15 @@ inline Trained train(Group& group, TaskRig& rig, std::int64_t steps) {
 }
 
 /// On `device`, which is current meanwhile.
-inline Trained train(Group& group, Case one, const at::Device& device, std::int64_t steps) {
+inline Trained train(Group& group,
+                     Case one,
+                     const at::Device& device,
+                     std::int64_t steps,
+                     const StepRates& rates = kRate) {
   const c10::DeviceGuard guard(device);
   one.device = device;
   Rig rig(group, one);
-  return train(group, rig, steps);
+  return train(group, rig, steps, rates);
 }
 
 inline void expect_equal(const Trained& there, const Trained& host) {

@@ -222,6 +222,9 @@ TEST(SecondDeviceTraining, ItsFilesAreTheCpusWhereItGoesOnInTheMiddle) {
                                       "model.args.dropout=0.2",
                                       "data.augment=[flip]",
                                       "optimizer.name=adamw",
+                                      "optimizer.lr=0.0009765625",  // a float32, see kRate
+                                      "schedule.name=constant",
+                                      "schedule.warmup=0",
                                       "optimizer.ema_decay=0.9",
                                       "optimizer.ema_ramp=10",
                                       "train.clip_norm=1",
