@@ -141,10 +141,17 @@ c10::IValue to_host(const c10::IValue& value, Exchange& exchange) {
   return value;
 }
 
-/// Whether the host says by it what a kernel does.
-bool is_value(const c10::IValue& value) {
-  return value.isScalar() || value.isBool() || value.isIntList() || value.isDoubleList() ||
-         value.isString();
+/// What the host says by it of what a kernel does: also a number in a tensor of the CPU, which
+/// LibTorch makes of the 2 in `tensor * 2`.
+std::string value_of(const c10::IValue& value) {
+  std::ostringstream text;
+  if (value.isScalar() || value.isBool() || value.isIntList() || value.isDoubleList() ||
+      value.isString())
+    text << value << ' ';
+  if (value.isTensor() && value.toTensor().defined() && value.toTensor().is_cpu() &&
+      value.toTensor().dim() == 0)
+    text << value.toTensor().item() << ' ';
+  return text.str();
 }
 
 c10::IValue to_late(const c10::IValue& value, const Exchange& exchange) {
@@ -174,12 +181,12 @@ void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const std::size_t results = op.schema().returns().size();
   if (makes_the_host_wait(op.schema().name(), *stack)) ++counters.host_waits;
   Exchange exchange;
-  std::ostringstream values;
+  std::string values;
   for (std::size_t i = stack->size() - arguments; i < stack->size(); ++i) {
-    if (is_value((*stack)[i])) values << (*stack)[i] << ' ';
+    values += value_of((*stack)[i]);
     (*stack)[i] = to_host((*stack)[i], exchange);
   }
-  exchange.launch(op.schema().name(), values.str());
+  exchange.launch(op.schema().name(), values);
   op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
   exchange.take_sizes();
   for (std::size_t i = stack->size() - results; i < stack->size(); ++i)

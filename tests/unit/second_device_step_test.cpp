@@ -134,6 +134,23 @@ TEST(SecondDeviceStep, TwoHundredStepsAreTheCpusAndNoneMakesTheHostWait) {
   }
 }
 
+TEST(SecondDeviceStep, ARateThatFloat32DoesNotHaveIsRoundedForAdamOnADevice) {
+  const std::unique_ptr<Group> alone = single_process_group();
+  Case one;
+  one.type = at::kFloat;
+  constexpr double kOther = 0.05;
+  constexpr auto kRounded = static_cast<double>(static_cast<float>(kOther));
+  static_assert(kOther != kRounded);
+  for (const auto name : {OptimizerJob::Name::sgd, OptimizerJob::Name::adam}) {
+    one.optimizer = name;
+    const Trained host = train(*alone, one, at::kCPU, kSteps, kRounded);
+    expect_equal(train(*alone, one, second_device(), kSteps, kOther), host);
+    // SGD of the CPU rounds it itself.
+    if (name == OptimizerJob::Name::sgd)
+      expect_equal(train(*alone, one, at::kCPU, kSteps, kOther), host);
+  }
+}
+
 TEST(SecondDeviceStep, SteadyStepsLaunchTheSameOperators) {
   const std::unique_ptr<Group> alone = single_process_group();
   for (Case one : cases()) {

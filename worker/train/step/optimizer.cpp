@@ -59,10 +59,15 @@ Optimizer::Optimizer(const OptimizerJob& job,
     add_to_group(
         i, {slot.target.scalar_type(), decays ? job_.weight_decay : 0, factors[i], has_bias_rate});
   }
+  const at::Device device = targets.empty() ? at::Device(at::kCPU) : targets.front().device();
+  if (!device.is_cpu()) {
+    device_rates_ = at::empty({static_cast<std::int64_t>(groups_.size())},
+                              at::device(device).dtype(at::kFloat));
+  }
   if (job_.ema_decay) {
     ema_.emplace(parameters, targets, facts.buffers, EmaRule{*job_.ema_decay, job_.ema_ramp});
   }
-  if (job_.skips_non_finite) finite_check_.emplace(parameters.at(0).tensor.device());
+  if (job_.skips_non_finite) finite_check_.emplace(device);
 }
 
 Optimizer::Slot Optimizer::make_slot(const NamedTensor& parameter) const {
@@ -103,6 +108,8 @@ Optimizer::Plan Optimizer::make_plan() const {
   plan.gradients = replica_.gradients();
   for (const ParameterGroup& group : groups_) {
     UpdateLists& lists = plan.calls.emplace_back();
+    if (device_rates_.defined() && group.type != at::kDouble)
+      lists.rate = device_rates_[static_cast<std::int64_t>(plan.calls.size() - 1)];
     lists.state.resize(state_.size());
     std::vector<at::Tensor>& gradients = plan.by_call.emplace_back();
     for (const std::size_t i : group.members) {
@@ -124,6 +131,26 @@ Optimizer::Plan Optimizer::make_plan() const {
   return plan;
 }
 
+std::vector<double> Optimizer::rates_of_groups(const StepRates& rates) const {
+  std::vector<double> own;
+  for (const ParameterGroup& group : groups_) {
+    const double rate = group.has_bias_rate ? rates.bias_lr.value_or(rates.lr) : rates.lr;
+    own.push_back(rate * group.lr_factor);
+  }
+  return own;
+}
+
+/// By one copy that the host does not wait for, so from memory that nothing else changes before.
+void Optimizer::send_to_device(const std::vector<double>& rates) {
+  const at::Tensor row =
+      at::empty(device_rates_.sizes(), at::TensorOptions(at::kFloat).pinned_memory(true));
+  std::transform(rates.begin(), rates.end(), row.data_ptr<float>(), [](double rate) {
+    return static_cast<float>(rate);
+  });
+  device_rates_.copy_(row, /*non_blocking=*/true);
+  sent_rates_ = rates;
+}
+
 std::optional<at::Tensor> Optimizer::find_overflow() {
   if (LossScale* const scale = precision_.loss_scale()) return scale->unscale(plan_.by_call);
   if (finite_check_) return finite_check_->check_gradients(plan_.by_call);
@@ -141,16 +168,16 @@ void Optimizer::step(const StepRates& rates) {
   // If the norm is not finite this spoils gradients, but nothing that lasts: the rule skips the
   // step.
   if (job_.clip_norm && !plan_.all.empty()) clip_norm(plan_.all, *job_.clip_norm);
+  const std::vector<double> group_rates = rates_of_groups(rates);
+  if (device_rates_.defined() && group_rates != sent_rates_) send_to_device(group_rates);
   for (std::size_t i = 0; i < plan_.calls.size(); ++i) {
     UpdateLists& lists = plan_.calls[i];
     if (lists.parameters.empty()) continue;
     lists.momentum = rates.momentum;
-    const double own = groups_[i].has_bias_rate ? rates.bias_lr.value_or(rates.lr) : rates.lr;
-    const double rate = own * groups_[i].lr_factor;
     if (found_inf) {
-      rule_->step_unless(*found_inf, lists, rate, groups_[i].weight_decay);
+      rule_->step_unless(*found_inf, lists, group_rates[i], groups_[i].weight_decay);
     } else {
-      rule_->step(lists, rate, groups_[i].weight_decay);
+      rule_->step(lists, group_rates[i], groups_[i].weight_decay);
     }
   }
   if (!low_weights_.empty()) at::_foreach_copy_(low_weights_, masters_);

@@ -100,6 +100,8 @@ class Optimizer {
 
   [[nodiscard]] Slot make_slot(const NamedTensor& parameter) const;
   void add_to_group(std::size_t slot, const ParameterGroup& wanted);
+  [[nodiscard]] std::vector<double> rates_of_groups(const StepRates& rates) const;
+  void send_to_device(const std::vector<double>& rates);
   [[nodiscard]] bool fits(const Plan& plan) const;
   [[nodiscard]] Plan make_plan() const;
   [[nodiscard]] std::optional<at::Tensor> find_overflow();
@@ -113,6 +115,8 @@ class Optimizer {
   std::vector<UpdateRule::State> state_;  // of the rule
   std::vector<Slot> slots_;               // in the order of the parameters
   std::vector<ParameterGroup> groups_;
+  at::Tensor device_rates_;              // [groups] of float32; undefined on the CPU
+  std::vector<double> sent_rates_;       // what is in it
   std::vector<at::Tensor> low_weights_;  // those with masters
   std::vector<at::Tensor> masters_;
   std::optional<Ema> ema_;

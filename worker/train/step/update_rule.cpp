@@ -20,8 +20,10 @@ std::vector<at::Tensor> widened(const std::vector<at::Tensor>& tensors) {
 }
 
 // Traps: the kernels walk raw memory, so state has its parameter's strides. They get `found_inf`
-// and no `grad_scale`: the gradients are unscaled and clipped before. A rate as a tensor
-// (`tensor_lr`) would be read on the host by the kernels for the CPU, so the rate is a number.
+// and no `grad_scale`: the gradients are unscaled and clipped before. Where the lists have the rate
+// as a tensor, the kernels read that, and a step differs from the next one in no number of the host
+// but a momentum that warms up: for it they take no tensor. The kernels for the CPU would read a
+// tensor on the host, so the rate is a number there.
 class Fused : public UpdateRule {
  public:
   void step(const UpdateLists& lists, double lr, double weight_decay) const override {
@@ -32,6 +34,16 @@ class Fused : public UpdateRule {
                    double lr,
                    double weight_decay) const override {
     run(lists, lr, weight_decay, found_inf);
+  }
+
+ protected:
+  /// Calls `kernel` with the rate as a tensor where there is one, else as a number.
+  template <typename Kernel>
+  static void with_rate(const UpdateLists& lists, double lr, const Kernel& kernel) {
+    if (lists.rate.defined())
+      kernel(lists.rate);
+    else
+      kernel(lr);
   }
 
  private:
@@ -71,18 +83,20 @@ class Sgd : public Fused {
     }
     // Trap: is_first_step=true with an overflow would leave momentum as it was allocated. Zeros
     // with is_first_step=false give the same first step without that.
-    at::_fused_sgd_(lists.parameters,
-                    lists.gradients,
-                    momentum,
-                    weight_decay,
-                    momentum.empty() ? 0 : lists.momentum.value_or(momentum_),
-                    lr,
-                    /*dampening=*/0.0,
-                    nesterov_,
-                    /*maximize=*/false,
-                    /*is_first_step=*/false,
-                    /*grad_scale=*/{},
-                    found_inf);
+    with_rate(lists, lr, [&](const auto& rate) {
+      at::_fused_sgd_(lists.parameters,
+                      lists.gradients,
+                      momentum,
+                      weight_decay,
+                      momentum.empty() ? 0 : lists.momentum.value_or(momentum_),
+                      rate,
+                      /*dampening=*/0.0,
+                      nesterov_,
+                      /*maximize=*/false,
+                      /*is_first_step=*/false,
+                      /*grad_scale=*/{},
+                      found_inf);
+    });
   }
 
   double momentum_;
@@ -111,21 +125,23 @@ class Adam : public Fused {
     // Trap: a bare tensor would bind to the overload for a list and split into numbers.
     at::_foreach_add_(steps, 1);
     const auto kernel = [&](auto&& fused) {
-      fused(lists.parameters,
-            lists.gradients,
-            lists.state[0],
-            lists.state[1],
-            /*max_exp_avg_sqs=*/at::TensorList(),
-            steps,
-            lr,
-            beta1_,
-            beta2_,
-            weight_decay,
-            eps_,
-            /*amsgrad=*/false,
-            /*maximize=*/false,
-            /*grad_scale=*/MaybeTensor(),
-            found_inf);
+      with_rate(lists, lr, [&](const auto& rate) {
+        fused(lists.parameters,
+              lists.gradients,
+              lists.state[0],
+              lists.state[1],
+              /*max_exp_avg_sqs=*/at::TensorList(),
+              steps,
+              rate,
+              beta1_,
+              beta2_,
+              weight_decay,
+              eps_,
+              /*amsgrad=*/false,
+              /*maximize=*/false,
+              /*grad_scale=*/MaybeTensor(),
+              found_inf);
+      });
     };
     if (is_decoupled_) {
       kernel([](const auto&... arguments) { at::_fused_adamw_(arguments...); });

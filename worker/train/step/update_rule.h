@@ -21,6 +21,9 @@ struct UpdateLists {
   // For each of UpdateRule::state(): one tensor per parameter, in their order.
   std::vector<std::vector<at::Tensor>> state{};
   std::optional<double> momentum{};  // only while it warms up: replaces the job's
+  // The learning rate again, as [] of float32 on the device of the parameters; undefined on the CPU
+  // and for float64. The same tensor in every step, so a graph of a step may read it.
+  at::Tensor rate{};
 };
 
 class UpdateRule {
