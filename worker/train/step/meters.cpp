@@ -3,6 +3,8 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <stdexcept>
+#include <utility>
 
 namespace ddp::worker {
 namespace {
@@ -30,6 +32,26 @@ NamedValues means(const std::vector<std::string>& names,
 
 bool is_part(const std::string& name) {
   return name.starts_with(kPartPrefix);
+}
+
+/// The numbers of a pass, as the task gives them.
+std::vector<NamedTensor> numbers_of(Task& task, const Pass& pass) {
+  std::vector<NamedTensor> numbers{{kLoss, pass.loss.total}};
+  if (pass.loss.weight.defined()) numbers.push_back({kWeight, pass.loss.weight});
+  for (const auto& [name, part] : pass.loss.parts)
+    numbers.push_back({kPartPrefix + name, part});
+  for (const NamedTensor& count : task.counts(pass.outputs, pass.batch))
+    numbers.push_back(count);
+  return numbers;
+}
+
+bool has_weight(const std::vector<std::string>& names) {
+  return std::ranges::find(names, kWeight) != names.end();
+}
+
+/// Whether it is a mean over the samples: the loss and its parts are, unless they have a weight.
+bool is_mean(const std::string& name, bool is_weighted) {
+  return !is_weighted && (name == kLoss || is_part(name));
 }
 
 /// `row` holds the sums of `names`.
@@ -87,18 +109,11 @@ void PassSums::add(Task& task, const Pass& pass) {
   const double samples = static_cast<double>(pass.batch.size());
   samples_ += samples;
   least_weight_ = std::max(least_weight_, pass.loss.least_weight);
-  const bool has_weight = pass.loss.weight.defined();
-  const auto to_sum = [&](const at::Tensor& value) {
-    const at::Tensor wide = value.detach().to(at::kDouble);
-    return has_weight ? wide : wide * samples;
-  };
-  std::vector<NamedTensor> values{{kLoss, to_sum(pass.loss.total)}};
-  if (has_weight) values.push_back({kWeight, pass.loss.weight});
-  for (const auto& [name, part] : pass.loss.parts)
-    values.push_back({kPartPrefix + name, to_sum(part)});
-  for (const NamedTensor& count : task.counts(pass.outputs, pass.batch))
-    values.push_back(count);
-  device_.add(values);
+  std::vector<NamedTensor> numbers = numbers_of(task, pass);
+  for (auto& [name, number] : numbers)
+    if (is_mean(name, pass.loss.weight.defined()))
+      number = number.detach().to(at::kDouble) * samples;
+  device_.add(numbers);
 }
 
 void PassSums::merge(Group& group) {
@@ -130,25 +145,47 @@ StepSums PassSums::sums() const {
   return sums;
 }
 
+void Meters::add_number(const at::Tensor& number) {
+  const auto has_place = [&number](const Row& row) {
+    return row.numbers[0].scalar_type() == number.scalar_type() &&
+           row.numbers[0].device() == number.device();
+  };
+  auto row = std::ranges::find_if(running_.rows, has_place);
+  if (row == running_.rows.end()) row = running_.rows.insert(row, Row{});
+  row->places.push_back(running_.count++);
+  row->numbers.push_back(number.detach().reshape({}));
+}
+
+void Meters::add(Task& task, const Pass& pass) {
+  const at::NoGradGuard no_grad;
+  std::vector<std::string> names;
+  for (const auto& [name, number] : numbers_of(task, pass)) {
+    names.push_back(name);
+    add_number(number);
+  }
+  running_.samples.push_back(static_cast<double>(pass.batch.size()));
+  if (passed_names_.empty()) passed_names_ = names;
+  if (names != passed_names_) throw std::logic_error("sums of other names than before");
+}
+
 void Meters::close_step(std::int64_t step, const at::Tensor& skips) {
   const at::NoGradGuard no_grad;
-  at::Tensor sums = running_.device_.sums();
-  if (skips.defined()) sums = at::cat({sums, skips.to(sums.options()).reshape({1})});
-  Sent& sent = sent_.emplace_back();
-  sent.step = step;
-  sent.samples = running_.samples_;
-  sent.has_skips = skips.defined();
-  if (!sums.is_cpu()) {
-    sent.row = at::empty(sums.sizes(), at::TensorOptions(at::kDouble).pinned_memory(true));
-    sent.row.copy_(sums, /*non_blocking=*/true);
-    sent.arrived.emplace(sums.device().type());
-    sent.arrived->record(
-        c10::impl::VirtualGuardImpl(sums.device().type()).getStream(sums.device()));
-  } else {
-    sent.row = sums.clone();
+  // parallel: data may have moved the outputs to another device.
+  if (skips.defined()) add_number(skips.to(running_.rows.at(0).numbers[0].device()));
+  running_.step = step;
+  for (Row& row : running_.rows) {
+    const at::Tensor& first = row.numbers[0];
+    const at::Device device = first.device();
+    const at::Tensor all = row.numbers.size() == 1 ? first.reshape({1}) : at::stack(row.numbers);
+    row.there =
+        at::empty(all.sizes(), first.options().device(at::kCPU).pinned_memory(!device.is_cpu()));
+    row.there.copy_(all, /*non_blocking=*/true);
+    row.numbers.clear();
+    if (device.is_cpu()) continue;
+    if (!running_.arrived) running_.arrived.emplace(device.type());
+    running_.arrived->record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
   }
-  running_.device_.clear();
-  running_.samples_ = 0;
+  sent_.push_back(std::exchange(running_, Sent{}));
 }
 
 std::optional<Meters::Closed> Meters::take(const Group& group, bool also_newest) {
@@ -159,10 +196,23 @@ std::optional<Meters::Closed> Meters::take(const Group& group, bool also_newest)
     group.await_device("step " + std::to_string(sent.step),
                        [&sent] { return sent.arrived->query(); });
   }
-  const double* const row = sent.row.data_ptr<double>();
-  return Closed{sent.step,
-                read_row(running_.device_.names(), row, sent.samples),
-                sent.has_skips ? row[sent.row.numel() - 1] : 0};
+  std::vector<double> numbers(sent.count);
+  for (const Row& row : sent.rows) {
+    const at::Tensor wide = row.there.to(at::kDouble);
+    for (std::size_t i = 0; i < row.places.size(); ++i)
+      numbers[row.places[i]] = wide.data_ptr<double>()[i];
+  }
+  Closed closed{sent.step, {}, 0};
+  const std::size_t width = passed_names_.size();
+  const bool is_weighted = has_weight(passed_names_);
+  for (std::size_t pass = 0; pass < sent.samples.size(); ++pass) {
+    double* const row = numbers.data() + pass * width;
+    for (std::size_t i = 0; i < width; ++i)
+      if (is_mean(passed_names_[i], is_weighted)) row[i] *= sent.samples[pass];
+    closed.sums += read_row(passed_names_, row, sent.samples[pass]);
+  }
+  if (sent.count > sent.samples.size() * width) closed.skips = numbers.back();
+  return closed;
 }
 
 }  // namespace ddp::worker

@@ -1,5 +1,6 @@
-// The sums of optimizer steps: the loss, its parts, and what the task counts. They are made on the
-// device and reach the host one step late, so that no step waits for its own numbers.
+// The sums of optimizer steps: the loss, its parts, and what the task counts. Their numbers reach
+// the host one step late, so that no step waits for its own, and are added up there: on a device
+// each operator is a launch.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -49,7 +50,7 @@ struct SumNames {
   [[nodiscard]] NamedValues count_means(const StepSums& sums) const;
 };
 
-/// Adds passes up on the device; waits for nothing.
+/// Adds passes up on the device, for evaluations, which have many; waits for nothing.
 class PassSums {
  public:
   /// Errors: std::logic_error when the task gives other names than for the first pass.
@@ -62,7 +63,6 @@ class PassSums {
   [[nodiscard]] StepSums sums() const;
 
  private:
-  friend class Meters;
   NamedSums device_;  // "loss", "weight" where the task has one, "loss/PART", "COUNT"
   double samples_ = 0;
   double least_weight_ = 0;
@@ -75,10 +75,10 @@ class Meters {
 
   [[nodiscard]] const SumNames& names() const { return names_; }
 
-  /// One micro-step.
-  void add(Task& task, const Pass& pass) { running_.add(task, pass); }
-  /// Ends the step: its sums set out for the host, together with the number of steps in a row that
-  /// were skipped ([], on the device; undefined: no steps are skipped).
+  /// One micro-step. Errors: std::logic_error when the task gives other names than for the first.
+  void add(Task& task, const Pass& pass);
+  /// Ends the step: its numbers set out for the host, together with the number of steps in a row
+  /// that were skipped ([], on the device; undefined: no steps are skipped).
   void close_step(std::int64_t step, const at::Tensor& skips = {});
 
   struct Closed {
@@ -93,17 +93,26 @@ class Meters {
   std::optional<Closed> take(const Group& group, bool also_newest);
 
  private:
-  /// The sums of a step on their way to the host.
+  /// Numbers of one dtype: one operator and one copy send them all.
+  struct Row {
+    std::vector<std::size_t> places;  // of each among all numbers of the step
+    std::vector<at::Tensor> numbers;  // [], on the device
+    at::Tensor there;                 // [numbers], on the host
+  };
+  /// A step whose numbers are on their way to the host: those of all passes, then skips.
   struct Sent {
     std::int64_t step = 0;
-    double samples = 0;
-    bool has_skips = false;             // the last of the row
-    at::Tensor row;                     // on the host
-    std::optional<c10::Event> arrived;  // no value: the row is there
+    std::vector<double> samples;  // of each pass
+    std::vector<Row> rows;
+    std::size_t count = 0;              // of numbers
+    std::optional<c10::Event> arrived;  // no value: they are there
   };
 
+  void add_number(const at::Tensor& number);
+
   SumNames names_;
-  PassSums running_;
+  std::vector<std::string> passed_names_;  // of the numbers of a pass
+  Sent running_;
   std::deque<Sent> sent_;
 };
 
