@@ -68,6 +68,7 @@ struct Factors {
   double total = 1;
   double gain = 1;
   double least_weight = 0;
+  double weight = 1;
 };
 
 /// A small net whose samples weigh 1, 1.37, 1.74 or 2.11, by their label; or all the same.
@@ -97,7 +98,7 @@ class Weighing : public Task {
     const at::Tensor& labels = batch.targets[0].values;
     if (!has_weight_) return {at::cross_entropy_loss(outputs[0], labels) * factors_.total};
     const at::Tensor each = at::cross_entropy_loss(outputs[0], labels, {}, at::Reduction::None);
-    const at::Tensor weights = 1 + 0.37 * labels.to(at::kDouble);
+    const at::Tensor weights = (1 + 0.37 * labels.to(at::kDouble)) * factors_.weight;
     return {(each * weights).sum() * factors_.total,
             {},
             weights.sum(),

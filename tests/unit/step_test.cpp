@@ -119,6 +119,14 @@ TEST(StepOnRanks, AWeightCountsAsTheLeastThereIs) {
   EXPECT_GT(train(1, heavy).losses[0], 5 * train(1, light).losses[0]);
 }
 
+TEST(StepOnRanks, AStepWithoutAnyWeightHasNoGradient) {
+  Case none{.has_weight = true, .size = 128};
+  none.factors.weight = 0;
+  const StepResult result = train(2, none);
+  for (const at::Tensor& weight : result.weights)
+    EXPECT_TRUE(at::isfinite(weight).all().item<bool>());
+}
+
 TEST(StepOnRanks, AWeightMakesADifference) {
   const StepResult plain = train(1, {OptimizerJob::Name::sgd, false});
   const StepResult weighed = train(1, {OptimizerJob::Name::sgd, true});

@@ -224,12 +224,12 @@ void Ddp::prepare_to_reduce() {
   reducer_->prepare_for_forward();
 }
 
-void Ddp::backward(const at::Tensor& loss, bool reduce) {
+void Ddp::backward(const at::Tensor& loss, bool reduce, const at::Tensor& start) {
   // Trap: the reducer would give wrong gradients without an error.
   if (request_.static_graph && !reduce)
     throw std::logic_error("a static graph cannot accumulate gradients over micro-steps");
   if (!reducer_) {
-    torch::autograd::backward({loss}, {});
+    torch::autograd::backward({loss}, {start});
     own_gradients();
     if (reduce) note_reduction();
     return;
@@ -244,7 +244,7 @@ void Ddp::backward(const at::Tensor& loss, bool reduce) {
       reducer_->prepare_for_backward(searches_unused() ? std::vector{loss}
                                                        : std::vector<at::Tensor>{});
     const MarkedWait waiting(loss, reduce ? group_.page() : nullptr);
-    torch::autograd::backward({loss}, {});
+    torch::autograd::backward({loss}, {start});
     if (reduce) {
       finish_reduction(loss);
     } else if (request_.has_views) {

@@ -73,18 +73,19 @@ class Ddp {
   /// optimizer step. With BufferSync::each_step it copies rank 0's buffers.
   void prepare_to_reduce();
 
-  /// Adds the gradients of `loss` to those that are there. With `reduce`, each gradient is then the
-  /// mean over ranks of what the micro-steps since remove_gradients() have added. A parameter that
-  /// no rank used in them has no gradient until the next remove_gradients(), as in Python, so that
-  /// an optimizer leaves it alone: no decay, no momentum. (With several ranks and `find_unused`, a
-  /// parameter that the graph reaches but that got no gradient has zeros.) The first call with
-  /// `reduce` must run the same graph as the later ones: a static graph is recorded in it, and
-  /// unused parameters are logged after it. On a GPU, `find_unused` waits for the device if this
-  /// rank left a parameter unused.
-  /// Blocks: with `reduce`, until the last bucket is reduced. Errors: PeerError; UsageError, with
-  /// their names, when parameters got no gradient and neither `find_unused` nor `static_graph` is
-  /// set; std::logic_error for a static graph without `reduce`.
-  void backward(const at::Tensor& loss, bool reduce);
+  /// Adds the gradients of `loss`, times `start` where that is defined, to those that are there.
+  /// `start` has the shape and dtype of `loss`; a product would cost two operators. With `reduce`,
+  /// each gradient is then the mean over ranks of what the micro-steps since remove_gradients()
+  /// have added. A parameter that no rank used in them has no gradient until the next
+  /// remove_gradients(), as in Python, so that an optimizer leaves it alone: no decay, no momentum.
+  /// (With several ranks and `find_unused`, a parameter that the graph reaches but that got no
+  /// gradient has zeros.) The first call with `reduce` must run the same graph as the later ones: a
+  /// static graph is recorded in it, and unused parameters are logged after it. On a GPU,
+  /// `find_unused` waits for the device if this rank left a parameter unused. Blocks: with
+  /// `reduce`, until the last bucket is reduced. Errors: PeerError; UsageError, with their names,
+  /// when parameters got no gradient and neither `find_unused` nor `static_graph` is set;
+  /// std::logic_error for a static graph without `reduce`.
+  void backward(const at::Tensor& loss, bool reduce, const at::Tensor& start = {});
 
   /// Gradients of all parameters, in order; undefined for those that backward() found unused.
   [[nodiscard]] std::vector<at::Tensor> gradients() const;

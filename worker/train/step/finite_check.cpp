@@ -10,6 +10,7 @@ namespace {
 
 constexpr const char* kSkipped = "skipped_steps";
 constexpr const char* kInARow = "skipped_steps.in_a_row";
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
@@ -21,19 +22,18 @@ FiniteCheck::FiniteCheck(at::Device device)
 const at::Tensor& FiniteCheck::check_gradients(
     const std::vector<std::vector<at::Tensor>>& gradients) {
   const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> are_finite;  // [] bool
+  std::vector<at::Tensor> largest;  // magnitudes, []
   for (const std::vector<at::Tensor>& list : gradients) {
     std::vector<at::Tensor> filled;  // an empty tensor has no largest element
     for (const at::Tensor& gradient : list)
       if (gradient.numel() > 0) filled.push_back(gradient);
     if (filled.empty()) continue;
-    // The largest magnitude: unlike a sum it cannot overflow, and a NaN wins.
-    const std::vector<at::Tensor> largest =
-        at::_foreach_norm(filled, std::numeric_limits<double>::infinity());
-    are_finite.push_back(at::isfinite(at::stack(largest)).all());
+    // Unlike a sum it cannot overflow, and a NaN wins.
+    const std::vector<at::Tensor> more = at::_foreach_norm(filled, kInfinity);
+    largest.insert(largest.end(), more.begin(), more.end());
   }
-  if (are_finite.empty()) return found_inf_.zero_();
-  return found_inf_.copy_(at::stack(are_finite).all().logical_not());
+  if (largest.empty()) return found_inf_.zero_();
+  return at::logical_not_out(found_inf_, at::stack(largest).amax().lt(kInfinity));
 }
 
 void FiniteCheck::count(const at::Tensor& found_inf) {

@@ -17,7 +17,7 @@ at::Tensor LossScale::scale(const at::Tensor& loss) const {
 
 const at::Tensor& LossScale::unscale(const std::vector<std::vector<at::Tensor>>& gradients) {
   const at::NoGradGuard no_grad;
-  const at::Tensor inverse = scale_.to(at::kDouble).reciprocal().to(at::kFloat);
+  const at::Tensor inverse = scale_.reciprocal();
   found_inf_.zero_();
   for (const std::vector<at::Tensor>& list : gradients) {
     // Trap: the fused kernels skip when found_inf is exactly 1; a sum over lists could be 2, and

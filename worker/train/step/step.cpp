@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
+#include <utility>
 
 #include "worker/dist/device.h"
 #include "worker/dist/replica_check.h"
@@ -19,6 +21,7 @@ namespace {
 constexpr std::uint64_t kAllRanks = ~std::uint64_t{0};
 // 40 halvings of the first loss scale: an overflow that is left then has another cause.
 constexpr int kMaxSkips = 40;
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 /// Keeps a model's buffers (running statistics and the like), which a pass in training mode
 /// changes.
@@ -143,24 +146,34 @@ void Step::run_passes(const StepPartition& partition, const Place& place, Meters
     const bool has_weight = pass.loss.weight.defined();
     const double share = loss_share(has_weight ? 1 : batch.size(), partition.whole, world_size);
     const double factor = share * pass.loss.gain * (is_sum ? world_size : 1);
-    const at::Tensor part = factor == 1 ? pass.loss.total : pass.loss.total * factor;
-    parts_.replica.backward(parts_.precision.scale(part), reduce);
+    const at::Tensor start = parts_.precision.scale(start_of_backward(pass.loss.total, factor));
+    parts_.replica.backward(pass.loss.total, reduce, start);
     meters.add(parts_.forward.task(), pass);
     if (!has_weight) continue;
-    const at::Tensor own = pass.loss.weight.detach().to(at::kDouble);
-    weight = weight.defined() ? weight + own : own;
+    const at::Tensor own = pass.loss.weight.detach().reshape({1});
+    if (weight.defined())
+      weight.add_(own);
+    else
+      weight = own.to(at::kDouble, /*non_blocking=*/false, /*copy=*/true);
     least_weight = std::max(least_weight, pass.loss.least_weight);
   }
-  if (weight.defined()) divide_by_weight(weight, least_weight, partition.whole);
+  if (weight.defined()) divide_by_weight(std::move(weight), least_weight, partition.whole);
 }
 
-void Step::divide_by_weight(const at::Tensor& weight, double least, std::int64_t whole) {
+const at::Tensor& Step::start_of_backward(const at::Tensor& loss, double factor) {
+  const bool fits = start_.defined() && start_.sizes() == loss.sizes() &&
+                    start_.scalar_type() == loss.scalar_type() && start_.device() == loss.device();
+  if (!fits || factor != start_factor_) start_ = at::full_like(loss.detach(), factor);
+  start_factor_ = factor;
+  return start_;
+}
+
+void Step::divide_by_weight(at::Tensor weight, double least, std::int64_t whole) {
   const torch::NoGradGuard no_grad;
-  at::Tensor all = weight.reshape({1}).clone();
-  parts_.group.sum(all);
-  all.clamp_min_(least);
-  const at::Tensor ratio =
-      at::where(all > 0, static_cast<double>(whole) / all, at::zeros_like(all)).squeeze(0);
+  parts_.group.sum(weight);
+  weight.clamp_min_(least);
+  at::Tensor ratio = at::div(at::scalar_tensor(whole, at::kDouble), weight.squeeze(0));
+  if (least == 0) ratio.nan_to_num_(/*nan=*/kNaN, /*posinf=*/0.0);  // without any weight
   std::map<at::ScalarType, std::vector<at::Tensor>> gradients;
   for (const at::Tensor& gradient : parts_.replica.gradients())
     if (gradient.defined()) gradients[gradient.scalar_type()].push_back(gradient);

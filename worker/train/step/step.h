@@ -80,11 +80,17 @@ class Step {
 
  private:
   void set_phase(Phase phase) const { parts_.page.phase.store(phase, std::memory_order_relaxed); }
-  void divide_by_weight(const at::Tensor& weight, double least, std::int64_t whole);
+  /// What backward of `loss` times `factor` starts from: the same tensor while these are alike, so
+  /// that a product with the loss, its backward and a tensor of ones are not launched.
+  const at::Tensor& start_of_backward(const at::Tensor& loss, double factor);
+  /// `weight` ([1] of float64) is changed.
+  void divide_by_weight(at::Tensor weight, double least, std::int64_t whole);
   void run_passes(const StepPartition& partition, const Place& place, Meters& meters);
   void close(const Place& place, Meters& meters) const;
 
   Parts parts_;
+  at::Tensor start_;  // of the last backward
+  double start_factor_ = 1;
   int bad_losses_ = 0;         // in a row
   bool has_compared_ = false;  // the replicas' other state, since the start or a resume
 };
