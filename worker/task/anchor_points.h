@@ -25,10 +25,10 @@ at::Tensor decode_distances(const at::Tensor& logits);
 
 /// Boxes (left, top, right, bottom) at such distances from their points.
 /// Shapes: distances [..., 4] in strides, centers [..., 2] and strides [..., 1] in pixels; to
-/// [..., 4] in pixels.
+/// [..., 4] in pixels. Without `strides`, all of them are in strides.
 at::Tensor make_boxes(const at::Tensor& distances,
                       const at::Tensor& centers,
-                      const at::Tensor& strides);
+                      const at::Tensor& strides = {});
 
 /// Complete IoU of boxes in pairs: the overlap, minus a term for the distance of the centres, minus
 /// a term for different ratios of width to height. Differentiable in `a`.

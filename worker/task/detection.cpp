@@ -35,15 +35,26 @@ Outputs ObjectDetection::forward(const Batch& batch) {
   if (model_->is_training()) return {raw};
   // In 16 bits, boxes of 640 pixels would be off by one or two.
   const at::Tensor wide = raw.scalar_type() == at::kDouble ? raw : raw.to(at::kFloat);
-  const AnchorPoints points = make_anchor_points(images.size(2), images.size(3), wide);
+  const AnchorPoints& points = points_of(images, wide);
   const at::Tensor boxes = make_boxes(
       decode_distances(wide.narrow(2, 0, Detector::kDistances)), points.centers, points.strides);
   return {boxes, wide.narrow(2, Detector::kDistances, model_->classes()).sigmoid(), raw};
 }
 
 Loss ObjectDetection::loss(const Outputs& outputs, const Batch& batch) {
-  return detection_loss(
-      outputs.back(), objects_of(batch), batch.input.size(2), batch.input.size(3), rule_);
+  const at::Tensor& raw = outputs.back();
+  return detection_loss(raw, objects_of(batch), points_of(batch.input, raw), rule_);
+}
+
+const AnchorPoints& ObjectDetection::points_of(const at::Tensor& images, const at::Tensor& like) {
+  const ImageSize size{static_cast<int>(images.size(2)), static_cast<int>(images.size(3))};
+  const at::Tensor& centers = points_.centers;
+  const bool fits = centers.defined() && size == points_size_ &&
+                    centers.device() == like.device() &&
+                    centers.scalar_type() == like.scalar_type();
+  if (!fits) points_ = make_anchor_points(images.size(2), images.size(3), like);
+  points_size_ = size;
+  return points_;
 }
 
 std::unique_ptr<Metric> ObjectDetection::metric() {

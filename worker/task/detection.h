@@ -36,11 +36,17 @@ class ObjectDetection : public Task {
   [[nodiscard]] Watched watched() const override { return {"AP50:95", true}; }
 
  private:
+  /// The points for `images`, with the type and on the device of `like`; made again when any of
+  /// these is another.
+  const AnchorPoints& points_of(const at::Tensor& images, const at::Tensor& like);
+
   std::shared_ptr<Detector> model_;
   DetectionLossRule rule_;
   std::vector<std::string> names_;
   ImageSize image_;
   double multi_scale_;
+  AnchorPoints points_;
+  ImageSize points_size_;
 };
 
 }  // namespace ddp::worker

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/error.h"
 #include "worker/model/detector.h"
@@ -20,9 +21,7 @@ struct Candidates {
 };
 
 at::Tensor sum_of_box_losses(const Candidates& candidates) {
-  const at::Tensor distances = decode_distances(candidates.distances);
-  const at::Tensor found =
-      make_boxes(distances, candidates.centers, at::ones({1}, distances.options()));
+  const at::Tensor found = make_boxes(decode_distances(candidates.distances), candidates.centers);
   return ((1 - complete_iou(found, candidates.boxes)) * candidates.scores).sum();
 }
 
@@ -34,11 +33,12 @@ at::Tensor sum_of_distance_losses(const Candidates& candidates) {
                                 .clamp(0, Detector::kBins - 1 - 0.01);  // [P, 4]
   const at::Tensor below = wanted.floor();
   const at::Tensor upper_share = wanted - below;
-  const at::Tensor bin = below.to(at::kLong).unsqueeze(-1);
+  const at::Tensor bin = below.to(at::kLong);
+  const at::Tensor bins = at::stack({bin, bin + 1}, -1);                    // [P, 4, 2]
+  const at::Tensor shares = at::stack({1 - upper_share, upper_share}, -1);  // of them
   const at::Tensor logs = candidates.distances.view({-1, Detector::kSides, Detector::kBins})
                               .log_softmax(-1);  // [P, 4, kBins]
-  const at::Tensor cost = logs.gather(-1, bin).squeeze(-1) * (1 - upper_share) +
-                          logs.gather(-1, bin + 1).squeeze(-1) * upper_share;
+  const at::Tensor cost = (logs.gather(-1, bins) * shares).sum(-1);
   return -(cost.mean(-1) * candidates.scores).sum();
 }
 
@@ -85,13 +85,12 @@ Objects objects_of(const Batch& batch) {
 
 Loss detection_loss(const at::Tensor& raw,
                     const Objects& objects,
-                    std::int64_t height,
-                    std::int64_t width,
+                    const AnchorPoints& points,
                     const DetectionLossRule& rule) {
   const std::int64_t classes = raw.size(2) - Detector::kDistances;
-  const at::Tensor distances = raw.narrow(2, 0, Detector::kDistances);
-  const at::Tensor logits = raw.narrow(2, Detector::kDistances, classes);
-  const AnchorPoints points = make_anchor_points(height, width, raw);
+  const std::vector<at::Tensor> both = raw.split_with_sizes({Detector::kDistances, classes}, 2);
+  const at::Tensor& distances = both[0];
+  const at::Tensor& logits = both[1];
   Objects wanted = objects;
   wanted.boxes = objects.boxes.to(raw.scalar_type());
   Assignment assignment;

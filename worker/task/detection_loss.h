@@ -38,11 +38,10 @@ Objects objects_of(const Batch& batch);
 ///   dfl  cross-entropy of the two whole distances beside the true one, by how near they are, mean
 ///        over the sides           Li et al., arXiv:2006.04388, eq. 6
 ///   cls  binary cross-entropy with the target score, over all places and classes
-/// Shapes: raw [B, A, kSides * kBins + classes], as of a Detector for images of [height, width].
+/// Shapes: raw [B, A, kSides * kBins + classes], as of a Detector.
 Loss detection_loss(const at::Tensor& raw,
                     const Objects& objects,
-                    std::int64_t height,
-                    std::int64_t width,
+                    const AnchorPoints& points,
                     const DetectionLossRule& rule);
 
 }  // namespace ddp::worker
