@@ -34,7 +34,7 @@ namespace {
 namespace fs = std::filesystem;
 namespace json = boost::json;
 
-constexpr const char* kWhereItCan = ". Set output= to a directory that can be written.";
+constexpr const char* kSetOutput = ". Set output= to a directory that can be written.";
 constexpr std::size_t kMaxOfJob = 1 << 20;
 constexpr int kMaxRuns = 1000000;
 constexpr const char* kLockName = ".lock";
@@ -266,7 +266,7 @@ bool is_full(const std::error_code& error) {
   (void)made.remove_self();
   std::error_code ignored;
   if (made_output) fs::remove(made.path().parent_path(), ignored);
-  throw SystemError(why + kWhereItCan);
+  throw SystemError(why + kSetOutput);
 }
 
 // <output>/latest, replaced by rename so that a reader always finds one of the two. Returns a
@@ -318,13 +318,13 @@ RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& c
   if (error) {
     const std::string text =
         "cannot make the output directory, " + output.string() + ": " + error.message();
-    if (is_full(error)) throw SystemError(text + kWhereItCan);
-    throw UsageError("output: " + text + kWhereItCan);
+    if (is_full(error)) throw SystemError(text + kSetOutput);
+    throw UsageError("output: " + text + kSetOutput);
   }
   const fs::path base = output / job.text("name");
-  int last = 0;               // number of a run of this name; "exp2" may be the first of that name
-  int newest = 0;             // newest number that may be a run
-  std::string of_the_newest;  // why the newest is not continued
+  int last = 0;    // number of a run of this name; "exp2" may be the first of that name
+  int newest = 0;  // newest number that may be a run
+  std::string why_newest_ended;  // why the newest is not continued
   std::optional<RunDir> run;
   JobValues record = job;
   for (const int number : numbers_of(base)) {
@@ -356,7 +356,7 @@ RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& c
     }
     if (newest == 0) {
       newest = number;
-      of_the_newest = why_not;
+      why_newest_ended = why_not;
     }
   }
   // Try numbers after the highest; start from the first again if no higher one is left.
@@ -367,7 +367,7 @@ RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& c
     try {
       made = OwnedDir::make(path);
     } catch (const SystemError& refused) {
-      throw SystemError(std::string(refused.what()) + kWhereItCan);
+      throw SystemError(std::string(refused.what()) + kSetOutput);
     }
     if (!made) continue;  // another job has just made it
     std::string why_not;
@@ -375,9 +375,9 @@ RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& c
     if (!lock) leave_nothing(*made, made_output, "cannot lock " + path.string() + ": " + why_not);
     run = RunDir(std::move(*made), std::move(lock));
     run->notice_ = "new run directory " + path.string();
-    if (!of_the_newest.empty()) {
+    if (!why_newest_ended.empty()) {
       run->notice_ +=
-          " (" + numbered(base, newest).string() + " is not continued: " + of_the_newest + ")";
+          " (" + numbered(base, newest).string() + " is not continued: " + why_newest_ended + ")";
     }
   }
   if (!run) throw SystemError("no free run directory for " + base.string() + ". Remove old runs.");

@@ -126,7 +126,7 @@ void LiveLine::append_slowest(Parts& parts, std::span<const RankProgress> opened
   for (const RankProgress& sample : opened) {
     WaitingShare& waiting = waiting_[sample.rank];
     if (is_step(sample.phase)) waiting.note(sample.in_collective);
-    if (waiting.looks() >= WaitingShare::kFewLooks)
+    if (waiting.samples() >= WaitingShare::kEnoughSamples)
       shares.emplace_back(waiting.share(), sample.rank);
   }
   const auto [last, first] = std::minmax_element(opened.begin(), opened.end(), is_behind);

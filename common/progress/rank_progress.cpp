@@ -13,8 +13,8 @@ std::optional<double> told(const std::atomic<double>& number) {
 }  // namespace
 
 void WaitingShare::note(bool is_waiting) {
-  looks_ = std::min(looks_ + 1, kSamples);
-  share_ += ((is_waiting ? 1 : 0) - share_) / looks_;
+  samples_ = std::min(samples_ + 1, kSamples);
+  share_ += ((is_waiting ? 1 : 0) - share_) / samples_;
 }
 
 void read_progress(const ProgressPage& page, RankProgress& progress) {

@@ -31,15 +31,15 @@ struct RankProgress {
 class WaitingShare {
  public:
   static constexpr int kSamples = 30;
-  static constexpr int kFewLooks = 10;  // with fewer the share means nothing
+  static constexpr int kEnoughSamples = 10;  // with fewer the share means nothing
 
   void note(bool is_waiting);
   [[nodiscard]] double share() const { return share_; }
-  [[nodiscard]] int looks() const { return looks_; }  // at most kSamples
+  [[nodiscard]] int samples() const { return samples_; }  // at most kSamples
 
  private:
   double share_ = 0;
-  int looks_ = 0;
+  int samples_ = 0;
 };
 
 /// Reads the page's fields into `progress`; its other fields stay unchanged.

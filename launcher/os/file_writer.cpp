@@ -87,7 +87,7 @@ class FileWriter::Lane : public std::enable_shared_from_this<Lane> {
   [[nodiscard]] std::size_t queued() const { return queued_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::chrono::nanoseconds stalled_for() const;
   /// Gives the lane up if it has taken nothing for kStallWait.
-  static void leave_if_stuck(const std::shared_ptr<Lane>& lane);
+  static void give_up_if_stuck(const std::shared_ptr<Lane>& lane);
   static void finish(const std::shared_ptr<Lane>& lane);
 
  private:
@@ -119,7 +119,7 @@ class FileWriter::Lane : public std::enable_shared_from_this<Lane> {
   Output* current_ = nullptr;   // the output being written
   bool is_started_ = false;
   bool closing_ = false;
-  bool left_ = false;  // given up: the thread's work no longer counts
+  bool is_given_up_ = false;  // given up: the thread's work no longer counts
   bool ended_ = false;
   std::atomic<std::size_t> queued_{0};
   std::atomic<bool> busy_{false};        // closing a file may take as long as writing it
@@ -173,14 +173,14 @@ FileWriter::Output* FileWriter::Lane::add(std::filesystem::path path,
   place->fd = fd;
   place->is_file = is_file;
   place->is_doomed = false;
-  place->failed = left_;
+  place->failed = is_given_up_;
   place->is_free = false;
   return &*place;
 }
 
 void FileWriter::Lane::push(Output* output, std::string bytes, bool closes) {
   std::unique_lock lock(mutex_);
-  if (left_) return;
+  if (is_given_up_) return;
   if (queued_.fetch_add(bytes.size(), std::memory_order_relaxed) == 0) {
     note_move();  // nothing could move before
   }
@@ -213,7 +213,7 @@ void FileWriter::Lane::wake(std::unique_lock<std::mutex> lock) {
 /// Queues a footer. It replaces one that still waits, so at most one waits behind the lines.
 void FileWriter::Lane::push_footer(Output* output, std::string text) {
   std::unique_lock lock(mutex_);
-  if (left_) return;
+  if (is_given_up_) return;
   if (text.empty() && !is_started_) return;  // there is none to erase
   const bool replaces = !blocks_.empty() && blocks_.back().footer && !blocks_.back().closes;
   if (!replaces) blocks_.push_back(Block{output, ""});
@@ -223,7 +223,7 @@ void FileWriter::Lane::push_footer(Output* output, std::string text) {
 
 void FileWriter::Lane::run() {
   std::unique_lock lock(mutex_);
-  while (!left_) {
+  while (!is_given_up_) {
     filled_.wait(lock, [this] { return !busy_ && (closing_ || !blocks_.empty()); });
     if (blocks_.empty()) break;
     take_front(lock);
@@ -250,7 +250,7 @@ void FileWriter::Lane::take_front(std::unique_lock<std::mutex>& lock) {
     block.output->fd = -1;
     block.output->is_free = true;
   }
-  if (!left_) queued_.fetch_sub(block.bytes.size(), std::memory_order_relaxed);
+  if (!is_given_up_) queued_.fetch_sub(block.bytes.size(), std::memory_order_relaxed);
 }
 
 /// Writes the lines of a block, and the footer below them.
@@ -321,14 +321,14 @@ std::chrono::nanoseconds FileWriter::Lane::stalled_for() const {
   return Clock::now().time_since_epoch() - moved_at;
 }
 
-void FileWriter::Lane::leave_if_stuck(const std::shared_ptr<Lane>& lane) {
+void FileWriter::Lane::give_up_if_stuck(const std::shared_ptr<Lane>& lane) {
   if (lane->stalled_for() < kStallWait) return;
   std::string name;
   {
     const std::lock_guard lock(lane->mutex_);
-    if (lane->current_ == nullptr || lane->left_) return;
+    if (lane->current_ == nullptr || lane->is_given_up_) return;
     name = lane->current_->path.string();
-    lane->left_ = true;
+    lane->is_given_up_ = true;
     lane->blocks_.clear();
     for (Output& output : lane->outputs_)
       output.failed = true;
@@ -353,10 +353,10 @@ void FileWriter::Lane::finish(const std::shared_ptr<Lane>& lane) {
       std::unique_lock lock(lane->mutex_);
       lane->closing_ = true;
       lane->filled_.notify_one();
-      if (lane->left_) return;
+      if (lane->is_given_up_) return;
       if (lane->ended_now_.wait_for(lock, kPollInterval, [&] { return lane->ended_; })) break;
     }
-    leave_if_stuck(lane);
+    give_up_if_stuck(lane);
   }
   lane->thread_.join();
   for (Output& output : lane->outputs_)
@@ -456,8 +456,8 @@ bool FileWriter::has_failed(Target target) const {
   return places_.at(target).output->failed;
 }
 
-void FileWriter::leave_stuck_files() {
-  Lane::leave_if_stuck(files_);
+void FileWriter::give_up_stuck_files() {
+  Lane::give_up_if_stuck(files_);
 }
 
 }  // namespace ddp::launcher

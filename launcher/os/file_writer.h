@@ -52,7 +52,7 @@ class FileWriter {
 
   void write(Target target, std::string bytes);
 
-  /// Whether stderr is a terminal.
+  /// Whether stderr is a terminal whose last line can be rewritten (can_rewrite()).
   [[nodiscard]] bool has_terminal() const;
   /// Shows the launcher's footer below all other lines of the terminal, cut to its width; empty:
   /// none. No effect without a terminal.
@@ -72,7 +72,7 @@ class FileWriter {
   [[nodiscard]] bool has_failed(Target target) const;
 
   /// Gives up the log files if they have taken nothing for kStallWait, and prints one line.
-  void leave_stuck_files();
+  void give_up_stuck_files();
 
  private:
   struct Output;

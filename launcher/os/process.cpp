@@ -213,7 +213,8 @@ Process::Process(asio::io_context& io, const ProcessSpec& spec) : pidfd_(io) {
     // The child shares our memory (CLONE_VM), so a handler in it would write into our variables. It
     // gets our mask back just before exec.
     plan.mask = &blocked.before();
-    // Create it there: a later move would stop all forks of the machine for a moment.
+    // Create the child in the cgroup: a later move would stop all forks of the machine for a
+    // moment.
     pid_ = spec.cgroup_fd >= 0 ? clone_child(spec.cgroup_fd, exec_in_child, &plan) : -1;
     // A child created in a cgroup that was killed before dies before its first step.
     if (pid_ > 0 && !plan.has_begun) reap();

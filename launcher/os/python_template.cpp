@@ -141,8 +141,7 @@ PythonTemplate::PythonTemplate(asio::io_context& io,
       "-c",
       "import os;n=" + std::to_string(pair.theirs.fd()) + ";s=os.read(n,1<<18);exec(s)"};
   // The text executes the interpreter again, with these.
-  const std::vector<std::string> words =
-      place ? without_own_arguments(rank.arguments) : rank.arguments;
+  const std::vector<std::string> words = place ? up_to_script(rank.arguments) : rank.arguments;
   spec.arguments.insert(spec.arguments.end(), words.begin() + 1, words.end());
   spec.environment = base_;
   if (place) spec.environment["DDP_AGENT_ID"] = kNoAgentId;

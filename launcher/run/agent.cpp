@@ -230,7 +230,7 @@ asio::awaitable<void> Agent::check_periodically() {
 /// Reports daemons of workers to the guard. A daemon may have its own session, and may have dropped
 /// our id from its environment. Only this process, as subreaper, can prove that it is ours.
 void Agent::find_daemons() {
-  constexpr int kShareOfTime = 200;  // with many processes a scan takes long
+  constexpr int kShareOfTime = 200;  // a scan takes 1/200 of the time at most
   if (commands_.state() == NodeCommands::State::waiting || Clock::now() < next_daemon_look_) return;
   const std::clock_t begin = std::clock();
   std::vector<pid_t> except = workers_.earlier_children();
@@ -295,7 +295,8 @@ std::string Agent::answer(const std::string& request) {
   return "stopping " + count_workers(group.alive()) + " of pid " + std::to_string(::getpid());
 }
 
-/// A snapshot of the job for node 0's web page.
+/// Takes a snapshot of the job for node 0's web page, and tells the coordinator whether anybody has
+/// the page open.
 JobView Agent::job_snapshot(Coordinator& coordinator) {
   coordinator.note_watched(web_ && web_->is_watched());
   JobView job = coordinator.job_snapshot();

@@ -31,7 +31,7 @@ struct GpuHoldersReported {
   std::vector<GpuHolder> holders;
 };
 
-struct TemplateTold {
+struct TemplateReported {
   TemplateMessage message;
 };
 
@@ -42,6 +42,6 @@ using AgentEvent = std::variant<WorkerExited,
                                 KillReceived,
                                 CommandCame,
                                 GpuHoldersReported,
-                                TemplateTold>;
+                                TemplateReported>;
 
 }  // namespace ddp::launcher

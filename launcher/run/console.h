@@ -45,7 +45,8 @@ class Console {
     append_clean(text, join(parts));
     print(text + "\n");
   }
-  static constexpr std::size_t kHeadWidth = 80;  // columns that our name needs
+  static constexpr std::size_t kNameFrom =
+      80;  // columns; narrower terminals show the live line without our name
 
   [[nodiscard]] bool has_live_line() const {
     return progress_ != Progress::off && log::Level::info >= lowest_;
@@ -64,7 +65,7 @@ class Console {
   void show_in_place(const std::vector<LinePart>& parts) {
     if (parts.empty()) return writer_.show_footer("");
     const std::size_t width = writer_.footer_width();
-    std::string text = width + 1 >= kHeadWidth ? head_of(log::Level::info) : "";
+    std::string text = width + 1 >= kNameFrom ? head_of(log::Level::info) : "";
     append_clean(text, fit(parts, width - text.size()));
     writer_.show_footer(text);
   }

@@ -41,7 +41,7 @@ int give_final_report(const EndJob& end,
       spec.shares_console && !is_node_zero && !end.is_without_node_zero;
   // The one-line report of a job that made no step also says what became of its directory. All
   // other reports are printed at once, so that they never wait for a slow or full disk.
-  const bool waits = places.run_dir != nullptr && end.no_step && is_one_line(end.report);
+  const bool waits = places.run_dir != nullptr && end.has_no_step && is_one_line(end.report);
   if (!has_node_zero_said_it && !waits) console.print(end.report);
   try {
     write_records(end, places, environment);
@@ -50,7 +50,8 @@ int give_final_report(const EndJob& end,
     console.warning(std::string("how the job ended could not be written down: ") + error.what());
   }
   if (places.run_dir == nullptr) return end.exit_code;
-  const bool is_removed = end.no_step && places.run_dir->remove_unused(end.exit_code, end.state);
+  const bool is_removed =
+      end.has_no_step && places.run_dir->remove_unused(end.exit_code, end.state);
   const std::string removed = "no step was made: removed " + places.run_dir->path().string();
   if (waits) console.print(is_removed ? with_note(end.report, removed) : end.report);
   if (!waits && is_removed) console.info(removed);

@@ -23,10 +23,9 @@ class LeftBehind {
 
   /// Whether any process may be left running.
   [[nodiscard]] bool keeps_any() const { return !kept_.is_empty(); }
-  /// Whether this one is.
+  /// Whether `pid` may be.
   [[nodiscard]] bool keeps(pid_t pid) const;
-  /// Those that are left running of `orphans` and of all that is below them, and what is below
-  /// those.
+  /// Of `orphans` and their descendants those that are left running, and the descendants of these.
   [[nodiscard]] std::vector<pid_t> kept(std::span<const pid_t> orphans) const;
 
   /// Names orphans that a rank has left behind, and that no line has named. Nothing as rank: it is

@@ -43,7 +43,7 @@ class NodeZero {
 
   /// The address at which this node's workers find the store.
   [[nodiscard]] virtual std::string store_address() const = 0;
-  /// The address of this node by which it reaches other nodes.
+  /// The address of this node by which other nodes reach it.
   [[nodiscard]] virtual std::string own_address() const = 0;
 
   /// After this no command comes any more.

@@ -33,7 +33,7 @@ asio::awaitable<void> pass_on(std::shared_ptr<PythonTemplate> source, Inbox<Agen
   using Kind = TemplateMessage::Kind;
   Kind kind = Kind::importing;
   while (kind == Kind::importing || kind == Kind::chosen) {
-    TemplateTold told;
+    TemplateReported told;
     told.message = co_await source->listen();
     kind = told.message.kind;
     inbox.push(std::move(told));
@@ -124,7 +124,7 @@ asio::awaitable<std::optional<std::string>> await_ready(PreloadParts parts,
   while (!parts.commands.end_command()) {
     const std::optional<AgentEvent> event = co_await parts.inbox.next(Clock::now() + kStopPause);
     if (event) parts.group.note(*event);
-    const auto* const told = event ? std::get_if<TemplateTold>(&*event) : nullptr;
+    const auto* const told = event ? std::get_if<TemplateReported>(&*event) : nullptr;
     if (told == nullptr) {
       if (source->is_stopped()) co_return name + ", is stopped (" + doing + ")";
       if (Clock::now() - begin > kImportLimit) co_return name + ", takes too long (" + doing + ")";

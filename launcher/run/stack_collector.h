@@ -1,4 +1,4 @@
-// At a hang, before the workers are ended, asks every process for its stacks that can print them.
+// At a hang, before the workers are ended, asks every process that can print its stacks to do so.
 // py-spy reads Python's, if it is installed. SIGUSR2 makes ddp-worker and others print and go on.
 // SIGABRT makes Python's faulthandler print, and ends the process. The workers' LogStreams parse
 // what the processes print; py-spy's output is parsed here.

@@ -70,7 +70,7 @@ class StoreHost {
   std::map<StoreServer::Client, int> ranks_;  // workers; our own node's have no address
   std::set<std::string> other_nodes_;         // their addresses
   std::size_t seen_ = 0;                      // clients of the store already taken
-  int unknown_clients_ = 0;                   // clients that are no worker's
+  int unknown_clients_ = 0;                   // clients that do not belong to a worker
 };
 
 }  // namespace ddp::launcher

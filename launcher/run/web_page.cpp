@@ -50,9 +50,9 @@ std::string title_of(const JobView& job) {
 
 }  // namespace
 
-WebPage::WebPage(asio::io_context& io, const JobSpec& spec, Look probe)
+WebPage::WebPage(asio::io_context& io, const JobSpec& spec, TakeSnapshot take_snapshot)
     : spec_(spec),
-      look_(std::move(probe)),
+      take_snapshot_(std::move(take_snapshot)),
       server_(
           io,
           listen(io, *spec.web),
@@ -66,7 +66,7 @@ std::string WebPage::url() const {
 }
 
 void WebPage::start() {
-  probe();
+  take_sample();
   server_.start();
   asio::co_spawn(timer_.get_executor(), check_periodically(), rethrow);
 }
@@ -97,13 +97,13 @@ asio::awaitable<void> WebPage::check_periodically() {
     timer_.expires_after(kPause);
     co_await timer_.async_wait(kResult);
     if (is_closed_) break;
-    probe();
+    take_sample();
     if (server_.has_streams()) publish();
   }
 }
 
-void WebPage::probe() {
-  job_ = look_();
+void WebPage::take_sample() {
+  job_ = take_snapshot_();
   history_.note(job_);
   parts_.reset();
   texts_.fill(nullptr);

@@ -20,12 +20,12 @@ namespace ddp::launcher {
 
 class WebPage {
  public:
-  using Look = std::function<JobView()>;
+  using TakeSnapshot = std::function<JobView()>;
   static constexpr std::chrono::seconds kPause{1};           // between two samples
   static constexpr std::chrono::seconds kViewerTimeout{60};  // since the last request
 
   /// Listens at *spec.web. All arguments outlive it. Errors: SystemError, 2 when the port is taken.
-  WebPage(asio::io_context& io, const JobSpec& spec, Look probe);
+  WebPage(asio::io_context& io, const JobSpec& spec, TakeSnapshot take_snapshot);
 
   void start();
   /// Shows browsers how the job has ended.
@@ -39,7 +39,7 @@ class WebPage {
 
  private:
   asio::awaitable<void> check_periodically();
-  void probe();
+  void take_sample();
   HttpAnswer answer(const WebRequest& request, const Peer& peer);
   const SharedText& text_of(WebPart part);
   const PageParts& parts();
@@ -47,7 +47,7 @@ class WebPage {
   HttpAnswer begin_stream();
 
   const JobSpec& spec_;
-  const Look look_;
+  const TakeSnapshot take_snapshot_;
   HttpServer server_;
   asio::steady_timer timer_;
   const std::string policy_;

@@ -25,12 +25,13 @@ struct Worker {
   MappedProgressPage page = MappedProgressPage::create();
   std::unique_ptr<LogStream> output;
   std::unique_ptr<LogStream> errors;
-  std::unique_ptr<Process> process;  // declared last: gone before the pipes it writes to
-  pid_t pid = 0;                     // for the report; kept after the reaping
-  std::string program_line;          // of the program that a wrapper starts; empty: no wrapper
-  pid_t program = 0;                 // its process, once it was seen
-  Session session;                   // the session that it leads
-  bool has_terminal = false;         // ours (--debug)
+  std::unique_ptr<Process>
+      process;                // declared after the streams: gone before the pipes it writes to
+  pid_t pid = 0;              // for the report; kept after the reaping
+  std::string program_line;   // of the program that a wrapper starts; empty: no wrapper
+  pid_t program = 0;          // its process, once it was seen
+  Session session;            // the session that it leads
+  bool has_terminal = false;  // ours (--debug)
   std::vector<std::string> terminal_lines;  // the last ones there
   bool stop_sent = false;
   bool kill_sent = false;

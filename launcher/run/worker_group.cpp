@@ -52,7 +52,7 @@ WorkerGroup::WorkerGroup(const NodeParts& parts,
       facts_(facts),
       left_behind_(left_behind),
       mux_(parts.io, parts.writer, parts.spec),
-      variable_("DDP_AGENT_ID=" + facts.agent_id),
+      marker_("DDP_AGENT_ID=" + facts.agent_id),
       earlier_children_(earlier_children) {}
 
 WorkerGroup::~WorkerGroup() {
@@ -67,7 +67,7 @@ void WorkerGroup::end_now() {
     worker->process->signal(SIGKILL);  // all at once, then each destructor reaps
   }
   if (!sessions.empty()) kill_all_in_cgroup();
-  if (!sessions.empty()) kill_descendants(variable_, sessions);
+  if (!sessions.empty()) kill_descendants(marker_, sessions);
   for (const Session& session : sessions)
     parts_.guard.forget(session.number);
   if (terminal_) terminal_->give_back();
@@ -415,7 +415,7 @@ std::size_t WorkerGroup::kill_marked() {
   if (left_behind_.keeps_any()) spared = left_behind_.kept(adopted());
   if (template_ != nullptr) spared.push_back(template_->pid());
   kill_all_in_cgroup();
-  return kill_descendants(variable_, sessions, spared);
+  return kill_descendants(marker_, sessions, spared);
 }
 
 asio::awaitable<void> WorkerGroup::drain() {
@@ -438,7 +438,7 @@ asio::awaitable<void> WorkerGroup::drain() {
     const std::optional<AgentEvent> event = co_await parts_.inbox.next(begin + kDrainPause);
     if (event) note(*event);
     const std::size_t held_back = count(&LogStream::is_held_back, true);
-    if (held_back > 0) parts_.writer.leave_stuck_files();
+    if (held_back > 0) parts_.writer.give_up_stuck_files();
     drain.note_wait(held_back, Clock::now() - begin);
   }
   for (const auto& worker : workers_) {

@@ -177,7 +177,7 @@ class WorkerGroup {
   bool has_printed_problem_ = false;  // with directories; printed once
   // While workers are started. Owners: this, and the writer until it has opened the files.
   std::map<std::filesystem::path, std::shared_ptr<const OwnedDir>> directories_;
-  const std::string variable_;  // DDP_AGENT_ID=..., marks our processes
+  const std::string marker_;  // DDP_AGENT_ID=..., marks our processes
   const std::vector<pid_t>& earlier_children_;
   std::vector<pid_t> helpers_;
   Clock::time_point begin_ = Clock::now();  // of the round

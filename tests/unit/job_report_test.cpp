@@ -308,13 +308,13 @@ TEST(JobReport, ARefusalByAProgramInPlaceOfDdpWorkerIsShortWhereAPageTellsOfNoSt
   spec.logs.shown = {true, true};
   spec.logs.redirects = spec.logs.tee = {0, 0};
   EXPECT_THAT(format_report(verdict, spec), HasSubstr("Root Cause"));
-  EXPECT_FALSE(describe_end(verdict, spec, "a", 8).no_step);
+  EXPECT_FALSE(describe_end(verdict, spec, "a", 8).has_no_step);
   verdict.workers[0].last_lines = {"tiny: no such data"};
   verdict.workers[0].ending.opened_page = true;
   EXPECT_THAT(format_report(verdict, spec), HasSubstr("has refused the job before its first step"));
-  EXPECT_TRUE(describe_end(verdict, spec, "a", 8).no_step);
+  EXPECT_TRUE(describe_end(verdict, spec, "a", 8).has_no_step);
   verdict.workers[0].ending.phase = Phase::training;
-  EXPECT_FALSE(describe_end(verdict, spec, "a", 8).no_step) << "it may count no steps";
+  EXPECT_FALSE(describe_end(verdict, spec, "a", 8).has_no_step) << "it may count no steps";
 }
 
 }  // namespace

@@ -10,9 +10,9 @@ using WaitStep = NodeWait::Step;
 
 const NodeWait::Time kNow{1000s};
 constexpr NodeWait::Presence kTooFew{};
-constexpr NodeWait::Presence kEnough{.are_enough = true};
-constexpr NodeWait::Presence kAll{.are_all = true, .are_enough = true};
-constexpr NodeWait::Presence kOneLost{.are_enough = true, .has_lost = true, .replaces = true};
+constexpr NodeWait::Presence kEnough{.is_enough = true};
+constexpr NodeWait::Presence kAll{.is_full = true, .is_enough = true};
+constexpr NodeWait::Presence kOneLost{.is_enough = true, .has_lost = true, .replaces = true};
 
 NodeWait first_wait() {
   return NodeWait({.is_first = true, .limit = 900s, .last_call = 30s}, kNow);
@@ -101,7 +101,7 @@ TEST(NodeWait, ANodeIsMissingWhereOneWasLostAndNoOtherHasCome) {
   EXPECT_FALSE(NodeWait::see_presence(table, &round, false).awaits_another());
   table.add(node("c"));
   EXPECT_FALSE(awaits_another(&round)) << "another one has come";
-  EXPECT_TRUE(NodeWait::see_presence(table, &round, true).are_all);
+  EXPECT_TRUE(NodeWait::see_presence(table, &round, true).is_full);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ TEST(RestartLine, SaysWhenWithWhatAndHowOftenStill) {
   RestartDecision decision;
   RestartFacts facts;
   facts.world_size = 3;
-  facts.nodes.are_enough = true;
+  facts.nodes.is_enough = true;
   facts.restarts_left = 1;
   EXPECT_EQ(describe_restart(round, decision, facts), "round 1 starts now, 1 restart is left.");
   decision.pause = 2s;
@@ -25,7 +25,7 @@ TEST(RestartLine, SaysWhenWithWhatAndHowOftenStill) {
   round.survivors = 2;
   RestartFacts free;
   free.world_size = 3;
-  free.nodes.are_enough = true;
+  free.nodes.is_enough = true;
   EXPECT_EQ(describe_restart(round, RestartDecision(), free),
             "round 1 starts now, 2 of 3 ranks wait for it.");
   round.survivor_step = 7;
@@ -34,7 +34,7 @@ TEST(RestartLine, SaysWhenWithWhatAndHowOftenStill) {
   EXPECT_EQ(
       describe_restart(round, decision, facts),
       "round 1 starts when another node has come, or in 1min, 2 of 3 ranks go on from step 7.");
-  facts.nodes.are_enough = false;
+  facts.nodes.is_enough = false;
   EXPECT_EQ(
       describe_restart(round, decision, facts),
       "round 1 starts when another node has come, within 1min, 2 of 3 ranks go on from step 7.");

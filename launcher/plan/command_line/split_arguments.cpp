@@ -19,7 +19,7 @@ std::string with_dashes(std::string_view name) {
   return text;
 }
 
-bool is_number(std::string_view text) {
+bool is_negative_number(std::string_view text) {
   if (text.size() < 2 || text[0] != '-') return false;
   return std::all_of(
       text.begin() + 1, text.end(), [](char c) { return (c >= '0' && c <= '9') || c == '.'; });
@@ -209,7 +209,7 @@ class Splitter {
     if (!value && flag.value == FlagValue::optional) value = std::string(flag.default_text);
     if (!value && next_ < arguments_.size()) {
       const std::string& word = arguments_[next_];
-      const bool is_option = word.size() > 1 && word[0] == '-' && !is_number(word);
+      const bool is_option = word.size() > 1 && word[0] == '-' && !is_negative_number(word);
       if (is_program_for(flag, word)) {
         const std::string kind = flag.placeholder.starts_with('N') ? "a number" : "a value";
         result_.problems.push_back(

@@ -176,7 +176,7 @@ std::string describe_victim(const WorkerReport& worker, bool has_other_nodes) {
   return "  " + name_worker(worker, has_other_nodes) + ": " + what + "\n";
 }
 
-std::span<const std::size_t> first_of(const std::vector<std::size_t>& victims) {
+std::span<const std::size_t> shown_victims(const std::vector<std::size_t>& victims) {
   return std::span(victims).first(std::min(victims.size(), kMaxVictims));
 }
 
@@ -298,7 +298,7 @@ StartedAs describe_start(const JobSpec& spec) {
 
 /// Whether the workers refused the job before the first step, for a mistake in it, and their line
 /// is already on this console. That line says all: where, why and what to do.
-bool has_said_it(const Verdict& verdict, const JobSpec& spec, const WorkerReport& root) {
+bool has_shown_refusal(const Verdict& verdict, const JobSpec& spec, const WorkerReport& root) {
   const bool has_spoken = !root.last_lines.empty() || !root.error_text.empty();
   const bool is_refused = has_spoken && root.ending.status.signal == 0 &&
                           root.ending.status.code == exit_code::kUsage &&
@@ -341,14 +341,14 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec) {
   if (root != nullptr && has_left_debugger(*root)) {
     say_briefly(" left the debugger");
     text += earlier_lines(verdict);
-  } else if (root != nullptr && has_said_it(verdict, spec, *root)) {
+  } else if (root != nullptr && has_shown_refusal(verdict, spec, *root)) {
     say_briefly(" has refused the job before its first step");
   } else if (root != nullptr) {
     text += head + describe_root(verdict, *failed, has_other_nodes);
     if (const auto hint = hint_for(root->last_lines, describe_start(spec)))
       add_field(text, "hint", *hint);
     if (!failed->victims.empty()) text += thin + "\nFailures that followed:\n";
-    for (const std::size_t victim : first_of(failed->victims)) {
+    for (const std::size_t victim : shown_victims(failed->victims)) {
       const WorkerReport& worker = verdict.workers[victim];
       text += describe_victim(worker, has_other_nodes);
       // Show a victim's output if the root cause itself did not fail (it left early, hung or was
@@ -367,7 +367,7 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec) {
     add_field(text, "exitcode", std::to_string(verdict.exit_code) + " (the node is lost)");
     add_field(text, "what", lost->how + "; what its workers did is not known");
     if (!lost->victims.empty()) text += thin + "\nFailures that followed:\n";
-    for (const std::size_t victim : first_of(lost->victims))
+    for (const std::size_t victim : shown_victims(lost->victims))
       text += describe_victim(verdict.workers[victim], has_other_nodes);
     text += count_others(verdict, lost->victims) + history(verdict, thin) + wide + "\n";
   }
@@ -459,7 +459,7 @@ EndJob describe_end(const Verdict& verdict,
   end.members = to_json_members(verdict, spec, host, most_workers);
   const auto* const failed = std::get_if<Failed>(&verdict.outcome);
   if (failed != nullptr) end.error_text = verdict.workers[failed->root_cause].error_text;
-  end.no_step = has_no_step(verdict, spec);
+  end.has_no_step = has_no_step(verdict, spec);
   return end;
 }
 

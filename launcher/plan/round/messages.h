@@ -86,7 +86,7 @@ enum class EndReason : std::uint8_t {
   not_followed,   // some workers left after a checkpoint, others did not
   hang,           // processes print their stacks first, where they can
   node_lost,
-  launcher_failed,  // of the launcher itself, on any node
+  launcher_failed,  // the launcher itself, on any node
   slept,            // this agent did not run, so its node is fenced
   stop_unanswered,  // the user asked twice; node 0 is heard but does not act
   job_ended,        // by node 0, in the middle of the round
@@ -115,7 +115,7 @@ struct EndJob {
   std::string report;                 // the block for people; empty after a good end
   std::string members;                // of result.json, without braces
   std::string error_text;             // the root cause's error file
-  bool no_step = false;               // no worker made one, as far as pages tell; not sent
+  bool has_no_step = false;           // no worker made one, as far as pages tell; not sent
   bool is_without_node_zero = false;  // decided by this node alone; not sent
   bool operator==(const EndJob&) const = default;
 };

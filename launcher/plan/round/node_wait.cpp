@@ -15,17 +15,17 @@ NodeWait::Presence NodeWait::see_presence(const NodeTable& table,
 NodeWait::Step NodeWait::advance(const Presence& nodes, Time not_before, Time now) {
   if (now >= not_before) {
     const bool may_begin = !rules_.is_first && (now >= last_ || !nodes.awaits_another());
-    if (nodes.are_all || (nodes.are_enough && may_begin)) return Step::begin;
-    if (rules_.is_first && nodes.are_enough && !last_call_) last_call_ = now + rules_.last_call;
+    if (nodes.is_full || (nodes.is_enough && may_begin)) return Step::begin;
+    if (rules_.is_first && nodes.is_enough && !last_call_) last_call_ = now + rules_.last_call;
     if (last_call_ && now >= *last_call_) return Step::begin;
   }
-  if (!nodes.are_enough) {
+  if (!nodes.is_enough) {
     last_call_.reset();
     if (now >= last_) return Step::give_up;
   }
   deadline_ = std::min(reminder_, last_call_.value_or(Time::max()));
   // The limit may pass before `not_before`. It must not wake the caller again and again.
-  const bool has_limit = !nodes.are_enough || nodes.awaits_another();
+  const bool has_limit = !nodes.is_enough || nodes.awaits_another();
   if (has_limit && now < last_) deadline_ = std::min(deadline_, last_);
   if (now < not_before) deadline_ = std::min(deadline_, not_before);
   return Step::wait;

@@ -26,14 +26,14 @@ class NodeWait {
   };
   /// Which nodes are there.
   struct Presence {
-    bool are_all = false;
-    bool are_enough = false;
+    bool is_full = false;
+    bool is_enough = false;
     bool has_lost = false;  // a node was lost, and fewer are here than in the last round
     bool replaces = false;  // another node may take the place of a lost one
     /// Whether to wait for a replacement, even with enough nodes.
     [[nodiscard]] bool awaits_another() const { return has_lost && replaces; }
     /// Whether there are, or may be, enough nodes for another round.
-    [[nodiscard]] bool can_go_on() const { return are_enough || replaces; }
+    [[nodiscard]] bool can_go_on() const { return is_enough || replaces; }
   };
   /// The presence of the nodes of `table`. `round`: the newest; null: none has begun. `replaces`:
   /// another node may take the place of a lost one.

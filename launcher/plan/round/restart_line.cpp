@@ -7,7 +7,7 @@ namespace {
 
 std::string when(const RestartDecision& decision, const RestartFacts& facts) {
   const std::string limit = format_duration(facts.replace_timeout);
-  if (!facts.nodes.are_enough) return "when another node has come, within " + limit;
+  if (!facts.nodes.is_enough) return "when another node has come, within " + limit;
   if (facts.nodes.awaits_another()) return "when another node has come, or in " + limit;
   if (facts.until_replaceable > decision.pause) {
     return "in " + format_seconds(facts.until_replaceable) +

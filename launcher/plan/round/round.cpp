@@ -24,7 +24,7 @@ using std::chrono::nanoseconds;
 // A worker that gives up waiting in the store ends at most this long after it was last seen
 // waiting: one sample interval plus the time to print a traceback.
 constexpr std::chrono::seconds kGivingUp(5);
-constexpr std::chrono::seconds kLongWait(2);  // ranks that all come wait less
+constexpr std::chrono::seconds kLongWait(2);  // a shorter wait is not a sign that a rank is missing
 
 /// When the first worker failed or was ended by us, since the round's begin.
 std::optional<nanoseconds> first_worker_failure(const std::vector<Ending>& endings) {

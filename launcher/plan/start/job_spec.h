@@ -38,7 +38,7 @@ struct NodeFacts {
 struct JobSpec {
   std::string entry;       // the program as typed; the report's headline
   std::string executable;  // path that is executed
-  int problem_code = 0;    // with several nodes: 126 or 127 if there is none
+  int problem_code = 0;    // with several nodes: 126 or 127 if it cannot be executed
   std::string problem;
   std::vector<std::string> arguments;  // argv of a worker, [0] included; templates
   // The program takes a job file: ddp-worker, or another program of its library.
@@ -50,8 +50,8 @@ struct JobSpec {
   std::vector<std::string> preload;      // modules of its template, or "auto"; empty: no template
   std::chrono::seconds preload_idle{0};  // how long the template waits for another job
   bool warm_start = false;               // the ranks are copies of one ddp-worker
-  std::string python_from;               // what names it
-  // Looks for those on this node that have torch, for a hint; empty: there is nothing to look for.
+  std::string python_from;               // what names the interpreter
+  // Looks for the Pythons of this node that have torch, for a hint; empty: nothing to look for.
   std::function<std::vector<std::string>()> find_pythons_with_torch;
 
   int nproc = 1;
@@ -70,8 +70,9 @@ struct JobSpec {
   std::optional<std::chrono::milliseconds> replace_timeout;  // for a replacement of a lost node
   std::string role;
   std::string user_run_id;
-  bool random_user_run_id = false;  // --standalone, or one node that nothing else was said of
-  std::string lock_name;            // name of the lock; empty: no lock
+  bool random_user_run_id =
+      false;              // --standalone, or one node without an id, a port or an endpoint
+  std::string lock_name;  // name of the lock; empty: no lock
   int max_restarts = 0;
   bool keeps_survivors = false;      // workers that lost a peer wait for the next round
   bool lost_nodes_are_free = false;  // restarts after a lost node do not count

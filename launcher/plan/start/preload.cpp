@@ -152,7 +152,7 @@ std::string import_request(const std::vector<std::string>& modules,
   return packet.take();
 }
 
-std::vector<std::string> without_own_arguments(std::vector<std::string> arguments) {
+std::vector<std::string> up_to_script(std::vector<std::string> arguments) {
   const std::size_t named = arguments.size() > 2 && arguments[2] == "-m" ? 4 : 3;
   arguments.resize(std::min(named, arguments.size()));
   return arguments;
@@ -177,7 +177,7 @@ std::string warm_key(const std::vector<std::string>& arguments,
   const auto add = [&key](const std::string& text) {
     key += "\n" + std::to_string(text.size()) + ":" + text;
   };
-  for (const std::string& argument : without_own_arguments(arguments))
+  for (const std::string& argument : up_to_script(arguments))
     add(argument);
   for (const std::string& module : modules)
     add(module);

@@ -18,8 +18,8 @@ namespace ddp::launcher {
 /// Whether `module` can be given to --preload: names with dots between, as torch.nn.
 bool is_module_name(std::string_view module);
 
-/// In the place of an agent's id, in the environment of a warm template: each job's fork overwrites
-/// it, so that /proc shows whose all processes are that come from it.
+/// Stands for the agent id in the environment of a warm template. Each job's fork overwrites it, so
+/// /proc shows to which agent each process below it belongs.
 inline constexpr std::string_view kNoAgentId = "00000000000000000000000000000000";
 
 /// What a template serves: one job of a Python program, those of its user that come while it is
@@ -52,8 +52,8 @@ inline constexpr std::string_view kTemplateSocket = "DDP_TEMPLATE_FD";
 inline constexpr std::string_view kTemplateRank = "template";
 inline constexpr std::size_t kTemplateBlanks = 4096;
 
-/// The variable of a rank that a script in the place of the interpreter names: each rank is to have
-/// it read. Nothing: none, or `program` is no script.
+/// The variable of a rank that the script in place of the interpreter names, as it must read that
+/// of each rank. Nothing: it names none, or `program` is not a script.
 std::optional<std::string> find_rank_variable(std::string_view program);
 
 /// Why that rank cannot be a copy of a template with the environment `base`: a variable that an
@@ -77,7 +77,7 @@ std::string import_request(const std::vector<std::string>& modules,
                            const WarmPlace& place = {});
 
 /// A rank's arguments up to the script or module.
-std::vector<std::string> without_own_arguments(std::vector<std::string> arguments);
+std::vector<std::string> up_to_script(std::vector<std::string> arguments);
 
 /// To a warm template: serve the job of that agent, with these arguments of a rank.
 std::string job_request(const std::string& key,

@@ -86,7 +86,8 @@ void JobHistory::note_ranks(JobView& job) {
         std::chrono::nanoseconds(rank.sample.written_ns), rank.sample.data_wait_ns);
     if (for_one) rank.data_wait = std::min(1e-9 / *for_one, 1.0);
     track.waiting.note(rank.sample.in_collective);
-    if (track.waiting.looks() >= WaitingShare::kFewLooks) rank.waiting = track.waiting.share();
+    if (track.waiting.samples() >= WaitingShare::kEnoughSamples)
+      rank.waiting = track.waiting.share();
   }
 }
 
