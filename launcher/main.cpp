@@ -44,6 +44,7 @@
 #include "launcher/run/hosts.h"
 #include "launcher/run/load_job.h"
 #include "launcher/run/lock_job.h"
+#include "launcher/run/preload_hint.h"
 #include "launcher/run/rendezvous.h"
 #include "launcher/run/token.h"
 #include "launcher/run/warm.h"
@@ -194,7 +195,9 @@ int main(int argc, char** argv) try {
   if (lock && !spec.keep_daemons.empty()) lock->release();
   const bool is_node_zero = !rendezvous.link;
   const RecordPlaces places{run_dir ? &*run_dir : nullptr, agent.log_dir()};
-  return give_final_report(end, spec, is_node_zero, places, environment, agent.console());
+  const int code = give_final_report(end, spec, is_node_zero, places, environment, agent.console());
+  hint_at_preload(end, spec, place.path, agent.console());
+  return code;
 } catch (const std::exception& error) {
   return print_error("ddp-launch", error);
 }

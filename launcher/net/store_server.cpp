@@ -145,6 +145,7 @@ bool StoreServer::take_request(Session& session) {
   session.has_asked = true;
   if (request->command == StoreCommand::ping && session.client.pid == 0) {
     session.client.pid = static_cast<pid_t>(request->number);
+    if (joined_.empty()) first_join_ = Clock::now();
     if (known_.insert(session.client).second) joined_.push_back(session.client);
   }
   if (session.client.pid != 0 && changes_store(request->command)) ++writes_[session.client];

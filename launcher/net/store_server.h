@@ -58,6 +58,8 @@ class StoreServer {
   };
   /// All that joined in this round, in order, also those that have left.
   [[nodiscard]] const std::vector<Client>& joined() const { return joined_; }
+  /// When the first of them joined. Precondition: one has.
+  [[nodiscard]] Clock::time_point first_join() const { return first_join_; }
   /// The clients that are connected now.
   [[nodiscard]] std::set<Client> connected() const;
 
@@ -107,6 +109,7 @@ class StoreServer {
   bool is_collecting_ = false;
   std::unordered_map<StoreClientId, std::shared_ptr<Session>> sessions_;
   std::vector<Client> joined_;
+  Clock::time_point first_join_;
   std::set<Client> known_;  // the same as joined_
   std::map<Client, std::uint64_t> writes_;
   StoreClientId next_id_ = 1;

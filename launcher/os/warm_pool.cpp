@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <ctime>
@@ -34,7 +33,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kDirectory = "warm";
 constexpr std::size_t kNameLength = 16;
-constexpr std::time_t kOldSeconds = 600;  // more than imports may take
+constexpr std::size_t kMostKey = 1 << 18;  // bytes; a socket takes fewer at once (socket(7))
+constexpr std::time_t kOldSeconds = 600;   // more than imports may take
 
 /// Through the directory's descriptor: a path of a socket has at most 107 characters (unix(7)).
 sockaddr_un address_in(const PrivateDir& directory, const std::string& name) {
@@ -76,12 +76,15 @@ Descriptor make_socket() {
 
 }  // namespace
 
-std::optional<std::string> receive_packet(int socket, std::chrono::milliseconds limit) {
+std::optional<std::string> receive_packet(int socket,
+                                          std::chrono::milliseconds limit,
+                                          std::size_t most) {
   if (!is_readable(socket, limit)) return std::nullopt;
-  std::array<char, 4096> packet;
+  std::string packet(most, '\0');
   const ssize_t size = ::recv(socket, packet.data(), packet.size(), MSG_DONTWAIT);
   if (size <= 0) return std::nullopt;
-  return std::string(packet.data(), static_cast<std::size_t>(size));
+  packet.resize(static_cast<std::size_t>(size));
+  return packet;
 }
 
 pid_t listener_of(int socket) {
@@ -167,6 +170,17 @@ void WarmPool::tidy() const {
   }
 }
 
+std::vector<WarmPool::OtherKey> WarmPool::other_keys() const {
+  std::vector<OtherKey> keys;
+  for (const std::string& name : directory_.names()) {
+    const Descriptor socket = is_key_name(name) ? connect(name) : Descriptor();
+    if (!socket || ::send(socket.fd(), "key", 3, MSG_NOSIGNAL) != 3) continue;
+    if (auto key = receive_packet(socket.fd(), kAnswerLimit, kMostKey))
+      keys.push_back({listener_of(socket.fd()), std::move(*key)});
+  }
+  return keys;
+}
+
 std::optional<WarmPool::Entry> WarmPool::describe(const std::string& name) const {
   const Descriptor socket = connect(name);
   if (!socket || ::send(socket.fd(), "status", 6, MSG_NOSIGNAL) != 6) return std::nullopt;
@@ -226,7 +240,8 @@ std::string inherited_state(const fs::path& executable) {
   }
   for (const char* const space : {"cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts"}) {
     std::error_code ignored;
-    state << fs::read_symlink(fs::path("/proc/self/ns") / space, ignored).string() << "\n";
+    state << "namespace " << space << ": "
+          << fs::read_symlink(fs::path("/proc/self/ns") / space, ignored).string() << "\n";
   }
   struct stat directory {};
   struct stat input {};
@@ -238,14 +253,23 @@ std::string inherited_state(const fs::path& executable) {
   std::ifstream pieces("/proc/self/numa_maps");
   std::string address, policy;
   pieces >> address >> policy;
-  state << text_of("/proc/self/cgroup") << text_of("/proc/self/limits") << policy << "\n"
-        << ::getpriority(PRIO_PROCESS, 0) << " " << ::sched_getscheduler(0) << " "
-        << ::syscall(SYS_ioprio_get, 1, 0) << " " << ::personality(0xffffffff) << "\n"
-        << text_of("/proc/self/coredump_filter") << text_of("/proc/self/oom_score_adj")
-        << fs::current_path().string() << "\n"
-        << directory.st_dev << " " << directory.st_ino << "\n"
-        << (input.st_mode & S_IFMT) << " " << ::isatty(STDIN_FILENO) << "\n"
-        << executable.string() << " " << program.st_ino << " " << program.st_mtim.tv_sec << "\n";
+  std::istringstream limits(text_of("/proc/self/limits"));
+  for (std::string line; std::getline(limits, line);)
+    state << "limits: " << line << "\n";
+  std::istringstream cgroups(text_of("/proc/self/cgroup"));
+  for (std::string line; std::getline(cgroups, line);)
+    state << "cgroup: " << line << "\n";
+  state << "memory policy: " << policy << "\n"
+        << "priority: " << ::getpriority(PRIO_PROCESS, 0) << " " << ::sched_getscheduler(0) << " "
+        << ::syscall(SYS_ioprio_get, 1, 0) << "\n"
+        << "personality: " << ::personality(0xffffffff) << "\n"
+        << "core filter: " << text_of("/proc/self/coredump_filter")
+        << "out-of-memory score: " << text_of("/proc/self/oom_score_adj")
+        << "working directory: " << fs::current_path().string() << " " << directory.st_dev << " "
+        << directory.st_ino << "\n"
+        << "kind of stdin: " << (input.st_mode & S_IFMT) << " " << ::isatty(STDIN_FILENO) << "\n"
+        << "interpreter's file: " << executable.string() << " " << program.st_ino << " "
+        << program.st_mtim.tv_sec << "\n";
   return state.str();
 }
 

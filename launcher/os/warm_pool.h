@@ -30,6 +30,13 @@ class WarmPool {
   /// A connection to the template of that key. None: there is none.
   [[nodiscard]] Descriptor find(const std::string& key) const;
 
+  struct OtherKey {
+    pid_t pid = 0;
+    std::string key;
+  };
+  /// Of the templates that answer. Blocks: kAnswerLimit for each that does not.
+  [[nodiscard]] std::vector<OtherKey> other_keys() const;
+
   struct Place {
     Descriptor socket;  // bound, for the template to listen at
     WarmPlace names;
@@ -67,11 +74,13 @@ class WarmPool {
 
 /// What a process of ours inherits and an import could see, but for its environment: user, groups,
 /// capabilities, limits, CPUs, cgroup, namespaces, directory, the kind of its stdin; and which file
-/// `executable` is.
+/// `executable` is. Lines of the form "NAME: VALUE".
 std::string inherited_state(const std::filesystem::path& executable);
 
-/// One packet over `socket`. Nothing: none came in time, or it is closed.
-std::optional<std::string> receive_packet(int socket, std::chrono::milliseconds limit);
+/// One packet over `socket`, cut at `most` bytes. Nothing: none came in time, or it is closed.
+std::optional<std::string> receive_packet(int socket,
+                                          std::chrono::milliseconds limit,
+                                          std::size_t most = 4096);
 
 /// Who listens at the other end of `socket`; 0: not known.
 pid_t listener_of(int socket);

@@ -99,6 +99,8 @@ class Pool:
                     left = self.idle if children() else max(deadline - self.clock(), 0)
                     facts = (os.getpid(), self.begin, int(left), self.jobs, sys.executable, ",".join(words[0]), sys.argv[0])
                     os.write(n, "\n".join(map(str, facts)).encode(errors="replace")[:4000])
+                elif packet == ["key"]:
+                    os.write(n, os.fsencode(self.key))
                 elif packet == ["stop"]:
                     tell("stopped")
                     self.leave()

@@ -25,8 +25,9 @@ class Console {
           Progress progress = Progress::automatic)
       : writer_(writer), lowest_(lowest), colors_(colors), progress_(progress) {}
 
+  [[nodiscard]] bool shows(log::Level level) const { return level >= lowest_; }
   void print(log::Level level, const std::string& text) {
-    if (level >= lowest_) print(head_of(level) + text + "\n");
+    if (shows(level)) print(head_of(level) + text + "\n");
   }
   void debug(const std::string& text) { print(log::Level::debug, text); }
   void info(const std::string& text) { print(log::Level::info, text); }

@@ -180,6 +180,7 @@ asio::awaitable<void> Coordinator::end() {
   job_.note_end(Clock::now());
   // Two verdicts: a record of 10,000 workers is too large to send to each of a thousand nodes.
   EndJob own = make_end(kOwnWorkers);
+  own.first_join = store_.first_join();
   EndJob others = make_end(kTheirWorkers);
   co_await links_.close(std::move(own), std::move(others));
   store_.close();

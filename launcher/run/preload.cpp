@@ -16,7 +16,8 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr std::size_t kMostScript = 64 << 10;  // bytes of a script in the place of the interpreter
+constexpr std::size_t kMostScript = 64 << 10;   // bytes of a script in the place of the interpreter
+constexpr std::chrono::seconds kLongImport(2);  // from here on a line says what is waited for
 constexpr std::chrono::milliseconds kStopPause(200);  // between two looks whether it is stopped
 
 /// A warm start is no more than a matter of speed, unless it is asked for.
@@ -51,10 +52,26 @@ std::optional<Warm> open_pool(const PreloadParts& parts, const ProcessSpec& rank
   std::optional<WarmPool> pool = WarmPool::open(parts.scratch_place);
   if (!pool) return std::nullopt;
   const Environment base = template_environment(rank.environment, TemplateUse::warm);
-  const std::string state = inherited_state(rank.executable) + join_ranges(rank.cpus);
+  const std::string state = inherited_state(rank.executable) + "CPUs: " + join_ranges(rank.cpus);
   return Warm{std::move(*pool),
               warm_key(rank.arguments, parts.spec.preload, base, state),
               find_variable(rank.environment, "DDP_AGENT_ID").value_or("")};
+}
+
+std::string describe_unused(pid_t pid, const std::string& why) {
+  return "preload: the warm template, pid " + std::to_string(pid) + ", is not used: " + why;
+}
+
+/// Why the template that is the nearest to what this job needs does not fit; empty: none is near.
+std::string explain_others(const Warm& warm) {
+  std::string nearest;
+  for (const WarmPool::OtherKey& other : warm.pool.other_keys()) {
+    const std::optional<std::string> why = find_other_part(other.key, warm.key);
+    if (!why) continue;
+    const std::string line = describe_unused(other.pid, *why);
+    if (nearest.empty() || line.size() < nearest.size()) nearest = line;
+  }
+  return nearest;
 }
 
 /// A warm one that serves this job. Null: there is none that fits.
@@ -62,13 +79,20 @@ std::shared_ptr<PythonTemplate> find_warm(const PreloadParts& parts,
                                           const ProcessSpec& rank,
                                           const Warm& warm) {
   Descriptor connection = warm.pool.find(warm.key);
-  if (!connection) return nullptr;
-  const std::string name = "the warm template, pid " + std::to_string(listener_of(connection.fd()));
+  if (!connection) {
+    if (const std::string line = explain_others(warm); !line.empty()) parts.console.info(line);
+    return nullptr;
+  }
+  const pid_t pid = listener_of(connection.fd());
   auto source = std::make_shared<PythonTemplate>(parts.io, rank);
   const std::string problem = source->join(warm.key, warm.agent_id, std::move(connection));
-  parts.console.debug("preload: " + name + ", " +
-                      (problem.empty() ? "serves this job" : "does not fit: " + problem));
-  return problem.empty() ? source : nullptr;
+  if (!problem.empty()) {
+    parts.console.info(describe_unused(pid, problem));
+    return nullptr;
+  }
+  parts.console.debug("preload: the warm template, pid " + std::to_string(pid) +
+                      ", serves this job");
+  return source;
 }
 
 /// Null: it cannot be started, which is said.
@@ -121,17 +145,28 @@ asio::awaitable<std::optional<std::string>> await_ready(PreloadParts parts,
   const Clock::time_point begin = Clock::now();
   const std::string name = "the template, pid " + std::to_string(source->pid());
   std::string doing = "its start";
+  std::string modules = join_words(parts.spec.preload);
+  bool has_said_so = false;
   while (!parts.commands.end_command()) {
     const std::optional<AgentEvent> event = co_await parts.inbox.next(Clock::now() + kStopPause);
     if (event) parts.group.note(*event);
     const auto* const told = event ? std::get_if<TemplateReported>(&*event) : nullptr;
+    if (!has_said_so && Clock::now() - begin > kLongImport) {
+      has_said_so = true;
+      parts.console.info(parts.spec.warm_start
+                             ? "loading LibTorch once for all ranks (launch.warm_start) ..."
+                             : "importing " + modules + " once for all ranks (--preload) ...");
+    }
     if (told == nullptr) {
       if (source->is_stopped()) co_return name + ", is stopped (" + doing + ")";
       if (Clock::now() - begin > kImportLimit) co_return name + ", takes too long (" + doing + ")";
       continue;
     }
     const TemplateMessage& message = told->message;
-    if (message.kind == Kind::chosen) parts.console.info("preload: auto takes " + message.text);
+    if (message.kind == Kind::chosen) {
+      modules = message.text;
+      parts.console.info("preload: auto takes " + modules);
+    }
     if (message.kind == Kind::importing) doing = "import of " + message.text;
     if (message.kind == Kind::unfit) co_return message.text;
     if (message.kind == Kind::ended)

@@ -25,7 +25,8 @@ StoreHost::StoreHost(asio::io_context& io,
 }
 
 int StoreHost::begin_round() {
-  next_reminder_ = Clock::now() + kReminder;
+  begun_ = Clock::now();
+  next_reminder_ = begun_ + kReminder;
   ranks_.clear();
   other_nodes_.clear();
   seen_ = 0;
@@ -70,6 +71,7 @@ std::optional<int> StoreHost::owner_of(const StoreServer::Client& client) const 
 std::vector<int> StoreHost::take_joins() {
   std::vector<int> ranks;
   const auto& joined = store_.joined();
+  if (first_join_.count() == 0 && !joined.empty()) first_join_ = store_.first_join() - begun_;
   for (; seen_ < joined.size(); ++seen_) {
     const std::optional<int> rank = owner_of(joined[seen_]);
     if (!rank) ++unknown_clients_;

@@ -46,6 +46,9 @@ class StoreHost {
   /// The ranks that have become clients in this round since the last call.
   [[nodiscard]] std::vector<int> take_joins();
 
+  /// How long after the begin of the first round the first client came. Zero: none has.
+  [[nodiscard]] std::chrono::nanoseconds first_join() const { return first_join_; }
+
   /// Prints every kReminder which ranks have not joined while others have. Precondition: `workers`
   /// know the newest take_joins().
   void remind_of_missing(std::span<const WorkerState> workers);
@@ -67,6 +70,8 @@ class StoreHost {
   StoreServer store_;
   std::optional<Endpoint> endpoint_;
   Clock::time_point next_reminder_;
+  Clock::time_point begun_;  // the round
+  std::chrono::nanoseconds first_join_{0};
   std::map<StoreServer::Client, int> ranks_;  // workers; our own node's have no address
   std::set<std::string> other_nodes_;         // their addresses
   std::size_t seen_ = 0;                      // clients of the store already taken

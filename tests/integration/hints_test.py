@@ -3,11 +3,22 @@
 Run by hand: DDP_BIN=build/release PYTHONPATH=tests/support python3 tests/integration/hints_test.py
 """
 
+import re
+import sys
 import unittest
 
 from processes import ProcessTest, free_port
 
 JOB = "data: {name: digits, batch_per_rank: 8}\nlaunch: {nproc_per_node: 2}\n"
+
+# Joins the job's store, as torch.distributed does first, after `seconds`.
+JOINS = """
+import os, socket, struct, sys, time
+time.sleep(float(sys.argv[1]))
+with socket.create_connection((os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))) as store:
+    store.sendall(b"\\0" + struct.pack("<I", 0x3C85F7CE) + b"\\x0d" + struct.pack("<I", os.getpid()))
+    assert store.recv(4)
+"""
 
 
 class Hints(ProcessTest):
@@ -66,6 +77,32 @@ class Hints(ProcessTest):
         for node in nodes:
             self.assertIn("data.root gone does not exist", node.text)
             self.assertNotIn("[0:0]", node.text)
+
+
+class FirstTime(ProcessTest):
+    HINT = re.compile(r"ddp-launch: the first rank was ready after \d+\.\d s, mostly of imports\. --preload auto imports once for all ranks,")
+
+    def setUp(self):
+        super().setUp()
+        runtime = self.folder / "runtime"
+        runtime.mkdir(mode=0o700)
+        self.environment |= {"XDG_RUNTIME_DIR": str(runtime), "PYTHON_EXEC": sys.executable}
+        (self.folder / "joins.py").write_text(JOINS)
+
+    def launch(self, *words, **variables):
+        return self.run_program(self.bin / "ddp-launch", "--nproc-per-node", "2", *words, **variables)
+
+    def test_who_waits_for_imports_hears_once_of_preload(self):
+        for words, variables in {
+            ("--preload", "json", "--preload-idle", "0s", "joins.py", "3.2"): {},
+            ("--no-python", sys.executable, "joins.py", "3.2"): {},
+            ("--wrap", "0:env", "joins.py", "3.2"): {},
+            ("joins.py", "3.2"): {"LOGLEVEL": "warning"},
+        }.items():
+            with self.subTest(words, **variables):
+                self.assertNotIn("--preload auto", self.launch(*words, **variables))
+        self.assertRegex(self.launch("joins.py", "3.2"), self.HINT)
+        self.assertNotIn("--preload auto", self.launch("joins.py", "3.2"))
 
 
 if __name__ == "__main__":

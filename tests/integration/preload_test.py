@@ -216,6 +216,10 @@ class PreloadTest(processes.ProcessTest):
         lines = re.sub(r"0x[0-9a-f]+", "0x", done.stdout).splitlines()
         return done.returncode, sorted(line for line in lines if line.startswith("[")), [line for line in lines if line.startswith("ddp-launch")]
 
+    def said_of_the_job(self, launched):
+        """What the launcher says with and without --preload. A busy machine imports for long."""
+        return [line for line in launched[2] if "pid" not in line and "(--preload) ..." not in line]
+
     def warm(self, *words):
         """The lines of `ddp-launch warm`."""
         done = subprocess.run([self.bin / "ddp-launch", "warm", *words], stdout=subprocess.PIPE, text=True, env=self.environment, check=True)
@@ -247,8 +251,7 @@ class Scripts(PreloadTest):
         cold = self.launch(*flags, *words, text=text)
         warm = self.launch(*flags, "--preload", "heavy,json", *words, text=text)
         self.assertEqual(len(self.importers()), 1, warm)
-        hide = [line for line in cold[2] if "pid" not in line]
-        self.assertEqual([line for line in warm[2] if "pid" not in line], hide)
+        self.assertEqual(self.said_of_the_job(warm), self.said_of_the_job(cold))
         self.assertEqual(warm[:2], cold[:2])
 
     def test_a_copy_does_what_a_start_does(self):
@@ -292,6 +295,12 @@ class Scripts(PreloadTest):
                 (self.library / "sitecustomize.py").write_text(text)
                 self.compare(name, self.script("import sys; print('sitecustomize' in sys.modules)"), "x")
 
+    def test_a_long_import_is_announced(self):
+        line = "ddp-launch: importing heavy, json once for all ranks (--preload) ..."
+        self.script("print('hello')")
+        (self.library / "heavy.py").write_text("import time\ntime.sleep(2.5)\n")
+        self.assertEqual(self.launch("--preload", "heavy,json", "script.py")[2].count(line), 1)
+
     def test_each_round_is_copied(self):
         script = self.script("import os, sys; print(os.environ['TORCHELASTIC_RESTART_COUNT'], os.environ['RANK'])\n"
                              "sys.exit(os.environ['TORCHELASTIC_RESTART_COUNT'] != '2')")  # fmt: skip
@@ -322,7 +331,7 @@ class WarmScripts(Scripts):
         cold = self.launch(*flags, *words, text=text)
         for job in ("first", "second"):
             warm = self.launch(*flags, "--preload", "heavy,json", *words, text=text)
-            self.assertEqual([line for line in warm[2] if "pid" not in line], [line for line in cold[2] if "pid" not in line], job)
+            self.assertEqual(self.said_of_the_job(warm), self.said_of_the_job(cold), job)
             self.assertEqual(warm[:2], cold[:2], job)
         self.assertEqual(self.importers(), [], warm)
 
@@ -368,6 +377,22 @@ class WarmPool(PreloadTest):
         self.run_job(imports=1)
         (self.folder / "heavy.py").write_text("")  # it hides what was imported
         self.assertIn("heavy from the folder of the script", "".join(self.launch(*self.job, "script.py")[2]))
+
+    def test_one_that_is_not_used_says_why(self):
+        self.script("print('hello')")
+        self.assertNotIn("is not used", "".join(self.launch(*self.job, "script.py")[2]))
+        unused = lambda *words, **variables: [line.partition("is not used: ")[2] for line in self.launch(*words, **variables)[2] if "is not used" in line]
+        self.assertEqual(unused(*self.job, "script.py", "argument"), [])
+        self.assertEqual(unused(*self.job, "script.py", A_VARIABLE="1", ANOTHER="2"), ["other variables: ANOTHER, A_VARIABLE"])
+        self.warm("--stop")
+        self.launch(*self.job, "script.py")
+        self.assertEqual(unused("--preload", "json", "script.py"), ["it was made with --preload heavy"])
+        self.warm("--stop")
+        self.launch(*self.job, "script.py")
+        self.script("print('hello')", "other.py")
+        self.assertEqual(unused(*self.job, "other.py"), [])  # another script's is no surprise
+        (self.library / "heavy.py").write_text(HEAVY + "# another release\n")
+        self.assertEqual(unused(*self.job, "script.py"), [f"{self.library}/heavy.py has changed"])
 
     def test_what_lies_beside_the_script_is_seen(self):
         self.script("import json; print(json.__file__)")

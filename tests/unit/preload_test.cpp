@@ -195,6 +195,29 @@ TEST(Preload, JobsShareAWarmTemplateByWhatItsImportsCouldSee) {
             key({"python3", "-u", "t.py"}, {}, {{"A", "1"}, {"B", "2"}}));
 }
 
+TEST(Preload, WhatKeepsAJobFromAWarmTemplateIsNamed) {
+  const auto key = [](const Words& arguments, const Words& modules, const Environment& base) {
+    return warm_key(arguments, modules, base, "Umask: 2\nworking directory: /a\n");
+  };
+  const Words arguments{"python3", "-u", "t.py"};
+  const Environment base{{"A", "1"}, {"B", "two\nlines: 3"}};
+  const std::string ours = key(arguments, {"torch"}, base);
+  const auto why = [&](const std::string& theirs) { return find_other_part(theirs, ours); };
+  EXPECT_THAT(why(key({"/other/python3", "-u", "t.py"}, {"torch"}, base)),
+              Optional("it is of the interpreter /other/python3"s));
+  EXPECT_THAT(why(key(arguments, {"torch", "numpy"}, base)),
+              Optional("it was made with --preload torch, numpy"s));
+  EXPECT_THAT(why(key(arguments, {"torch"}, {{"A", "2"}, {"C", ""}})),
+              Optional("other variables: A, B, C"s));
+  EXPECT_THAT(why(key(arguments, {"torch"}, {{"D", ""}, {"E", ""}, {"F", ""}, {"G", ""}})),
+              Optional("other variables: A, B, D, E and 2 more"s));
+  EXPECT_THAT(why(warm_key(arguments, {"torch"}, base, "Umask: 2\nworking directory: /b\n")),
+              Optional("differs: working directory"s));
+  EXPECT_EQ(why(key({"python3", "-u", "other.py"}, {"torch"}, base)), std::nullopt);
+  for (const char* const odd : {"", "1.0\n5", "1.0\n3:a", "1.0\n99:ab", "\n1:a"})
+    EXPECT_EQ(why(odd), std::nullopt) << odd;
+}
+
 TEST(Preload, EndsOfCopiesAreRead) {
   EXPECT_EQ(read_exit("runs "), std::nullopt);
   EXPECT_EQ(read_exit("ended 1 3"), (ExitStatus{3, 0, false}));

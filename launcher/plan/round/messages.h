@@ -117,6 +117,8 @@ struct EndJob {
   std::string error_text;             // the root cause's error file
   bool has_no_step = false;           // no worker made one, as far as pages tell; not sent
   bool is_without_node_zero = false;  // decided by this node alone; not sent
+  std::chrono::nanoseconds first_join{
+      0};  // of a rank at the store, from the round's begin; not sent
   bool operator==(const EndJob&) const = default;
 };
 

@@ -3,7 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <iterator>
+#include <map>
+#include <set>
+#include <utility>
 
+#include "common/text/join_words.h"
 #include "common/text/parse_whole.h"
 #include "common/text/split.h"
 #include "common/version.h"
@@ -70,6 +75,46 @@ class Packet {
   std::string text_;
   bool has_words_ = false;
 };
+
+/// The kinds of parts that a key has; in the key each begins with that letter.
+enum class KeyPart : char { argument = 'a', modules = 'm', variable = 'v', state = 's' };
+using KeyParts = std::map<KeyPart, std::vector<std::string>>;
+
+/// The parts of a key of this version; those of another one may be missing.
+KeyParts parts_of(std::string_view key) {
+  KeyParts parts;
+  for (std::size_t at = key.find('\n'); at < key.size();) {
+    const std::size_t colon = std::min(key.find(':', at), key.size());
+    const auto size = parse_whole<std::size_t>(key.substr(at + 1, colon - at - 1), 1);
+    if (!size || key.size() - colon <= *size) break;
+    parts[static_cast<KeyPart>(key[colon + 1])].emplace_back(key.substr(colon + 2, *size - 1));
+    at = colon + 1 + *size;
+  }
+  return parts;
+}
+
+/// The names, up to `end`, of the lines that are in one of the two alone: "PATH, HOME and 3 more".
+std::string differing_names(const std::vector<std::string>& one,
+                            const std::vector<std::string>& other,
+                            char end) {
+  constexpr std::size_t kMostNames = 4;
+  std::vector<std::string> lines;
+  std::vector<std::string> sorted_one = one;
+  std::vector<std::string> sorted_other = other;
+  std::ranges::sort(sorted_one);
+  std::ranges::sort(sorted_other);
+  std::ranges::set_symmetric_difference(sorted_one, sorted_other, std::back_inserter(lines));
+  std::set<std::string> names;
+  for (const std::string& line : lines)
+    names.insert(line.substr(0, line.find(end)));
+  std::string text;
+  std::size_t shown = 0;
+  for (const std::string& name : names) {
+    if (shown++ < kMostNames) add_word(text, name);
+  }
+  if (shown > kMostNames) text += " and " + std::to_string(shown - kMostNames) + " more";
+  return text;
+}
 
 }  // namespace
 
@@ -174,17 +219,44 @@ std::string warm_key(const std::vector<std::string>& arguments,
                      const Environment& base,
                      const std::string& state) {
   std::string key = DDP_VERSION;
-  const auto add = [&key](const std::string& text) {
-    key += "\n" + std::to_string(text.size()) + ":" + text;
+  const auto add = [&key](KeyPart part, std::string_view text) {
+    key += "\n" + std::to_string(text.size() + 1) + ":" + static_cast<char>(part);
+    key += text;
   };
   for (const std::string& argument : up_to_script(arguments))
-    add(argument);
-  for (const std::string& module : modules)
-    add(module);
+    add(KeyPart::argument, argument);
+  add(KeyPart::modules, join_words(modules));
   for (const auto& [name, value] : base)
-    add(name + "=" + value);
-  add(state);
+    add(KeyPart::variable, name + "=" + value);
+  for (const std::string_view line : split(state, '\n'))
+    add(KeyPart::state, line);
   return key;
+}
+
+std::optional<std::string> find_other_part(std::string_view theirs, std::string_view ours) {
+  const KeyParts other = parts_of(theirs);
+  const KeyParts own = parts_of(ours);
+  const auto texts_of = [](const KeyParts& parts, KeyPart part) {
+    const auto found = parts.find(part);
+    return found == parts.end() ? std::vector<std::string>() : found->second;
+  };
+  std::vector<std::string> other_words = texts_of(other, KeyPart::argument);
+  std::vector<std::string> own_words = texts_of(own, KeyPart::argument);
+  if (other_words.empty() || own_words.empty()) return std::nullopt;
+  const std::string interpreter = std::exchange(other_words.front(), own_words.front());
+  if (other_words != own_words) return std::nullopt;
+  std::string why;
+  if (interpreter != own_words.front()) add_word(why, "it is of the interpreter " + interpreter);
+  if (texts_of(other, KeyPart::modules) != texts_of(own, KeyPart::modules))
+    add_word(why, "it was made with --preload " + join_words(texts_of(other, KeyPart::modules)));
+  const auto names = [&](KeyPart part, char end) {
+    return differing_names(texts_of(other, part), texts_of(own, part), end);
+  };
+  if (const std::string found = names(KeyPart::variable, '='); !found.empty())
+    add_word(why, "other variables: " + found);
+  if (const std::string found = names(KeyPart::state, ':'); !found.empty())
+    add_word(why, "differs: " + found);
+  return why.empty() ? "it is of another version of ddp-launch" : why;
 }
 
 std::string copy_request(const CopyPlan& plan) {

@@ -92,6 +92,10 @@ std::string warm_key(const std::vector<std::string>& arguments,
                      const Environment& base,
                      const std::string& state);
 
+/// What makes `theirs`, the key of a warm template, another one than `ours`, in words: "PATH has
+/// another value". Of a template for another script there is nothing to say: nothing.
+std::optional<std::string> find_other_part(std::string_view theirs, std::string_view ours);
+
 /// A rank to be copied.
 struct CopyPlan {
   int parent = 0;           // our pid
