@@ -1,8 +1,10 @@
-# Installs the manual page and the completions of `program`, which `build` has, into the data of a package.
+# Installs the manual page and the completions of `program`, which `build` has, and the pages of docs/ into the data of a package.
 function(ddp_install_pages build program)
   foreach(page bash-completion/completions/${program} zsh/site-functions/_${program} fish/vendor_completions.d/${program}.fish man/man1/${program}.1)
     cmake_path(GET page FILENAME name)
     cmake_path(GET page PARENT_PATH folder)
     install(FILES "${build}/pages/${name}" DESTINATION "${SKBUILD_DATA_DIR}/share/${folder}")
   endforeach()
+  file(GLOB pages "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../../docs/*.md")
+  install(FILES ${pages} DESTINATION "${SKBUILD_DATA_DIR}/share/doc/${program}")
 endfunction()

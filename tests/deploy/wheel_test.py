@@ -96,6 +96,8 @@ class Packages(AsUser):
         text = self.as_user("ddp-launch", self.env / "share/ddp/configs/digits.yaml", "data.train_size=640", "data.test_size=64", "train.epochs=1")
         self.assertRegex(text, r"epoch 1/1 \| train loss \d")
         self.assertEqual(self.as_user("ddp-worker", "--version").split(", ")[1], f"LibTorch {torch.partition('+')[0]}\n")
+        for program in ("ddp-launch", "ddp-worker"):
+            self.assertIn("--preload", (self.env / "share/doc" / program / "warm-start.md").read_text())
         self.assertIn("ddp-launch", self.as_user("man", "--where", "-M", self.env / "share/man", "ddp-launch") if shutil.which("man") else "ddp-launch")
 
     def build_a_program(self):
