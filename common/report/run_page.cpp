@@ -28,9 +28,9 @@ std::string tile(const std::string& what, const std::string& value) {
 
 std::string moment(double time) {
   if (!(time > 0 && time < 1e11)) return "-";
-  const auto seconds = static_cast<std::time_t>(time);
+  const auto when = static_cast<std::time_t>(time);
   std::tm parts{};
-  ::gmtime_r(&seconds, &parts);
+  ::gmtime_r(&when, &parts);
   std::array<char, 32> text{};
   const std::size_t size = std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S", &parts);
   return std::string(text.data(), size) + " UTC";
