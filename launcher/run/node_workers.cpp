@@ -51,7 +51,8 @@ void NodeWorkers::make_group() {
   if (!template_) return;
   if (template_->pid() == 0 && !template_->is_retired()) {
     parts_.console.warning(template_name(parts_.spec) +
-                           ": the template has ended; starting without it");
+                           (parts_.spec.warm_start ? ": the template" : ": the template's fork") +
+                           " has ended; starting without it");
     template_->retire();
   }
   if (template_->pid() != 0) group_->use_template(template_.get());

@@ -143,6 +143,7 @@ asio::awaitable<std::optional<std::string>> await_ready(PreloadParts parts,
                                                         std::shared_ptr<PythonTemplate> source) {
   using Kind = TemplateMessage::Kind;
   const Clock::time_point begin = Clock::now();
+  const std::chrono::seconds limit = parts.spec.warm_start ? kLoadLimit : kImportLimit;
   const std::string name = "the template, pid " + std::to_string(source->pid());
   std::string doing = "its start";
   std::string modules = join_words(parts.spec.preload);
@@ -159,7 +160,7 @@ asio::awaitable<std::optional<std::string>> await_ready(PreloadParts parts,
     }
     if (told == nullptr) {
       if (source->is_stopped()) co_return name + ", is stopped (" + doing + ")";
-      if (Clock::now() - begin > kImportLimit) co_return name + ", takes too long (" + doing + ")";
+      if (Clock::now() - begin > limit) co_return name + ", takes too long (" + doing + ")";
       continue;
     }
     const TemplateMessage& message = told->message;

@@ -206,7 +206,8 @@ TEST_F(RunDirFaults, OfAWorkerThatWasRefusedBeforeItsPageNothingIsLeft) {
   const std::string program =
       write_file("ddp-worker", "#!/bin/sh\n[ $RANK = 0 ] && exit 2\nsleep 60\n");
   fs::permissions(program, fs::perms::owner_all);
-  const auto job = launch_job({"launch.program=" + program, "launch.nproc_per_node=2"});
+  const auto job = launch_job(
+      {"launch.program=" + program, "launch.nproc_per_node=2", "launch.warm_start=false"});
   EXPECT_EQ(job->wait(), 2);
   EXPECT_THAT(job->err(), HasSubstr("no step was made: removed " + (runs() / "run").string()));
   EXPECT_FALSE(fs::exists(runs()));

@@ -43,7 +43,7 @@ print([line for line in sorted(lines) if line.split("=")[0] not in {UNIQUE} + ("
     "directory and umask": "import os; print(os.getcwd(), os.umask(0))",
     "flags": "import sys; print(sys.flags, sys._xoptions, sys.warnoptions, sys.dont_write_bytecode)",
     "executable": "import sys; print(sys.executable, sys.prefix, sys.base_prefix, sys.version)",
-    "signals": "print([line for line in open('/proc/self/status') if line.startswith('Sig') or line.startswith('Shd')])",
+    "signals": "print([line for line in open('/proc/self/status') if line[:4] in ('SigP', 'ShdP', 'SigB', 'SigI', 'SigC')])",
     "limits": "import resource; print([resource.getrlimit(i) for i in range(16)])",
     "priority and affinity": "import os; print(os.getpriority(0, 0), os.sched_getaffinity(0), os.sched_getscheduler(0))",
     "session": "import os; print(os.getsid(0) == os.getpid() == os.getpgrp(), open(f'/proc/{os.getppid()}/comm').read())",

@@ -14,14 +14,14 @@ void count_up(Lines& lines, int size) {
     lines[static_cast<std::size_t>(i)] = {i, 0};
 }
 
-void cut(Lines& lines, int first, int size, Border::Kind border, Lines& spare) {
-  spare.resize(static_cast<std::size_t>(size));
+void cut(Lines& lines, int first, int size, Border::Kind border, Lines& buffer) {
+  buffer.resize(static_cast<std::size_t>(size));
   for (int i = 0; i < size; ++i) {
     const int source = pixel_seen_at(first + i, static_cast<int>(lines.size()), border);
-    spare[static_cast<std::size_t>(i)] =
+    buffer[static_cast<std::size_t>(i)] =
         source == kOutside ? PixelMap::Line{kOutside, 0} : lines[static_cast<std::size_t>(source)];
   }
-  lines.swap(spare);
+  lines.swap(buffer);
 }
 
 void mark(Lines& lines, int first, int size, std::uint64_t bit) {
