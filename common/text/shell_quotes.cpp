@@ -1,7 +1,5 @@
 #include "common/text/shell_quotes.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cctype>
 
@@ -9,6 +7,12 @@
 
 namespace ddp {
 namespace {
+
+/// The program of the package of pip that starts ddp-worker has this file, but not fmt.
+std::string in_octal(unsigned char byte) {
+  const auto digit = [byte](int shift) { return static_cast<char>('0' + (byte >> shift) % 8); };
+  return {'\\', digit(6), digit(3), digit(0)};
+}
 
 /// Quotes control characters in bash's form: $'a\012b'.
 std::string quote_control(std::string_view word) {
@@ -18,7 +22,7 @@ std::string quote_control(std::string_view word) {
     const std::string_view character = word.substr(0, std::max<std::size_t>(length, 1));
     if (length == 0 || is_control(character)) {
       for (const char c : character)
-        quoted += fmt::format("\\{:03o}", static_cast<unsigned char>(c));
+        quoted += in_octal(static_cast<unsigned char>(c));
     } else {
       if (character == "'" || character == "\\") quoted += '\\';
       quoted += character;

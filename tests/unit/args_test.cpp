@@ -40,17 +40,17 @@ TEST(Args, AreReadByNameTypeAndRange) {
 TEST(Args, WhatIsWrongIsSaidWithWhatIsExpected) {
   for (const std::string bad : {"0", "4097", "-1", "8.5", "eight", "", "08"}) {
     EXPECT_EQ(complaint([&] {
-                args_of({{"units", bad}}).integer("units", 1, 4096);
+                (void)args_of({{"units", bad}}).integer("units", 1, 4096);
               }),
               "model.args.units: " + (bad.empty() ? "\"\"" : bad) +
                   " is not a whole number from 1 to 4096.");
   }
   EXPECT_EQ(complaint([] {
-              args_of({{"share", "nan"}}).real("share", 0, 1);
+              (void)args_of({{"share", "nan"}}).real("share", 0, 1);
             }),
             "model.args.share: nan is not a number from 0 to 1.");
   EXPECT_EQ(complaint([] {
-              args_of({{"wide", "yes"}}).flag("wide");
+              (void)args_of({{"wide", "yes"}}).flag("wide");
             }),
             "model.args.wide: yes is not true or false.");
   EXPECT_EQ(complaint([] { (void)args_of({}).integer("units", 1, 9); }),
