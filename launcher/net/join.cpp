@@ -48,9 +48,7 @@ struct Race {
   explicit Race(asio::io_context& io) : results(io) {}
   std::deque<tcp::socket> sockets;
   Inbox<Connected> results;
-  void close(std::size_t index) {
-    close_quietly(sockets[index]);
-  }
+  void close(std::size_t index) { close_quietly(sockets[index]); }
 };
 
 /// Closes all sockets but the winner when the try ends, however it ends.

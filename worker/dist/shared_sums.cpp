@@ -259,8 +259,8 @@ SharedSums::Connected SharedSums::connect(int rank, int world_size, const Gather
   std::vector<MemoryOffer> offers;
   for (const std::string& text : gather(own.text()))
     offers.push_back(MemoryOffer::parse(text));
-  const bool on_one_node = std::ranges::all_of(
-      offers, [&](const auto& offer) { return offer.node == offers[0].node; });
+  const bool on_one_node =
+      std::ranges::all_of(offers, [&](const auto& offer) { return offer.node == offers[0].node; });
   if (!on_one_node) {
     return {nullptr,
             "not all ranks can share memory: they are on several nodes, or in containers with "
