@@ -153,9 +153,6 @@ docs() {
   say "built. Next: open build/docs/site/index.html"
 }
 
-# wheels, test_wheel, build_launcher, dist: what others install.
-# shellcheck disable=SC1091 # it is checked by itself
-
 bench() {
   if declare -F "bench_${1:-}" >/dev/null; then
     "bench_$1" "${@:2}"

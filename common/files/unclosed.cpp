@@ -65,6 +65,8 @@ std::optional<Unclosed> find_open(std::string_view text, Mark end) {
         at.step();
       continue;
     }
+    // A block scalar: signs are letters.
+    if ((c == '|' || c == '>') && may_begin && open.empty()) return std::nullopt;
     if ((c == '"' || c == '\'') && may_begin) {
       if (!at.skip_quoted()) return here;
       late.reset();

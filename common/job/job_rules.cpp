@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <initializer_list>
+#include <span>
 
 #include "common/job/job_keys.h"
 #include "common/job/resolve_job.h"
@@ -22,15 +23,16 @@ bool is_device(const std::string& text, bool is_auto_allowed) {
          std::all_of(number.begin(), number.end(), [](unsigned char c) { return std::isdigit(c); });
 }
 
-/// " (did you mean cuda:1?)." or ".".
-std::string suggest_device(const std::string& text) {
-  constexpr std::array<std::string_view, 3> kWords{"auto", "cpu", "cuda"};
+/// " (did you mean "cuda:1"?)." or ".".
+std::string suggest_device(const std::string& text, bool is_auto_allowed) {
+  constexpr std::array<std::string_view, 3> kAll{"auto", "cpu", "cuda"};
+  const auto words = std::span(kAll).subspan(is_auto_allowed ? 0 : 1);
   const std::string kind = text.substr(0, text.find(':'));
   const std::optional<std::string> near =
-      kind == "gpu" ? std::optional<std::string>("cuda") : did_you_mean(kind, kWords);
+      kind == "gpu" ? std::optional<std::string>("cuda") : did_you_mean(kind, words);
   if (!near) return ".";
   const std::string whole = *near + text.substr(kind.size());
-  return " (did you mean \"" + (is_device(whole, true) ? whole : *near) + "\"?).";
+  return " (did you mean \"" + (is_device(whole, is_auto_allowed) ? whole : *near) + "\"?).";
 }
 
 bool is_positive(const std::string& text) {
@@ -91,17 +93,17 @@ class Rules {
     if (!is_device(job_.text("device"), true)) {
       problems_.push_back(where("device") + ": " + job_.text("device") +
                           " is not auto, cpu, cuda or cuda:N" +
-                          suggest_device(job_.text("device")));
+                          suggest_device(job_.text("device"), true));
     }
     for (const std::string& device : job_.texts("devices")) {
       if (!is_device(device, false))
         problems_.push_back(where("devices") + ": " + device + " is not cpu, cuda or cuda:N" +
-                            suggest_device(device));
+                            suggest_device(device, false));
     }
     const std::optional<std::string> output = job_.maybe_text("output_device");
     if (output && !is_device(*output, false))
       problems_.push_back(where("output_device") + ": " + *output + " is not cpu, cuda or cuda:N" +
-                          suggest_device(*output));
+                          suggest_device(*output, false));
     const bool is_data_parallel = job_.text("parallel") == "data";
     if (!is_data_parallel && (output || !job_.texts("devices").empty())) {
       problems_.push_back(where(output ? "output_device" : "devices") +

@@ -1,11 +1,13 @@
-// The template of Python ranks: one Python process that has imported modules, has run nothing of
-// the user's, and is copied for each rank (docs/warm-start.md). Its text is python_template.py,
-// which this program carries in itself. It is made for one job, or found in the pool of warm ones
-// (os/warm_pool), or made for the pool. A template of one job is our child, and its copies are made
-// by clone(2) with CLONE_PARENT, so they are our children, as workers that os/process has started.
-// A warm one cannot give us children: it forks itself for this job, and that fork is the parent of
-// the copies, follows them for us, and adopts their orphans. Of os/ it uses process, process_state,
-// descriptors and warm_pool.
+// The template of the ranks of a node, a process that is copied for each of them
+// (docs/warm-start.md). For ddp-worker it is one that has loaded LibTorch, for a Python program an
+// interpreter that has imported modules and has run nothing of the user's. The text of the latter
+// is python_template.py, which this program carries in itself. It is made for one job, or found in
+// the pool of warm ones (os/warm_pool), or made for the pool.
+// A template of one job is our child, and its copies are made by clone(2) with CLONE_PARENT, so
+// they are our children, as workers that os/process has started. A warm one cannot give us
+// children: it forks itself for this job, and that fork is the parent of the copies, follows them
+// for us, and adopts their orphans. Of os/ it uses process, process_state, descriptors and
+// warm_pool.
 // Promises: what serves this job ends with this object and with us; a warm template goes on. A copy
 // runs nothing before we have taken it; one that we do not take ends by itself. Whatever the
 // template does, nothing here blocks for longer than kCopyLimit.

@@ -161,8 +161,10 @@ bool has_log_files(const JobSpec& spec) {
 
 /// A template is a help, and no reason to refuse a job.
 void leave_out_template(JobSpec& spec, const std::string& what) {
-  if (!spec.preload.empty())
-    spec.warnings.push_back("preload: the limit of " + what + " leaves none; starting without it");
+  if (!spec.preload.empty() || spec.job.text("launch.warm_start") == "true") {
+    spec.warnings.push_back(template_name(spec) + ": the limit of " + what +
+                            " leaves none; starting without it");
+  }
   spec.preload.clear();
   spec.warm_start = false;
 }

@@ -1,5 +1,6 @@
-// Makes the template of this node's Python ranks, before the first round (--preload). Whatever
-// keeps it from being made costs one line, and the ranks are started as without it.
+// Makes the template of this node's ranks, before the first round (--preload, launch.warm_start).
+// Whatever keeps it from being made costs one line (under `auto` of launch.warm_start none), and
+// the ranks are started as without it.
 #pragma once
 
 #include <filesystem>

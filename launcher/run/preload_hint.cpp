@@ -29,8 +29,8 @@ void hint_at_preload(const EndJob& end,
                      const JobSpec& spec,
                      const std::filesystem::path& scratch_place,
                      Console& console) {
-  const bool could_preload = spec.preload.empty() && !spec.debug_rank && spec.wrappers.empty() &&
-                             !find_preload_obstacle(spec);
+  const bool could_preload = spec.by_python && spec.preload.empty() && !spec.debug_rank &&
+                             spec.wrappers.empty() && !find_preload_obstacle(spec);
   const bool is_slow = end.exit_code == exit_code::kOk && end.first_join > kSlowStart;
   if (!could_preload || !is_slow || !console.shows(log::Level::info)) return;
   if (!is_first_time(scratch_place)) return;

@@ -58,7 +58,7 @@ class WarmStart(WorkerTest):
 
     def test_ranks_learn_what_they_learn_by_themselves(self):
         self.launch(2, "name=cold", "launch.warm_start=false")
-        self.launch(2, "name=warm", "launch.warm_start=true")
+        self.assertRegex(self.launch(2, "name=warm", "launch.warm_start=true", LOGLEVEL="DEBUG"), self.READY)
         self.assert_same_run(self.run_dir("cold"), self.run_dir("warm"))
 
     def test_a_copy_is_like_a_process_of_the_agents(self):

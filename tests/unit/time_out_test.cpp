@@ -28,7 +28,7 @@ struct End {
 /// How `work(group, rank)` ends on each rank, by rank. Collectives wait for four seconds, above
 /// what a busy machine makes of a step.
 template <typename Work>
-std::vector<End> ends_of(int world_size, const Work& work) {
+std::vector<End> ends_of(SharedMemory shared_memory, int world_size, const Work& work) {
   ::setenv("TORCH_FR_BUFFER_SIZE", "0", 1);  // see ranks.h
   ::signal(SIGPIPE, SIG_IGN);                // as common/program/streams does
   std::vector<End> ends(static_cast<std::size_t>(world_size));
@@ -43,6 +43,7 @@ std::vector<End> ends_of(int world_size, const Work& work) {
       request.local_address = "127.0.0.1";
       request.join_timeout = 60s;
       request.collective_timeout = 4s;
+      request.device.shared_memory = shared_memory;
       const std::unique_ptr<Group> group = make_gloo_group(request);
       try {
         work(*group, rank);
@@ -60,9 +61,14 @@ void sum(Group& group) {
   group.sum(one);
 }
 
-TEST(TimeOut, WhoDoesNotComeIsNamedByBothOthers) {
+class TimeOut : public testing::TestWithParam<SharedMemory> {};
+INSTANTIATE_TEST_SUITE_P(Ways,
+                         TimeOut,
+                         testing::Values(SharedMemory::never, SharedMemory::required));
+
+TEST_P(TimeOut, WhoDoesNotComeIsNamedByBothOthers) {
   std::latch others(2);
-  const std::vector<End> ends = ends_of(3, [&](Group& group, int rank) {
+  const std::vector<End> ends = ends_of(GetParam(), 3, [&](Group& group, int rank) {
     sum(group);  // all are here
     if (rank == 2) return others.wait();
     try {
@@ -79,9 +85,9 @@ TEST(TimeOut, WhoDoesNotComeIsNamedByBothOthers) {
   }
 }
 
-TEST(TimeOut, ASumThatWasStartedBeforeCountsFromItsStart) {
+TEST_P(TimeOut, ASumThatWasStartedBeforeCountsFromItsStart) {
   std::latch other(1);
-  const std::vector<End> ends = ends_of(2, [&](Group& group, int rank) {
+  const std::vector<End> ends = ends_of(GetParam(), 2, [&](Group& group, int rank) {
     if (rank == 1) return other.wait();
     const std::unique_ptr<PendingSum> vote = group.start_sum(at::ones({1}));
     try {
@@ -99,8 +105,8 @@ TEST(TimeOut, ASumThatWasStartedBeforeCountsFromItsStart) {
   EXPECT_THAT(ends[0].text, HasSubstr("rank 1 of 2 did not come."));
 }
 
-TEST(TimeOut, APeerThatLeavesIsALostPeerAndNoTimeOut) {
-  const std::vector<End> ends = ends_of(2, [&](Group& group, int rank) {
+TEST_P(TimeOut, APeerThatLeavesIsALostPeerAndNoTimeOut) {
+  const std::vector<End> ends = ends_of(GetParam(), 2, [&](Group& group, int rank) {
     sum(group);
     if (rank == 1) throw UsageError("its own");  // its group lets go, as in a program that ends
     sum(group);

@@ -172,6 +172,7 @@ GlooGroup::~GlooGroup() {
 }
 
 void GlooGroup::sum(at::Tensor& tensor) {
+  const InCollective waiting = enter();  // the call itself may wait for the others
   tensor = start_sum(tensor, /*is_async=*/false)->wait();
 }
 
@@ -185,7 +186,8 @@ std::unique_ptr<PendingSum> GlooGroup::start_sum(at::Tensor tensor, bool is_asyn
   std::vector<at::Tensor> tensors{tensor};
   return with_peers(*this, "a sum over ranks", [&] {
     std::erase_if(sums_, [](const StartedSum& sum) { return sum.has_ended_well(); });
-    sums_.push_back({group_->allreduce(tensors, options), Clock::now()});
+    const Clock::time_point begin = Clock::now();
+    sums_.push_back({group_->allreduce(tensors, options), begin});
     return std::make_unique<GlooSum>(*this, tensor, sums_.back().work);
   });
 }

@@ -324,8 +324,8 @@ bool SharedSums::can_broadcast(const at::Tensor& tensor) {
 
 bool SharedSums::can_gather(const at::Tensor& tensor, const std::vector<at::Tensor>& outputs) {
   return can_broadcast(tensor) && std::ranges::all_of(outputs, [&](const at::Tensor& output) {
-           return can_broadcast(output) && output.is_contiguous() &&
-                  output.scalar_type() == tensor.scalar_type() && output.sizes() == tensor.sizes();
+           return can_broadcast(output) && output.scalar_type() == tensor.scalar_type() &&
+                  output.sizes() == tensor.sizes();
          });
 }
 
@@ -441,6 +441,9 @@ void SharedSums::broadcast(char* data) {
 }
 
 void SharedSums::gather(char* data, const std::vector<at::Tensor>& outputs) {
+  std::vector<at::Tensor> wholes;
+  for (const at::Tensor& output : outputs)
+    wholes.push_back(output.contiguous());
   std::size_t done = 0;
   do {
     const Piece piece = take_slot(data + done, kind_.bytes - done);
@@ -448,11 +451,13 @@ void SharedSums::gather(char* data, const std::vector<at::Tensor>& outputs) {
     meet();
     require_same_call(piece.slot);
     for (int rank = 0; rank < world_size_; ++rank) {
-      auto* const output = static_cast<char*>(outputs[static_cast<std::size_t>(rank)].data_ptr());
+      auto* const output = static_cast<char*>(wholes[static_cast<std::size_t>(rank)].data_ptr());
       copy(output + done, mapping_->piece(piece.slot, rank), piece.bytes);
     }
     done += piece.bytes;
   } while (done < kind_.bytes);
+  for (std::size_t rank = 0; rank < outputs.size(); ++rank)
+    if (!wholes[rank].is_same(outputs[rank])) outputs[rank].copy_(wholes[rank]);
 }
 
 /// Each rank sums all of it: more work than its share, but one meeting less.

@@ -182,12 +182,9 @@ Gradients differentiate(const at::Tensor& dy,
   const auto [sum_dy, sum_dy_centred, weight_gradient, bias_gradient] =
       at::batch_norm_backward_reduce(dy, x, all.mean, all.spread, weight, true, true, true);
   std::vector<at::Tensor> sums{at::cat({sum_dy, sum_dy_centred})};  // [2C]
-  c10d::AllreduceOptions options;
-  options.asyncOp = !dy.is_cpu();
   const InCollective waiting = group.enter();
-  with_peers(group, "a sum of batch gradients", [&] {
-    group.process_group()->allreduce(sums, options)->wait();
-  });
+  with_peers(
+      group, "a sum of batch gradients", [&] { group.process_group()->allreduce(sums)->wait(); });
   const std::vector<at::Tensor> halves = sums[0].chunk(2);
   return {at::batch_norm_backward_elemt(dy,
                                         x,

@@ -21,6 +21,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "common/files/descriptor.h"
@@ -132,13 +133,20 @@ pid_t copy_self(const ThreadPlaces& places, int cgroup, bool& is_in_cgroup) {
   return pid;
 }
 
-bool take_cpus(const std::string& list) {
-  if (list.empty()) return true;
-  cpu_set_t set;
-  CPU_ZERO(&set);
+/// Errors: std::system_error.
+void check(int result, const char* call) {
+  if (result < 0) throw std::system_error(errno, std::generic_category(), call);
+}
+
+/// A fixed cpu_set_t ends at 1024 CPUs (sched_setaffinity(2)).
+void take_cpus(const std::string& list) {
+  constexpr std::size_t kMostCpus = 1 << 16;
+  if (list.empty()) return;
+  std::vector<char> mask(CPU_ALLOC_SIZE(kMostCpus));
+  auto* const set = reinterpret_cast<cpu_set_t*>(mask.data());
   for (const std::string_view cpu : split(list, ','))
-    CPU_SET(parse_whole<int>(cpu).value_or(0), &set);
-  return ::sched_setaffinity(0, sizeof set, &set) == 0;
+    CPU_SET_S(parse_whole<std::size_t>(cpu).value_or(0), mask.size(), set);
+  check(::sched_setaffinity(0, mask.size(), set), "sched_setaffinity");
 }
 
 /// Leaves open the streams and `targets`, by the number each shall have. Returns the new number of
@@ -147,8 +155,8 @@ int place_descriptors(int channel, const std::map<int, int>& targets) {
   const int least = targets.rbegin()->first + 1;
   std::map<int, int> moved;
   for (const auto& [number, fd] : targets)
-    moved[number] = ::fcntl(fd, F_DUPFD_CLOEXEC, least);
-  channel = ::fcntl(channel, F_DUPFD_CLOEXEC, least);
+    check(moved[number] = ::fcntl(fd, F_DUPFD_CLOEXEC, least), "fcntl");
+  check(channel = ::fcntl(channel, F_DUPFD_CLOEXEC, least), "fcntl");
   std::vector<int> open;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
     open.push_back(parse_whole<int>(entry.path().filename().string()).value_or(0));
@@ -158,7 +166,7 @@ int place_descriptors(int channel, const std::map<int, int>& targets) {
     if (fd > STDERR_FILENO && fd != channel && !is_moved) ::close(fd);
   }
   for (const auto& [number, fd] : moved) {
-    ::dup2(fd, number);
+    check(::dup2(fd, number), "dup2");
     ::close(fd);
   }
   return channel;
@@ -196,8 +204,9 @@ void set_environment(std::span<std::string> entries) {
   }
 }
 
-/// The copy, until it is the rank. The agent takes it by one byte; else it ends.
-void become_rank(Request request, bool is_in_cgroup, int& argc, char**& argv) {
+/// The copy, until it is the rank. The agent takes it by one byte; else it ends. Errors:
+/// std::exception.
+void become_rank(Request& request, bool is_in_cgroup, int& argc, char**& argv) {
   static std::vector<std::string> words;  // argv and environ point into it
   static std::vector<char*> arguments;
   words = std::move(request.words);
@@ -206,7 +215,8 @@ void become_rank(Request request, bool is_in_cgroup, int& argc, char**& argv) {
   };
   ::setsid();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != number(0) || !take_cpus(words.at(4))) ::_exit(kFailed);
+  if (::getppid() != number(0)) ::_exit(kFailed);
+  take_cpus(words.at(4));
   std::map<int, int> targets{{STDOUT_FILENO, request.fds.at(1).fd()},
                              {STDERR_FILENO, request.fds.at(2).fd()}};
   const std::string& kinds = words.at(1);
@@ -254,7 +264,15 @@ void become_copy_of_template(int& argc, char**& argv) {
     const int cgroup = at == std::string::npos ? -1 : request->fds.at(3 + at).fd();
     bool is_in_cgroup = false;
     const pid_t pid = copy_self(places, cgroup, is_in_cgroup);
-    if (pid == 0) return become_rank(*std::move(request), is_in_cgroup, argc, argv);
+    if (pid == 0) {
+      const int channel = request->fds.at(0).fd();
+      try {
+        return become_rank(*request, is_in_cgroup, argc, argv);
+      } catch (const std::exception& error) {
+        tell(channel, error.what());
+        ::_exit(kFailed);
+      }
+    }
     if (pid < 0) tell(request->fds.at(0).fd(), std::string("clone: ") + std::strerror(errno));
   }
 }

@@ -512,6 +512,11 @@ class Maker {
         complain(key, module + ": not the name of a module. Give names, as torch,torchvision.");
       }
     }
+    if (spec_.warm_start && !spec_.preload.empty()) {
+      spec_.preload.clear();
+      spec_.warnings.push_back("preload: " + spec_.entry +
+                               " is not a Python script; starting without it");
+    }
   }
 
   /// Passes overrides and flags to the worker, except secrets, as everyone on the node can read

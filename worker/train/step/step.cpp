@@ -2,6 +2,8 @@
 
 #include <torch/torch.h>
 
+#include <c10/util/Exception.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -146,6 +148,9 @@ void Step::run_passes(const StepPartition& partition, const Place& place, Meters
     const bool has_weight = pass.loss.weight.defined();
     const double share = loss_share(has_weight ? 1 : batch.size(), partition.whole, world_size);
     const double factor = share * pass.loss.gain * (is_sum ? world_size : 1);
+    // As backward() says it, which would take a start of any shape.
+    TORCH_CHECK(pass.loss.total.numel() == 1,
+                "grad can be implicitly created only for scalar outputs");
     const at::Tensor start = parts_.precision.scale(start_of_backward(pass.loss.total, factor));
     parts_.replica.backward(pass.loss.total, reduce, start);
     meters.add(parts_.forward.task(), pass);
