@@ -337,12 +337,17 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> run_convolution_backward(
   return {exchange.to_late(dx), exchange.to_late(dw), exchange.to_late(db)};
 }
 
-/// Those that LibTorch would take apart, tensor by tensor, where CUDA has one kernel for all.
+/// Whether LibTorch would take it apart, tensor by tensor or into its formula, where CUDA has one
+/// kernel.
+bool is_fused(const std::string& name) {
+  return name.starts_with("aten::_foreach_") || name.starts_with("aten::_fused_adam") ||
+         name.starts_with("aten::_fused_sgd") || name == "aten::silu_backward" ||
+         name == "aten::mish_backward";
+}
+
 void register_fused(torch::Library& library) {
   for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
-    if (!name.name.starts_with("aten::_foreach_") && !name.name.starts_with("aten::_fused_adam") &&
-        !name.name.starts_with("aten::_fused_sgd"))
-      continue;
+    if (!is_fused(name.name)) continue;
     std::string text = name.name.substr(6);
     if (!name.overload_name.empty()) text += "." + name.overload_name;
     library.impl(text.c_str(), torch::CppFunction::makeFromBoxedFunction<&run_on_host>());

@@ -55,9 +55,9 @@ struct Counted {
 };
 
 std::vector<Counted> nets() {
-  return {{{"convnet", 16, draw_source(320, {1, 28, 28, 10})}, 7, 44},
-          {{"resnet18", 4, draw_source(80, {3, 32, 32, 10})}, 7, 230},
-          {{"yolov8n", 2, std::make_shared<BoxSource>(40, 64), "detection"}, 19, 1439}};
+  return {{{"convnet", 16, draw_source(320, {1, 28, 28, 10})}, 3, 39},
+          {{"resnet18", 4, draw_source(80, {3, 32, 32, 10})}, 3, 209},
+          {{"yolov8n", 2, std::make_shared<BoxSource>(40, 64), "detection"}, 6, 938}};
 }
 
 struct Launches {
