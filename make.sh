@@ -400,7 +400,7 @@ case "$command" in
     [[ $# == 1 && -n "$1" ]] || fail "install needs one directory, as in: ./make.sh install ~/.local"
     prefix="$(from_caller "$1")"
     build
-    cmake --install "$release_dir" --prefix "$prefix"
+    (umask 022 && cmake --install "$release_dir" --prefix "$prefix")
     say "installed. Next: $prefix/bin/ddp-launch $prefix/share/ddp/configs/digits.yaml"
     ;;
   wheel) wheels ;;

@@ -11,6 +11,7 @@
 
 #include "common/error.h"
 #include "common/text/join_words.h"
+#include "common/text/parse_whole.h"
 #include "common/text/shell_quotes.h"
 
 namespace ddp {
@@ -31,20 +32,38 @@ std::vector<fs::path> entries(const fs::path& directory) {
   return found;
 }
 
+/// "2.11" and so on, of the workers in the package.
+std::vector<std::string> served(const fs::path& package) {
+  std::vector<std::string> releases;
+  for (const fs::path& one : entries(package)) {
+    const std::string name = one.filename();
+    if (name.starts_with(kWorkerOf)) releases.push_back(name.substr(kWorkerOf.size()));
+  }
+  return releases;
+}
+
 /// The site-packages with the package; empty: there is none. pip writes PREFIX/lib/python3.N, some
-/// distributions lib64 or dist-packages, and pip install --target PREFIX itself.
+/// distributions lib64 or dist-packages, and pip install --target PREFIX itself. Of several the one
+/// of the newest Python: what an older one has is left of an environment that was upgraded.
 fs::path site_of_package(const fs::path& prefix) {
-  std::error_code ignored;
+  fs::path newest;
+  int newest_minor = -1;
   for (const char* lib : {"lib", "lib64", "local/lib"}) {
     for (const fs::path& python : entries(prefix / lib)) {
-      for (const char* site : {"site-packages", "dist-packages"})
-        if (fs::is_directory(python / site / kPackage, ignored)) return python / site;
+      const std::string name = python.filename();
+      const int minor = parse_whole<int>(name.substr(name.find('.') + 1)).value_or(0);
+      for (const char* site : {"site-packages", "dist-packages"}) {
+        if (minor <= newest_minor || served(python / site / kPackage).empty()) continue;
+        newest = python / site;
+        newest_minor = minor;
+      }
     }
   }
-  return fs::is_directory(prefix / kPackage, ignored) ? prefix : fs::path();
+  return newest.empty() && !served(prefix / kPackage).empty() ? prefix : newest;
 }
 
 /// The directory that holds torch/, as the environment's Python finds it; empty: it finds none.
+/// Trap: that Python would take modules from the current directory, and run them.
 fs::path site_of_torch_by_python(const fs::path& prefix, const fs::path& site) {
   std::error_code ignored;
   const std::string version = site.parent_path().filename();  // python3.11
@@ -52,19 +71,23 @@ fs::path site_of_torch_by_python(const fs::path& prefix, const fs::path& site) {
   const std::string python = fs::exists(beside, ignored)     ? beside
                              : version.starts_with("python") ? version
                                                              : "python3";
+  constexpr std::string_view kMark = "torch is ";  // the start of Python may print, too
   const std::string command =
       in_quotes(python) +
-      " -c 'import importlib.util as u; s = u.find_spec(\"torch\"); print(s.origin if s else \"\")'"
-      " 2>/dev/null";
+      " -c 'import sys; sys.path[:] = [p for p in sys.path if p]; import importlib.util as u;"
+      " s = u.find_spec(\"torch\"); print(\"\\n" +
+      std::string(kMark) + "\" + (s.origin or \"\") if s else \"\")' 2>/dev/null";
   const auto close = [](FILE* pipe) { ::pclose(pipe); };
   const std::unique_ptr<FILE, decltype(close)> pipe(::popen(command.c_str(), "re"), close);
   if (!pipe) return {};
-  std::array<char, 4096> line{};
-  if (std::fgets(line.data(), line.size(), pipe.get()) == nullptr) return {};
-  std::string origin = line.data();
-  while (!origin.empty() && origin.back() == '\n')
-    origin.pop_back();
-  return fs::path(origin).parent_path().parent_path();
+  std::array<char, 4096> piece{};
+  while (std::fgets(piece.data(), piece.size(), pipe.get()) != nullptr) {
+    std::string line = piece.data();
+    if (!line.starts_with(kMark)) continue;
+    if (line.ends_with('\n')) line.pop_back();
+    return fs::path(line.substr(kMark.size())).parent_path().parent_path();
+  }
+  return {};
 }
 
 /// "2.15.0+cu132"; empty: the file does not tell.
@@ -84,16 +107,6 @@ std::string minor_release(const std::string& version) {
   return version.substr(0, version.find('.', version.find('.') + 1));
 }
 
-/// "2.11" and so on, of the workers in the package.
-std::vector<std::string> served(const fs::path& package) {
-  std::vector<std::string> releases;
-  for (const fs::path& one : entries(package)) {
-    const std::string name = one.filename();
-    if (name.starts_with(kWorkerOf)) releases.push_back(name.substr(kWorkerOf.size()));
-  }
-  return releases;
-}
-
 /// As libtorch_cpu.so names them: torch/lib, and the wheels of NVIDIA beside torch.
 std::string library_path(const fs::path& site) {
   std::string path = site / "torch" / "lib";
@@ -104,6 +117,10 @@ std::string library_path(const fs::path& site) {
 }
 
 }  // namespace
+
+bool has_packaged_worker(const fs::path& self) {
+  return !site_of_package(self.parent_path().parent_path()).empty();
+}
 
 PackagedWorker find_packaged_worker(const fs::path& self) {
   const fs::path prefix = self.parent_path().parent_path();
@@ -123,14 +140,22 @@ PackagedWorker find_packaged_worker(const fs::path& self) {
                      ". Install one that is served (" + all + "): pip install torch");
   }
   const std::string version = version_of(torch);
-  const fs::path worker =
-      package / (std::string(kWorkerOf) + minor_release(version)) / "bin" / "ddp-worker";
+  const fs::path own = package / (std::string(kWorkerOf) + minor_release(version));
+  const fs::path worker = own / "bin" / "ddp-worker";
+  if (!version.empty() && fs::exists(own, ignored) && !fs::exists(worker, ignored)) {
+    throw UsageError(worker.string() +
+                     " is missing. Install the package again: pip install "
+                     "--force-reinstall --no-deps ddp_worker");
+  }
   if (version.empty() || !fs::exists(worker, ignored)) {
     throw UsageError("torch " + (version.empty() ? "of an unknown version" : version) + " is in " +
                      torch.string() + ", served are " + all +
                      ". Install one of these, or a ddp_worker that serves it.");
   }
-  return {worker, is_beside ? "" : library_path(torch)};
+  // Behind a link, as uv makes one on request, its RPATH leads beside what the link leads to.
+  const fs::path place = fs::canonical(site, ignored) / worker.lexically_relative(site);
+  const bool is_in_place = fs::canonical(worker, ignored) == place;
+  return {worker, is_beside && is_in_place ? "" : library_path(torch)};
 }
 
 }  // namespace ddp

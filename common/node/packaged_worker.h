@@ -10,10 +10,14 @@ namespace ddp {
 struct PackagedWorker {
   std::filesystem::path program;
 
-  /// Where torch lies apart from the package: the directories of its libraries, for
-  /// LD_LIBRARY_PATH. Else the worker finds them by its own RPATH, and this is empty.
+  /// Where torch lies apart from the package, or the package behind a link: the directories of its
+  /// libraries, for LD_LIBRARY_PATH. Else the worker finds them by its own RPATH, and this is
+  /// empty.
   std::string library_path;
 };
+
+/// Whether `self` is a program that pip has installed beside the package. It may be a link.
+bool has_packaged_worker(const std::filesystem::path& self);
 
 /// `self` is a program that pip has installed in PREFIX/bin. The package ddp_worker is in the
 /// site-packages of PREFIX. torch is beside it, or where the environment's Python finds it.

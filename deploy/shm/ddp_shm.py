@@ -21,7 +21,8 @@ def _find_library():
         return chosen
     minor = ".".join(torch.__version__.split(".")[:2])
     here = pathlib.Path(__file__).resolve().parent
-    folders = ((here / "ddp_worker", "torch-*/lib"), (here.parents[1], "lib"), (here.parents[1], "build/*"))
+    above = here.parent.parent
+    folders = ((here / "ddp_worker", "torch-*/lib"), (above, "lib"), (above, "build/*"))
     found = [library for folder, inside in folders for library in sorted(folder.glob(inside + "/libddp-shm-*.so"))]
     for library in found:
         if library.stem == f"libddp-shm-{minor}":

@@ -36,9 +36,9 @@ class StartTest(unittest.TestCase):
         (site / "torch").mkdir(parents=True)
         (site / "torch/version.py").write_text(f"from typing import Optional\n{line}\ndebug = False\n")
 
-    def start(self, *arguments, **variables):
+    def start(self, *arguments, cwd=None, **variables):
         given = {"PATH": os.environ["PATH"]} | variables
-        run = subprocess.run([self.prefix / "bin/ddp-worker", *arguments], env=given, capture_output=True, text=True, check=False)
+        run = subprocess.run([self.prefix / "bin/ddp-worker", *arguments], env=given, cwd=cwd, capture_output=True, text=True, check=False)
         return run.returncode, run.stdout, run.stderr
 
     def test_the_worker_of_the_minor_release_gets_the_arguments(self):
@@ -90,6 +90,57 @@ class StartTest(unittest.TestCase):
         code, text, errors = self.start(PYTHONPATH=str(other), LD_LIBRARY_PATH="/mine")
         self.assertEqual((code, errors), (0, ""))
         self.assertTrue(text.endswith(f"torch-2.15/bin/ddp-worker||{other}/torch/lib:{other}/nvidia/cu13/lib:/mine"), text)
+
+    def test_files_that_are_links_into_a_cache_are_the_environments(self):
+        cache = self.prefix / "cache"
+        place = self.put_package(f"lib/{PYTHON}/site-packages", "2.15")
+        self.put_torch(place, "__version__ = '2.15.0'")
+        cache.mkdir()
+        program, worker = self.prefix / "bin/ddp-worker", place / "ddp_worker/torch-2.15/bin/ddp-worker"
+        for file in (program, worker):
+            file.rename(cache / file.parent.parent.name)
+            file.symlink_to(cache / file.parent.parent.name)
+        self.assertEqual(self.start(), (0, f"{worker}||{place}/torch/lib", ""))
+
+    def test_nothing_of_the_current_directory_is_run_or_taken(self):
+        self.put_package(f"lib/{PYTHON}/site-packages", "2.15")
+        (self.prefix / "bin/python3").symlink_to(sys.executable)
+        other, current = self.prefix / "other", self.prefix / "current"
+        self.put_torch(other, "__version__ = '2.15.0'")
+        (other / "torch/__init__.py").touch()
+        self.put_torch(current, "__version__ = '2.11.0'")
+        (current / "torch/__init__.py").touch()
+        for name in ("contextlib", "types", "importlib", "sys"):
+            (current / f"{name}.py").write_text(f"open({str(self.prefix / 'run')!r}, 'w')\n")
+        code, text, errors = self.start(PYTHONPATH=str(other), cwd=current)
+        self.assertEqual((code, errors), (0, ""))
+        self.assertIn(f"||{other}/torch/lib", text)
+        self.assertFalse((self.prefix / "run").exists())
+
+    def test_what_the_start_of_python_prints_is_no_answer(self):
+        self.put_package(f"lib/{PYTHON}/site-packages", "2.15")
+        (self.prefix / "bin/python3").symlink_to(sys.executable)
+        other = self.prefix / "other"
+        self.put_torch(other, "__version__ = '2.15.0'")
+        (other / "torch/__init__.py").touch()
+        (other / "sitecustomize.py").write_text("print('hello', end='')")
+        self.assertIn(f"||{other}/torch/lib", self.start(PYTHONPATH=str(other))[1])
+
+    def test_what_an_older_python_has_left_is_passed_over(self):
+        place = self.put_package("lib/python3.11/site-packages", "2.15")
+        self.put_torch(place, "__version__ = '2.15.0'")
+        for site, release in (("lib/python3.10/site-packages", "2.11"), ("lib/python3.9/site-packages", "2.11")):
+            (self.prefix / site / f"ddp_worker/torch-{release}/bin").mkdir(parents=True)
+        (self.prefix / "lib/python3.12/site-packages/ddp_worker").mkdir(parents=True)
+        self.assertIn("python3.11/site-packages/ddp_worker/torch-2.15", self.start()[1])
+
+    def test_a_worker_that_is_gone_is_to_be_installed_again(self):
+        place = self.put_package(f"lib/{PYTHON}/site-packages", "2.15")
+        self.put_torch(place, "__version__ = '2.15.0'")
+        worker = place / "ddp_worker/torch-2.15/bin/ddp-worker"
+        worker.unlink()
+        said = f"ddp-worker: {worker} is missing. Install the package again: pip install --force-reinstall --no-deps ddp_worker\n"
+        self.assertEqual(self.start(), (2, "", said))
 
     def test_a_worker_that_cannot_be_started_is_one_line(self):
         place = self.put_package(f"lib/{PYTHON}/site-packages", "2.15")

@@ -1,4 +1,5 @@
 // ddp-worker as pip installs it: becomes the worker that is built for the environment's torch.
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -6,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <string>
+#include <system_error>
 
 #include "common/error.h"
 #include "common/exit_code.h"
@@ -22,10 +24,19 @@ void add_library_path(const std::string& directories) {
   ::setenv(kName, (directories + rest).c_str(), 1);
 }
 
+/// As it was started: a link to it may lie in an environment, and it itself in a cache.
+std::filesystem::path self() {
+  const auto* const name = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
+  const std::filesystem::path started = std::filesystem::absolute(name != nullptr ? name : "");
+  if (ddp::has_packaged_worker(started)) return started;
+  std::error_code error;
+  const auto found = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? started : found;
+}
+
 /// Returns only on failure.
 void become_worker(char** arguments) {
-  const ddp::PackagedWorker worker =
-      ddp::find_packaged_worker(std::filesystem::read_symlink("/proc/self/exe"));
+  const ddp::PackagedWorker worker = ddp::find_packaged_worker(self());
   add_library_path(worker.library_path);
   ::execv(worker.program.c_str(), arguments);
   throw ddp::SystemError("cannot start " + worker.program.string() + ": " + std::strerror(errno),
