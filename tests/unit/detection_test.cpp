@@ -123,6 +123,21 @@ TEST(Detection, WithoutObjectsTheScoresAloneAreTrained) {
   EXPECT_GT(loss.parts.at(1).tensor.item<double>(), 0);
 }
 
+TEST(Detection, ImagesOfAnotherSizeHaveTheirOwnAnchorPoints) {
+  torch::manual_seed(4);
+  const std::unique_ptr<Group> alone = single_process_group();
+  const Batch batch = draw_batch(2);
+  Batch wide = batch;
+  wide.input = at::cat({batch.input, batch.input}, 3);
+  const auto loss_of = [](ObjectDetection& task, const Batch& one) {
+    return task.loss(task.forward(one), one).total.item<double>();
+  };
+  ObjectDetection fresh = make_task(*alone);
+  ObjectDetection task = make_task(*alone);
+  (void)loss_of(task, batch);
+  EXPECT_EQ(loss_of(task, wide), loss_of(fresh, wide));
+}
+
 TEST(Detection, APlaceIsAskedToFindOneObject) {
   torch::manual_seed(7);
   const Batch batch = draw_batch(8);
