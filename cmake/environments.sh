@@ -150,12 +150,10 @@ need_detector() {
 python_detector() { python_in "$cache/detector-$torch_version" "${DDP_PYTHON_DETECTOR:-}"; }
 
 get_detector() {
-  local target="$cache/detector-$torch_version" log="$cache/pip.log" python
+  local target="$cache/detector-$torch_version" log="$cache/pip.log"
   ! has_wheels "$target" "${detector_wheels[@]}" || return 0
   say "getting ultralytics and pycocotools for the detector's tests (150 MB to load, 520 MB in $target), once per machine"
-  python="$(python_for_tests)"
-  new_python "$python" "$target" || return 1
-  "$python" -c "$site_of" >"$("$target/bin/python" -c "$site_of")/torch.pth"
+  new_python_beside_torch "$target" || return 1
   # It looks for a network, and writes settings, as soon as it is imported.
   YOLO_OFFLINE=true YOLO_CONFIG_DIR="$target/tmp" MPLCONFIGDIR="$target/tmp" \
     fill_python "$target" 520 'import pycocotools.cocoeval, ultralytics' "${detector_wheels[@]}"
@@ -176,12 +174,10 @@ get_tracking() {
 
 # Libraries of others beside the tests' torch, in an environment of their own.
 get_others() {
-  local target="$cache/others-$torch_version" log="$cache/pip.log" python
+  local target="$cache/others-$torch_version" log="$cache/pip.log"
   ! has_wheels "$target" "${others_wheels[@]}" || return 0
   say "getting ${others_wheels[*]} (100 MB to load, 300 MB in $target), once per machine"
-  python="$(python_for_tests)"
-  new_python "$python" "$target" || return 1
-  "$python" -c "$site_of" >"$("$target/bin/python" -c "$site_of")/torch.pth"
+  new_python_beside_torch "$target" || return 1
   fill_python "$target" 400 'import accelerate, lightning, tqdm, transformers' "${others_wheels[@]}"
 }
 
@@ -192,6 +188,14 @@ get_docs() { get_environment docs "(15 MB to load, 165 MB" 165 'import material,
 get_dali() { get_environment dali "to compare with (700 MB" 700 'import nvidia.dali, numpy' "${dali_wheels[@]}"; }
 
 readonly site_of='import site; print(site.getsitepackages()[0])'
+
+# new_python_beside_torch TARGET: one that finds the tests' torch, too.
+new_python_beside_torch() {
+  local python
+  python="$(python_for_tests)"
+  new_python "$python" "$1" || return 1
+  "$python" -c "$site_of" >"$("$1/bin/python" -c "$site_of")/torch.pth"
+}
 
 # get_environment NAME WORDS MEGABYTES IMPORTS WHEELS...: an environment of the cache that has these wheels alone.
 get_environment() {

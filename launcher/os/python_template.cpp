@@ -150,9 +150,7 @@ PythonTemplate::PythonTemplate(asio::io_context& io,
 
 std::shared_ptr<PythonTemplate> PythonTemplate::start_worker(asio::io_context& io,
                                                              const ProcessSpec& rank) {
-  auto source = std::make_shared<PythonTemplate>(io, rank);
-  source->use_ = TemplateUse::worker;
-  source->base_ = template_environment(rank.environment, source->use_);
+  auto source = std::make_shared<PythonTemplate>(io, rank, TemplateUse::worker);
   Pair pair = make_pair();
   ProcessSpec spec;
   spec.executable = rank.executable;
@@ -179,10 +177,10 @@ void PythonTemplate::start(ProcessSpec spec, Descriptor socket, int theirs) {
   socket_.assign(move_to_high_number(socket.release()));
 }
 
-PythonTemplate::PythonTemplate(asio::io_context& io, const ProcessSpec& rank)
+PythonTemplate::PythonTemplate(asio::io_context& io, const ProcessSpec& rank, TemplateUse use)
     : io_(io),
       socket_(io),
-      use_(TemplateUse::warm),
+      use_(use),
       base_(template_environment(rank.environment, use_)),
       arguments_(rank.arguments) {}
 

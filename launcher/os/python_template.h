@@ -40,8 +40,10 @@ class PythonTemplate {
   /// Starts ddp-worker as one (worker/start/rank_template). Errors: SystemError.
   static std::shared_ptr<PythonTemplate> start_worker(asio::io_context& io,
                                                       const ProcessSpec& rank);
-  /// For a warm one that is there; join() comes next.
-  PythonTemplate(asio::io_context& io, const ProcessSpec& rank);
+  /// Of none yet. For a warm one that is there join() comes next.
+  PythonTemplate(asio::io_context& io,
+                 const ProcessSpec& rank,
+                 TemplateUse use = TemplateUse::warm);
   PythonTemplate(const PythonTemplate&) = delete;
   PythonTemplate& operator=(const PythonTemplate&) = delete;
   ~PythonTemplate();
@@ -93,8 +95,8 @@ class PythonTemplate {
   asio::io_context& io_;
   asio::posix::stream_descriptor socket_;
   Descriptor errors_;  // what Python prints before it listens to us
-  TemplateUse use_;
-  Environment base_;
+  const TemplateUse use_;
+  const Environment base_;
   std::vector<std::string> arguments_;  // of a rank
   std::unique_ptr<Process> process_;
   bool is_retired_ = false;

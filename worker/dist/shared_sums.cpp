@@ -43,8 +43,8 @@ static_assert(Number::is_always_lock_free);
 
 constexpr int kSpins = 100;       // some 5 us: more would take a core from backward
 constexpr int kIdleSpins = 2000;  // some 100 us: a core takes as long to wake up
-constexpr std::size_t kCacheLinePair =
-    128;  // bytes that two cores do not share: a pair of cache lines
+// Bytes that two cores do not share.
+constexpr std::size_t kCacheLinePair = 128;
 
 /// The futex is shared between processes: no FUTEX_PRIVATE_FLAG.
 void futex_wait(Number& number, std::uint32_t seen, std::chrono::milliseconds limit) {
@@ -183,7 +183,7 @@ struct alignas(kCacheLinePair) SharedSums::Header {
   Number end{0};  // End, the first that came
 };
 
-/// Header, rank_states, then kSlots rows of pieces, one of each rank.
+/// Header, states of the ranks, then kSlots rows of pieces, one of each rank.
 class SharedSums::Mapping {
  public:
   /// Maps the file, and makes it as large as needed if `is_new`. Null: it cannot be.
