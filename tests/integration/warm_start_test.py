@@ -64,20 +64,21 @@ class WarmStart(WorkerTest):
     def test_a_copy_is_like_a_process_of_the_agents(self):
         seen = {}
         for wanted in ("false", "true"):
-            running, pids, template = self.started(2, f"launch.warm_start={wanted}", f"name={wanted}", "--numa-binding", "core-complex")
+            running, pids, template = self.started(2, f"launch.warm_start={wanted}", f"name=start-{wanted}", "--numa-binding", "core-complex")
             self.assertEqual(template is not None, wanted == "true")
             seen[wanted] = []
             for pid in pids.values():
                 self.assertEqual(read_status(pid, "PPid"), str(running.process.pid))
                 self.assertEqual((os.getsid(pid), os.getpgid(pid)), (pid, pid))
                 names = sorted(self.lasting_files(pid))
-                command = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().replace(wanted.encode(), b"")
-                environment = pathlib.Path(f"/proc/{pid}/environ").read_bytes().replace(wanted.encode(), b"").split(b"\0")
+                command, environment = (
+                    re.sub(rb"start[-=](true|false)", b"", pathlib.Path(f"/proc/{pid}/{name}").read_bytes()) for name in ("cmdline", "environ")
+                )
                 seen[wanted].append(
                     (
-                        [re.sub(r"\d+|true|false", "", name) for name in names],
+                        [re.sub(r"\d+|start-(true|false)", "", name) for name in names],
                         command,
-                        sorted(entry for entry in environment if entry and not entry.startswith(UNIQUE)),
+                        sorted(entry for entry in environment.split(b"\0") if entry and not entry.startswith(UNIQUE)),
                         [read_status(pid, name) for name in ("SigBlk", "SigIgn", "SigCgt", "Cpus_allowed", "NoNewPrivs")],
                         pathlib.Path(f"/proc/{pid}/limits").read_text(encoding="utf-8"),
                         re.sub(r"[0-9a-f]{32}", "", pathlib.Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8")),
