@@ -16,7 +16,7 @@ Usage: ./make.sh COMMAND
   check [PART]        lint, kills, asan launcher, asan worker, tsan, fuzz: format and rules, 100 kills, tests under ASan+UBSan and TSan,
                       a minute of fuzzing; on 2 cores 25 minutes at most for one part
   bench [launcher]    ddp-launch beside torchrun and mpiexec.hydra, and its store beside torch's, on this machine
-  bench readme        the tables of README.md, again: at normal priority, as Markdown
+  bench readme        the table of README.md and that of docs/benchmarks.md beside MPI, again: at normal priority, as Markdown
   bench gpu [ARG...]  Python plain, under DDP, compiled and as a CUDA graph, beside ddp-worker on one device: ms per step, images/s, start, memory
   bench loader [ARG...]  torch's DataLoader, DALI and ultralytics where they can be had, beside ddp-worker's loader: images/s, per core, share of libjpeg-turbo
   bench checkpoint [ARG...]  torch.save, async_save and dd beside ddp-worker's saves: how long training stands still, MB/s

@@ -1,4 +1,4 @@
-"""The tables of README.md, measured again on this machine at normal priority, as Markdown: `./make.sh bench readme`.
+"""The table of README.md, and that of docs/benchmarks.md beside MPI's launcher, measured again on this machine at normal priority, as Markdown: `./make.sh bench readme`.
 
 Both sides are run in turn (A B A B ...), after one run of each that does not count; what is shown is the median. Nothing raises the
 priority of either side, and the load of the machine is printed with the tables.
