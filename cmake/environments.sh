@@ -28,6 +28,8 @@ alone_in_cache() (
 need_torch() {
   [[ "$build_worker" != OFF ]] || return 0
   local lacks
+  [[ "$(torch_dir)" != *[:\;]* ]] ||
+    fail "LibTorch in $(torch_dir): a program's list of directories (RPATH) cannot hold a path with ':' or ';'. Set DDP_TORCH, or XDG_CACHE_HOME, to one without."
   if [[ -n "${DDP_TORCH:-}" ]]; then
     [[ -e "$DDP_TORCH/torch/lib/libtorch_cpu.so" ]] ||
       fail "DDP_TORCH=$DDP_TORCH holds no torch/lib/libtorch_cpu.so. Unset it to have LibTorch $torch_version fetched."
