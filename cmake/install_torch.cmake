@@ -52,8 +52,7 @@ if(TARGET ddp-worker-cuda)
   ddp_install_with_torch(ddp-worker-cuda lib "$ORIGIN/ddp" ON "${DDP_TORCH}/torch/lib:${libraries}")
 endif()
 
-# The libraries that they load, as far as they are not the system's: lib/ddp is as self-contained as an environment of pip. Links to the
-# same files where the file system can.
+# The libraries that they load, as far as they are not the system's: lib/ddp is as self-contained as an environment of pip.
 set(ddp_torch_patterns torch/lib/libtorch_cpu.so torch/lib/libc10.so torch/lib/libgomp.so* nvidia/*/lib/libcudart.so* nvidia/*/lib/libcupti.so*)
 set(ddp_nvidia_site "${DDP_TORCH}")
 if(TARGET ddp-worker-cuda)
@@ -62,3 +61,9 @@ if(TARGET ddp-worker-cuda)
 endif()
 configure_file(cmake/install_torch_libraries.cmake.in install_torch_libraries.cmake @ONLY)
 install(SCRIPT "${PROJECT_BINARY_DIR}/install_torch_libraries.cmake" COMPONENT worker)
+file(GLOB ddp_notices "${DDP_TORCH}/torch-*.dist-info/licenses" "${ddp_nvidia_site}/nvidia_*.dist-info/licenses")
+foreach(directory IN LISTS ddp_notices)
+  cmake_path(GET directory PARENT_PATH wheel)
+  cmake_path(GET wheel FILENAME wheel)
+  install(DIRECTORY "${directory}" DESTINATION "lib/ddp/${wheel}" COMPONENT worker)
+endforeach()

@@ -23,6 +23,10 @@ if(NOT EXISTS "${DDP_TORCH}/torch/lib/libtorch_cpu.so")
   return()
 endif()
 
+if(DDP_TORCH MATCHES "[:;]")
+  message(FATAL_ERROR "DDP_TORCH='${DDP_TORCH}': a program's list of directories (RPATH) cannot hold a path with ':' or ';'. Move torch, or name it "
+    "by a link without them.")
+endif()
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${DDP_TORCH}/torch/version.py")
 set(ddp_torch_line "")
 if(EXISTS "${DDP_TORCH}/torch/version.py")

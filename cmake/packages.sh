@@ -67,11 +67,15 @@ make_wheel() {
   local package="$1" tags="$2" python="$cache/wheel/bin/python" log=build/wheel/log
   shift 2
   mkdir -p build/wheel
+  # Only what lies there can be named in the package's metadata.
+  rm -rf "deploy/wheel/$package/licenses"
+  cp -r "${builds[0]}/notices/${package//_/-}/licenses" "deploy/wheel/$package/licenses"
   if ! { "$python" -m build --wheel --no-isolation --outdir build/wheel "deploy/wheel/$package" "$@" &&
     "$python" -m wheel tags --remove --platform-tag "$tags" build/wheel/"$package"-*-linux_x86_64.whl; } >"$log" 2>&1; then
     tail -n 20 "$log" >&2
     fail "the package $package cannot be made, see above"
   fi
+  rm -rf "deploy/wheel/$package/licenses"
 }
 
 # --- the launcher alone: one file, for this machine or for aarch64 -----------------------------------------------------------

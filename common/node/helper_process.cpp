@@ -56,6 +56,23 @@ HelperAnswer read_until(int fd, Clock::time_point deadline) {
   ::_exit(0);
 }
 
+/// Runs in the helper. Returns where the command cannot be started.
+void become_command(int fd, std::vector<std::string>& words) {
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
+  const int answers = ::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  ::dup2(nothing, STDIN_FILENO);
+  ::dup2(answers, STDOUT_FILENO);
+  ::dup2(nothing, STDERR_FILENO);
+  std::vector<char*> arguments;
+  for (std::string& word : words)
+    arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  ::execvp(arguments.front(), arguments.data());
+}
+
 }  // namespace
 
 SignalsBlocked::SignalsBlocked() {
@@ -109,6 +126,14 @@ HelperAnswer ask_helper(const HelperBody& body, std::chrono::seconds limit) {
   signal_process(pid, SIGKILL);
   reap_within(pid, kReapWait);
   return answer;
+}
+
+HelperAnswer ask_command(std::vector<std::string> words, std::chrono::seconds limit) {
+  const HelperBody body = [&words, limit](int fd) {
+    end_with_parent(limit + std::chrono::seconds(1));
+    become_command(fd, words);
+  };
+  return ask_helper(body, limit);
 }
 
 bool write_all(int fd, std::string_view text) {

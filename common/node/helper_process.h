@@ -10,6 +10,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ddp {
 
@@ -47,6 +48,10 @@ struct HelperAnswer {
 /// until the helper has ended, at most `limit`; then it is killed, and waited for 100 ms more. One
 /// that is stuck in the driver dies later, and stays our zombie until we end. Errors: SystemError.
 HelperAnswer ask_helper(const HelperBody& body, std::chrono::seconds limit);
+
+/// As ask_helper(), of a command that is found on the PATH; it reads nothing, and what it writes
+/// into stderr is dropped. No text: it cannot be started, or has printed nothing.
+HelperAnswer ask_command(std::vector<std::string> words, std::chrono::seconds limit);
 
 /// Writes all of `text`, without an exception: a helper's body may call it. False: it cannot, and
 /// errno says why.

@@ -1,18 +1,17 @@
 #include "common/node/packaged_worker.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <fstream>
-#include <memory>
 #include <string_view>
 #include <system_error>
 #include <vector>
 
 #include "common/error.h"
+#include "common/node/helper_process.h"
 #include "common/text/join_words.h"
 #include "common/text/parse_whole.h"
 #include "common/text/shell_quotes.h"
+#include "common/text/split.h"
 
 namespace ddp {
 namespace {
@@ -63,8 +62,11 @@ fs::path site_of_package(const fs::path& prefix) {
 }
 
 /// The directory that holds torch/, as the environment's Python finds it; empty: it finds none.
+/// Blocks: at most `patience`. Errors: UsageError: it does not answer.
 /// Trap: that Python would take modules from the current directory, and run them.
-fs::path site_of_torch_by_python(const fs::path& prefix, const fs::path& site) {
+fs::path site_of_torch_by_python(const fs::path& prefix,
+                                 const fs::path& site,
+                                 std::chrono::seconds patience) {
   std::error_code ignored;
   const std::string version = site.parent_path().filename();  // python3.11
   const std::string beside = prefix / "bin" / "python3";
@@ -72,20 +74,18 @@ fs::path site_of_torch_by_python(const fs::path& prefix, const fs::path& site) {
                              : version.starts_with("python") ? version
                                                              : "python3";
   constexpr std::string_view kMark = "torch is ";  // the start of Python may print, too
-  const std::string command =
-      in_quotes(python) +
-      " -c 'import sys; sys.path[:] = [p for p in sys.path if p]; import importlib.util as u;"
+  const std::string program =
+      "import sys; sys.path[:] = [p for p in sys.path if p]; import importlib.util as u;"
       " s = u.find_spec(\"torch\"); print(\"\\n" +
-      std::string(kMark) + "\" + (s.origin or \"\") if s else \"\")' 2>/dev/null";
-  const auto close = [](FILE* pipe) { ::pclose(pipe); };
-  const std::unique_ptr<FILE, decltype(close)> pipe(::popen(command.c_str(), "re"), close);
-  if (!pipe) return {};
-  std::array<char, 4096> piece{};
-  while (std::fgets(piece.data(), piece.size(), pipe.get()) != nullptr) {
-    std::string line = piece.data();
-    if (!line.starts_with(kMark)) continue;
-    if (line.ends_with('\n')) line.pop_back();
-    return fs::path(line.substr(kMark.size())).parent_path().parent_path();
+      std::string(kMark) + "\" + (s.origin or \"\") if s else \"\")";
+  const HelperAnswer told = ask_command({python, "-c", program}, patience);
+  for (const std::string_view line : split(told.text, '\n'))
+    if (line.starts_with(kMark))
+      return fs::path(line.substr(kMark.size())).parent_path().parent_path();
+  if (!told.is_whole) {
+    throw UsageError(python + " was asked where its torch is, and did not answer within " +
+                     std::to_string(patience.count()) +
+                     " s. What holds it up? Try: " + in_quotes(python) + " -c 'import torch'");
   }
   return {};
 }
@@ -107,8 +107,15 @@ std::string minor_release(const std::string& version) {
   return version.substr(0, version.find('.', version.find('.') + 1));
 }
 
-/// As libtorch_cpu.so names them: torch/lib, and the wheels of NVIDIA beside torch.
+/// As libtorch_cpu.so names them: torch/lib, and the wheels of NVIDIA beside torch. Errors:
+/// UsageError: no list of directories can hold them (ld.so(8)).
 std::string library_path(const fs::path& site) {
+  if (site.native().find_first_of(":;") != std::string::npos) {
+    throw UsageError(
+        "torch is in " + site.string() +
+        ", and LD_LIBRARY_PATH, which has to name that directory, cannot hold a ':' or "
+        "';'. Move torch, or install it into the environment of ddp_worker.");
+  }
   std::string path = site / "torch" / "lib";
   std::error_code ignored;
   for (const fs::path& wheel : entries(site / "nvidia"))
@@ -122,7 +129,7 @@ bool has_packaged_worker(const fs::path& self) {
   return !site_of_package(self.parent_path().parent_path()).empty();
 }
 
-PackagedWorker find_packaged_worker(const fs::path& self) {
+PackagedWorker find_packaged_worker(const fs::path& self, std::chrono::seconds patience) {
   const fs::path prefix = self.parent_path().parent_path();
   const fs::path site = site_of_package(prefix);
   if (site.empty()) {
@@ -133,7 +140,7 @@ PackagedWorker find_packaged_worker(const fs::path& self) {
   const fs::path package = site / kPackage;
   std::error_code ignored;
   const bool is_beside = fs::exists(site / "torch" / "version.py", ignored);
-  const fs::path torch = is_beside ? site : site_of_torch_by_python(prefix, site);
+  const fs::path torch = is_beside ? site : site_of_torch_by_python(prefix, site, patience);
   const std::string all = join_words(served(package), ", ");
   if (torch.empty()) {
     throw UsageError("there is no torch in the Python environment " + prefix.string() +
@@ -151,6 +158,14 @@ PackagedWorker find_packaged_worker(const fs::path& self) {
     throw UsageError("torch " + (version.empty() ? "of an unknown version" : version) + " is in " +
                      torch.string() + ", served are " + all +
                      ". Install one of these, or a ddp_worker that serves it.");
+  }
+  const fs::path library = torch / "torch" / "lib" / "libtorch_cpu.so";
+  if (!fs::exists(library, ignored)) {
+    throw UsageError("torch " + version + " in " + torch.string() +
+                     " is not whole: " + library.filename().string() +
+                     " is missing. Install it again: pip install "
+                     "--force-reinstall --no-deps torch==" +
+                     version.substr(0, version.find('+')));
   }
   // Behind a link, as uv makes one on request, its RPATH leads beside what the link leads to.
   const fs::path place = fs::canonical(site, ignored) / worker.lexically_relative(site);

@@ -2,6 +2,7 @@
 // one minor release of torch, as LibTorch's classes change from one to the next.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <string>
 
@@ -19,9 +20,14 @@ struct PackagedWorker {
 /// Whether `self` is a program that pip has installed beside the package. It may be a link.
 bool has_packaged_worker(const std::filesystem::path& self);
 
+/// How long a Python may take that is asked where its torch is: a network's disk may be slow.
+constexpr std::chrono::seconds kPythonPatience(60);
+
 /// `self` is a program that pip has installed in PREFIX/bin. The package ddp_worker is in the
 /// site-packages of PREFIX. torch is beside it, or where the environment's Python finds it.
-/// Errors: UsageError: no package there, no torch, or a release that no worker is built for.
-PackagedWorker find_packaged_worker(const std::filesystem::path& self);
+/// Blocks: at most `patience`. Errors: UsageError: no package there, no torch that is whole, a
+/// release that no worker is built for, or a Python that does not answer.
+PackagedWorker find_packaged_worker(const std::filesystem::path& self,
+                                    std::chrono::seconds patience = kPythonPatience);
 
 }  // namespace ddp

@@ -9,11 +9,13 @@ COPY launcher launcher
 COPY worker worker
 COPY deploy/progress deploy/progress
 COPY configs configs
-RUN ./make.sh build-launcher && cp build/launcher-x86_64/ddp-launch /usr/local/bin/
+RUN ./make.sh build-launcher && cp build/launcher-x86_64/ddp-launch /usr/local/bin/ && \
+    mkdir -p /usr/local/share/doc && cp -r build/launcher-x86_64/notices/ddp-launch /usr/local/share/doc/
 
-# Nothing else: the program loads nothing.
+# The program, which loads nothing, and the notices of what is in it.
 FROM scratch
 COPY --from=build /usr/local/bin/ddp-launch /usr/local/bin/ddp-launch
+COPY --from=build /usr/local/share/doc/ddp-launch /usr/local/share/doc/ddp-launch
 # As process 1 it reaps what its workers leave, and passes SIGTERM on.
 ENTRYPOINT ["/usr/local/bin/ddp-launch"]
 CMD ["--help"]

@@ -34,12 +34,24 @@ def _find_library():
     )
 
 
-torch.ops.load_library(_find_library())
+def _load(library):
+    """Its function that adds a backend. An ImportError: the library is of another release than this file, or of another torch."""
+    try:
+        torch.ops.load_library(library)
+        return torch.ops.ddp_shm.add_backend
+    except (AttributeError, OSError) as error:
+        raise ImportError(
+            f"ddp_shm: {library} does not fit this module and torch {torch.__version__}: {str(error.__cause__ or error).splitlines()[0]}. "
+            "Install the package again: pip install --force-reinstall --no-deps ddp_worker"
+        ) from None
+
+
+_add_backend = _load(_find_library())
 
 
 def _make_backend(store, rank, world_size, timeout):
     group = dist.ProcessGroup(store, rank, world_size)
-    why_not = torch.ops.ddp_shm.add_backend(group.boxed(), int(timeout.total_seconds() * 1000))
+    why_not = _add_backend(group.boxed(), int(timeout.total_seconds() * 1000))
     logging.getLogger("ddp_shm").info("%d ranks: %s", world_size, f"sums go by Gloo: {why_not}" if why_not else "sums go through shared memory")
     return group._get_backend(torch.device("cpu"))
 

@@ -3,6 +3,7 @@
 A suite that cannot run here ends with 77 and says why.
 """
 
+import json
 import os
 import pathlib
 import re
@@ -212,10 +213,25 @@ class Package(unittest.TestCase):
     def files_below(self, root):
         return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
 
+    def check_files(self, prefix):
+        """And the notices of what is in the program."""
+        doc = "share/doc/ddp-launch/"
+        rows = [row for row in json.loads((ROOT / "cmake/third_party.json").read_text()) if row["in"].get("ddp-launch", "shared") != "shared"]
+        notices = {f"{doc}copyright"} | {f"{doc}licenses/{row['package']}" for row in rows}
+        notices |= {f"{doc}licenses/common-licenses/{text}" for row in rows for text in row["texts"]}
+        self.assertEqual(self.files_below(prefix), self.FILES | notices)
+        copyright = (prefix / doc / "copyright").read_text()
+        self.assertIn("The files of this project have no licence", copyright)
+        for row in rows:
+            self.assertIn(f"{row['name']}: {row['licence']}, licenses/{row['package']}\n", copyright)
+            text = pathlib.Path("/usr/share/doc", row["package"], "copyright").read_bytes()
+            self.assertEqual((prefix / doc / "licenses" / row["package"]).read_bytes(), text)
+        self.assertIn("Boost Software License", (prefix / doc / "licenses/libboost1.81-dev").read_text())
+
     def test_the_component_has_what_the_launcher_needs(self):
         done = run("cmake", "--install", self.build, "--component", "launcher", "--prefix", self.folder)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(self.files_below(self.folder), self.FILES)
+        self.check_files(self.folder)
 
     def make_package(self, name):
         out = self.folder / name
@@ -230,7 +246,7 @@ class Package(unittest.TestCase):
         self.assertEqual(one.read_bytes(), other.read_bytes())
         root = self.folder / "root"
         self.assertEqual(run("dpkg-deb", "--extract", one, root).returncode, 0)
-        self.assertEqual(self.files_below(root / "usr"), self.FILES)
+        self.check_files(root / "usr")
         self.assertEqual(run(root / "usr/bin/ddp-launch", "--version").returncode, 0)
         self.assertNotIn("Depends", run("dpkg-deb", "--info", one).stdout)
 

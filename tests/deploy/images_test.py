@@ -71,6 +71,9 @@ def setUpModule():
     (program,) = package.glob("ddp_launch-*.data/scripts/ddp-launch")
     (package / "usr/local/bin").mkdir(parents=True)
     program.rename(package / "usr/local/bin/ddp-launch").chmod(0o755)
+    (notices,) = package.glob("ddp_launch-*.dist-info/licenses/licenses")
+    (package / "usr/local/share/doc").mkdir(parents=True)
+    notices.rename(package / "usr/local/share/doc/ddp-launch")
     build_launcher = Build(LAUNCHER, FOLDER / "launcher", context, {}, stages={"build": Image(package)})
     bases = {"debian:bookworm-slim": os.environ.get("DDP_DEBIAN", "")}
     begun = {"cpu": in_environment(link_cpu_torch), "cuda": in_environment(link_torch)}
@@ -114,9 +117,11 @@ class Launcher(Containers):
     def setUpClass(cls):
         cls.take(build_launcher, "1")
 
-    def test_there_is_one_file(self):
-        files = [path for path in self.image.root.rglob("*") if path.is_file()]
+    def test_there_is_one_file_and_its_notices(self):
+        notices = self.image.root / "usr/local/share/doc/ddp-launch"
+        files = [path for path in self.image.root.rglob("*") if path.is_file() and notices not in path.parents]
         self.assertEqual(files, [self.image.root / "usr/local/bin/ddp-launch"])
+        self.assertTrue((notices / "libboost1.81-dev").exists())
 
     def test_without_words_it_says_how_it_is_used(self):
         self.assertIn("--nproc-per-node", self.run_container(volumes=()))

@@ -8,6 +8,8 @@ uninstalled by uv and pipx, those of the environment DDP_INSTALLERS. Needs root,
 Run by hand: DDP_WHEELS=build/wheel DDP_PYTHONS=PYTHON[:PYTHON] [DDP_INSTALLERS=ENVIRONMENT] PYTHONPATH=tests/support python3 tests/deploy/wheel_test.py
 """
 
+import email
+import json
 import os
 import pathlib
 import shutil
@@ -36,6 +38,37 @@ os._exit(0)
 
 def output_of(*command):
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+class Contents(unittest.TestCase):
+    """What is in the packages."""
+
+    PROGRAMS = {"ddp_launch": ["ddp-launch"], "ddp_worker": ["ddp-worker", "ddp-worker-start", "ddp-fetch", "libddp-shm.so", "libddp-worker-cuda.so"]}
+
+    def setUp(self):
+        self.packages = {path.name.split("-")[0]: zipfile.ZipFile(path) for path in pathlib.Path(os.environ["DDP_WHEELS"]).glob("*.whl")}
+        self.assertEqual(set(self.packages), set(self.PROGRAMS))
+
+    def test_the_notices_of_what_is_in_the_programs_are_in_them_and_in_the_metadata(self):
+        for name, programs in self.PROGRAMS.items():
+            (metadata,) = (path for path in self.packages[name].namelist() if path.endswith(".dist-info/METADATA"))
+            fields = email.message_from_bytes(self.packages[name].read(metadata))
+            files = {path.rpartition(".dist-info/licenses/")[2] for path in self.packages[name].namelist() if ".dist-info/licenses/" in path}
+            self.assertEqual(set(fields.get_all("License-File")), files)
+            for row in json.loads((ROOT / "cmake/third_party.json").read_text()):
+                if any(row["in"].get(program, "shared") != "shared" for program in programs):
+                    self.assertIn(f"licenses/{row['package']}", files)
+                    self.assertLessEqual({f"licenses/common-licenses/{text}" for text in row["texts"]}, files)
+            # That of the project is its owners' to choose.
+            self.assertEqual((fields["License"], fields["License-Expression"]), (None, None))
+            self.assertEqual(fields["Author"], "The maintainers of ddp-launch")
+
+    def test_they_do_not_know_where_they_were_built(self):
+        cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"), "ddp")
+        for package in self.packages.values():
+            for path in package.namelist():
+                for place in (ROOT, cache):
+                    self.assertNotIn(f"{place}/".encode(), package.read(path), f"{path}: {place}")
 
 
 class AsUser(unittest.TestCase):

@@ -48,6 +48,26 @@ class Library(ProcessTest):
         self.assertIn("epoch 1/1", self.run_program(*command))
         rpath = re.search(r"\(RPATH\).*\[(.*)\]", self.run_program("readelf", "-d", moved / "bin/ddp-worker"))[1]
         self.assertEqual(rpath, "$ORIGIN/../lib/ddp/torch/lib")
+        # A change of owner or mode is one of the prefix alone.
+        for library in (moved / "lib/ddp").rglob("*.so*"):
+            self.assertEqual(library.stat().st_nlink, 1, library)
+        self.assertTrue(list(moved.glob("lib/ddp/torch-*.dist-info/licenses/*")), "torch's notices")
+        for package, part in (("ddp-launch", "libboost1.81-dev"), ("ddp-worker", "libpng-dev")):
+            self.assertTrue((moved / "share/doc" / package / "licenses" / part).exists(), part)
+
+    def test_what_is_shipped_does_not_know_where_it_was_built(self):
+        prefix, wheel = self.install(), self.folder / "wheel"
+        for component in ("wheel", "library"):
+            self.run_program(os.environ["DDP_CMAKE"], "--install", self.bin, "--component", component, "--prefix", wheel)
+        cache = (self.bin / "CMakeCache.txt").read_text()
+        places = {EXAMPLE.parent.parent, *map(pathlib.Path, re.findall(r"(?m)^(?:DDP_TORCH|DDP_CUDA_HEADERS):\w+=(/.+)$", cache))}
+        of_torch = prefix / "lib/ddp"
+        for file in [*prefix.rglob("*"), *wheel.rglob("*")]:
+            # A program is built with the headers of that torch.
+            if file.is_file() and file.name != "ddp-config.cmake" and of_torch not in file.parents:
+                content = file.read_bytes()
+                for place in places:
+                    self.assertNotIn(f"{place}/".encode(), content, f"{file}: {place}")
 
     def records(self, kind, name="stripes"):
         return records(self.folder / "runs" / name, kind)

@@ -29,6 +29,11 @@ def dynamic_section(program):
     return re.findall(r"\(NEEDED\).*\[(.*)\]", text), run_path[1].split(":") if run_path else []
 
 
+def symbols(program):
+    """Of functions and data, beside those that are exported; empty: it is stripped."""
+    return subprocess.run(["nm", "--demangle", program], capture_output=True, text=True, check=True).stdout
+
+
 class LaunchTest(unittest.TestCase):
     def test_it_needs_nothing(self):
         self.assertEqual(dynamic_section(LAUNCH), ([], []))
@@ -76,6 +81,15 @@ class WorkerTest(unittest.TestCase):
         for program in (WORKER, pathlib.Path(WORKER).with_name("ddp-fetch"), CUDA_MODULE):
             for name, newest in newest_symbols(program).items() if program else ():
                 self.assertLessEqual(newest, {"GLIBC": (2, 34), "GLIBCXX": (3, 4, 29), "CXXABI": (1, 3, 13)}[name], program)
+
+    def test_it_keeps_the_names_that_a_failure_s_stack_needs_and_no_others(self):
+        # Of the compiler's own constants there were 8,000.
+        kept = symbols(WORKER)
+        self.assertIn("ddp::worker::(anonymous namespace)::", kept)
+        self.assertNotIn(" .LC", kept)
+        folder = pathlib.Path(WORKER).parent
+        for program in (LAUNCH, folder / "ddp-worker-start", folder / "ddp-fetch", *folder.glob("libddp-shm-*.so")):
+            self.assertEqual(symbols(program), "", program)
 
     def test_it_says_its_version_and_torch_s(self):
         run = subprocess.run([WORKER, "--version"], capture_output=True, text=True, check=False)

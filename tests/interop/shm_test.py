@@ -92,6 +92,15 @@ class Shm(ProcessTest):
         done = subprocess.run([sys.executable, "-c", "import ddp_shm"], cwd=self.folder, env=environment, capture_output=True, text=True)
         self.assertRegex(done.stderr, r"there is one for torch 1\.0")
 
+    def test_a_library_of_another_release_is_one_line(self):
+        text = self.folder / "libddp-shm-text.so"
+        text.write_text("no library\n")
+        other = re.search(r"/\S*/libc\.so\.6", pathlib.Path("/proc/self/maps").read_text())[0]
+        for library in (text, other):
+            variables = {**os.environ, **self.variables, "DDP_SHM_LIBRARY": str(library)}
+            done = subprocess.run([sys.executable, "-c", "import ddp_shm"], env=variables, capture_output=True, text=True)
+            self.assertRegex(done.stderr.splitlines()[-1], rf"\AImportError: ddp_shm: {re.escape(str(library))} does not fit .*Install the package again: pip install .*\Z")
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

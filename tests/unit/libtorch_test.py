@@ -23,9 +23,9 @@ message(STATUS "worker=${{DDP_BUILD_WORKER}} choice=$CACHE{{DDP_BUILD_WORKER}}")
 """
 
 
-def configure(choice, version=None, *more):
+def configure(choice, version=None, *more, prefix="tmp"):
     """Exit code and text of cmake with this choice, and with a torch of this version, or none."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(prefix=prefix) as folder:
         root = pathlib.Path(folder)
         (root / "CMakeLists.txt").write_text(PROJECT)
         (root / "torch/lib").mkdir(parents=True)
@@ -51,6 +51,11 @@ class LibTorchTest(unittest.TestCase):
         code, text = configure("ON")
         self.assertNotEqual(code, 0)
         self.assertIn("holds no torch/lib/libtorch_cpu.so. Run ./make.sh deps", text)
+
+    def test_a_path_that_no_rpath_can_hold_is_refused(self):
+        code, text = configure("AUTO", TESTED[0], prefix="a:b")
+        self.assertNotEqual(code, 0)
+        self.assertIn("cannot hold a path with ':' or ';'", text)
 
     def test_off_does_not_look(self):
         self.assert_built(configure("OFF", "1.0.0"), "OFF", "OFF")

@@ -74,6 +74,16 @@ class MakeTest(unittest.TestCase):
         self.assertEqual(system.code, 1)
         self.assertRegex(system.text, r"\Amake.sh: these packages are missing.* sudo apt-get install -y mold\n\Z")
 
+    def test_a_path_that_no_rpath_can_hold_is_said_before_anything_is_fetched(self):
+        system = System({"dpkg-query": ALL_INSTALLED, "python3": "exit 1"}, "build", DDP_TORCH="/a:b")
+        self.assertEqual(system.code, 1)
+        self.assertRegex(system.text, r"\Amake.sh: LibTorch in /a:b: .* cannot hold a path with ':' or ';'\. .*\n\Z")
+
+    def test_a_python_that_does_not_answer_is_not_waited_for_for_ever(self):
+        system = System({"dpkg-query": ALL_INSTALLED, "python3": "exec tail -f /dev/null"}, "build", DDP_PATIENCE="1")
+        self.assertEqual(system.code, 1)
+        self.assertRegex(system.text, r"\Amake.sh: /.*/bin/python3 has not started within 1 s\. .*\n\Z")
+
     def test_a_kit_is_not_built_for_a_directory_that_is_taken(self):
         # A path is the caller's, who may be elsewhere.
         system = System({}, "gpu-kit", ROOT.name, before=("env", "-C", ROOT.parent))

@@ -5,6 +5,7 @@ Run by hand: DDP_START=build/release/ddp-worker-start python3 tests/unit/start_t
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -33,7 +34,8 @@ class StartTest(unittest.TestCase):
         return self.prefix / site
 
     def put_torch(self, site, line):
-        (site / "torch").mkdir(parents=True)
+        (site / "torch/lib").mkdir(parents=True)
+        (site / "torch/lib/libtorch_cpu.so").touch()
         (site / "torch/version.py").write_text(f"from typing import Optional\n{line}\ndebug = False\n")
 
     def start(self, *arguments, cwd=None, **variables):
@@ -141,6 +143,30 @@ class StartTest(unittest.TestCase):
         worker.unlink()
         said = f"ddp-worker: {worker} is missing. Install the package again: pip install --force-reinstall --no-deps ddp_worker\n"
         self.assertEqual(self.start(), (2, "", said))
+
+    def test_a_torch_that_is_not_whole_is_one_line(self):
+        place = self.put_package(f"lib/{PYTHON}/site-packages", "2.15")
+        self.put_torch(place, "__version__ = '2.15.0+cu132'")
+        (place / "torch/lib/libtorch_cpu.so").unlink()
+        said = f"ddp-worker: torch 2.15.0+cu132 in {place} is not whole: libtorch_cpu.so is missing. Install it again: pip install --force-reinstall --no-deps torch==2.15.0\n"
+        self.assertEqual(self.start(), (2, "", said))
+
+    def test_a_torch_that_no_list_of_directories_can_name_is_one_line(self):
+        self.put_package(f"lib/{PYTHON}/site-packages", "2.15")
+        for name in ("on 1:2", "a;b"):
+            other = self.prefix / name
+            self.put_torch(other, "__version__ = '2.15.0'")
+            python = self.prefix / "bin/python3"
+            python.write_text(f"#!/bin/sh\necho 'torch is {str(other).replace(chr(39), chr(39) + chr(92) + chr(39) * 2)}/torch/__init__.py'\n")
+            python.chmod(0o755)
+            code, text, errors = self.start()
+            self.assertEqual((code, text), (2, ""))
+            self.assertRegex(errors, rf"\Addp-worker: torch is in {re.escape(str(other))}, and LD_LIBRARY_PATH, .* cannot hold a ':' or ';'\. .*\n\Z")
+        # Beside the package it is found by the worker's own RPATH.
+        shutil.rmtree(self.prefix)
+        self.prefix = self.prefix.with_name("a:b")
+        self.put_torch(self.put_package(f"lib/{PYTHON}/site-packages", "2.15"), "__version__ = '2.15.0'")
+        self.assertEqual(self.start()[0], 0)
 
     def test_a_worker_that_cannot_be_started_is_one_line(self):
         place = self.put_package(f"lib/{PYTHON}/site-packages", "2.15")
