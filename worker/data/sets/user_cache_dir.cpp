@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "common/job/home_path.h"
+#include "common/node/users.h"
 #include "common/node/identity.h"
 
 namespace ddp::worker {
