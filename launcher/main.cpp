@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <csignal>
+#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <optional>
@@ -17,21 +19,22 @@
 
 #include "common/error.h"
 #include "common/exit_code.h"
+#include "common/files/descriptor.h"
+#include "common/files/owned_dir.h"
 #include "common/job/job_keys.h"
 #include "common/job/run_dir.h"
+#include "common/node/helper_process.h"
 #include "common/node/identity.h"
 #include "common/program/log.h"
 #include "common/program/streams.h"
 #include "common/version.h"
+#include "launcher/os/job_lock.h"
 #include "launcher/os/parent_pipe.h"
 #include "launcher/os/process.h"
 #include "launcher/os/scratch_dir.h"
-#include "launcher/os/startup_checks.h"
-#include "launcher/plan/command_line/completion.h"
 #include "launcher/plan/command_line/explain.h"
 #include "launcher/plan/command_line/help.h"
 #include "launcher/plan/command_line/job_file_schema.h"
-#include "launcher/plan/command_line/manual.h"
 #include "launcher/plan/command_line/options.h"
 #include "launcher/plan/command_line/verbs.h"
 #include "launcher/plan/start/job_spec.h"
@@ -43,8 +46,6 @@
 #include "launcher/run/final_report.h"
 #include "launcher/run/hosts.h"
 #include "launcher/run/load_job.h"
-#include "launcher/run/lock_job.h"
-#include "launcher/run/preload_hint.h"
 #include "launcher/run/rendezvous.h"
 #include "launcher/run/token.h"
 #include "launcher/run/warm.h"
@@ -122,6 +123,31 @@ void show_notes(const Options& options, const JobSpec& spec) {
     log::warning(warning);
 }
 
+/// Checks what the launcher always needs, before anything else, so that the user gets a clear
+/// message and not one of a later call. Errors: SystemError where /proc is not mounted, the kernel
+/// has no pidfds, or the working directory has been removed.
+void run_startup_checks() {
+  if (::access("/proc/self/stat", R_OK) != 0) {
+    throw SystemError(
+        "/proc is not mounted here, and without it workers cannot be watched. Mount it: mount -t "
+        "proc proc /proc");
+  }
+  const Descriptor pidfd(open_pidfd(::getpid()));
+  if (!pidfd && (errno == ENOSYS || errno == EPERM)) {
+    throw SystemError(
+        std::string("this kernel lacks pidfd_open(2), or this container refuses it (") +
+        std::strerror(errno) +
+        "), and without it workers cannot be watched. It takes Linux 5.3 or newer, or a newer "
+        "container runtime.");
+  }
+  std::error_code error;
+  if (!std::filesystem::current_path(error).empty() && !error) return;
+  // The kernel appends " (deleted)" (proc(5)).
+  const std::filesystem::path gone = std::filesystem::read_symlink("/proc/self/cwd", error);
+  throw SystemError("the working directory " + gone.string() +
+                    " is not there any more. Change into one that is there.");
+}
+
 int answer(const std::string& text) {
   print(text);
   return exit_code::kOk;
@@ -133,6 +159,21 @@ int start_on_hosts(const Options& options,
   const SshPlan plan = plan_hosts(options, arguments, environment);
   if (options.dry_run) return answer(describe_ssh_plan(plan));
   return run_hosts(plan);
+}
+
+/// The lock of a job whose run id the user gave, so that no second agent of the same node rank runs
+/// on this machine. It is held until the end. Nothing: the user gave no run id, or several nodes
+/// but no node rank. `place` comes from make_scratch_place(). Errors: SystemError, 202 when another
+/// agent holds the lock.
+std::optional<JobLock> lock_job(const JobSpec& spec,
+                                const Environment& environment,
+                                const std::filesystem::path& place) {
+  if (spec.lock_name.empty()) return {};
+  std::string told;  // warned when the place was made
+  std::vector<std::filesystem::path> others;
+  for (const PrivateDir& other : find_scratch_places(environment, told))
+    if (other.path() != place) others.push_back(other.path());
+  return std::make_optional<JobLock>(place, others, spec.lock_name);
 }
 
 }  // namespace

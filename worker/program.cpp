@@ -18,7 +18,7 @@
 #include "common/error.h"
 #include "common/program/log.h"
 #include "common/program/streams.h"
-#include "common/report/report_file.h"
+#include "common/report/run_page.h"
 #include "worker/dist/early_refusal.h"
 #include "worker/plan/manual.h"
 #include "worker/plan/options.h"

@@ -5,13 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <fmt/format.h>
 #include <algorithm>
 #include <cerrno>
-#include <cstdint>
-#include <cstdio>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "common/error.h"
 #include "common/files/descriptor.h"
@@ -56,7 +54,7 @@ void replace_file(int directory,
   struct stat status {};
   if (::fstatat(directory, name.c_str(), &status, 0) == 0 && !S_ISREG(status.st_mode))
     throw SystemError("cannot replace " + path.string() + ": it is not a regular file");
-  const std::string temporary = name + ".tmp-" + random_name();
+  const std::string temporary = name + ".tmp-" + random_hex(8);
   const std::string shown = (above / temporary).string();
   constexpr int kNew = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
   const int fd = check(::openat(directory, temporary.c_str(), kNew, mode), "open", shown);
@@ -102,10 +100,18 @@ std::optional<std::string> read_file(const OwnedDir& directory,
   return read_all(*file, limit);
 }
 
-std::string random_name() {
-  std::uint64_t bits = 0;
-  check(::getrandom(&bits, sizeof bits, 0), "getrandom", "a temporary name");
-  return fmt::format("{:016x}", bits);
+std::string random_hex(std::size_t bytes) {
+  std::vector<unsigned char> random(bytes);
+  // Up to 256 bytes come whole and without EINTR once the kernel has its seed (getrandom(2)).
+  check(::getrandom(random.data(), random.size(), 0), "getrandom", "a random name");
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  text.reserve(2 * random.size());  // it may be a secret: a growing string would leave copies
+  for (const unsigned char byte : random) {
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
 }
 
 }  // namespace ddp

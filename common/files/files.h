@@ -36,7 +36,7 @@ std::optional<std::string> read_file(const OwnedDir& directory,
                                      const std::string& name,
                                      std::size_t limit = 16 << 20);
 
-/// Sixteen characters that cannot be guessed, for a new name.
-std::string random_name();
+/// So many bytes that cannot be guessed, as hexadecimal digits: for a new name, or a secret.
+std::string random_hex(std::size_t bytes);
 
 }  // namespace ddp

@@ -133,7 +133,7 @@ std::string OwnedDir::find_problem(const struct stat& status) const {
 }
 
 std::optional<OwnedDir::Owner> OwnedDir::probe() const {
-  const std::string name = ".ddp-" + random_name();
+  const std::string name = ".ddp-" + random_hex(8);
   constexpr int kNew = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
   const Descriptor file(::openat(fd(), name.c_str(), kNew, S_IRUSR | S_IWUSR));
   if (!file) return {};

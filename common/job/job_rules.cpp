@@ -53,17 +53,14 @@ class Rules {
   }
 
  private:
-  [[nodiscard]] std::string where(std::string_view path) const {
-    return job_.setting(path).origin + ": " + std::string(path);
+  void refuse(std::string_view path, const std::string& why) {
+    problems_.push_back(job_.setting(path).origin + ": " + std::string(path) + ": " + why);
   }
 
   void check_run() {
-    if (job_.text("output").empty()) {
-      problems_.push_back(where("output") + ": is empty. Give a directory, as runs.");
-    }
+    if (job_.text("output").empty()) refuse("output", "is empty. Give a directory, as runs.");
     if (job_.text("name") == "latest") {
-      problems_.push_back(where("name") +
-                          ": latest is the name of the link to the newest run. Give another.");
+      refuse("name", "latest is the name of the link to the newest run. Give another.");
     }
   }
 
@@ -71,7 +68,8 @@ class Rules {
     const bool has_batch = !job_.is_null("data.batch");
     const bool has_per_rank = !job_.is_null("data.batch_per_rank");
     if (has_batch && has_per_rank) {
-      problems_.push_back(where("data.batch") + " and data.batch_per_rank (" +
+      problems_.push_back(job_.setting("data.batch").origin +
+                          ": data.batch and data.batch_per_rank (" +
                           job_.setting("data.batch_per_rank").origin +
                           ") are both given: give exactly one, set the other to null.");
     }
@@ -82,85 +80,76 @@ class Rules {
     }
     if (needs_data_root(job_) && job_.is_null("data.root")) {
       const std::string& data = job_.text("data.name");
-      problems_.push_back(
-          where("data.name") + ": " + data +
-          " needs data.root, the directory that holds its files" +
-          (is_published(data) ? "; ddp-worker fetch " + data + " DIR gets them." : "."));
+      refuse("data.name",
+             data + " needs data.root, the directory that holds its files" +
+                 (is_published(data) ? "; ddp-worker fetch " + data + " DIR gets them." : "."));
     }
   }
 
   void check_devices() {
     if (!is_device(job_.text("device"), true)) {
-      problems_.push_back(where("device") + ": " + job_.text("device") +
-                          " is not auto, cpu, cuda or cuda:N" +
-                          suggest_device(job_.text("device"), true));
+      refuse("device",
+             job_.text("device") + " is not auto, cpu, cuda or cuda:N" +
+                 suggest_device(job_.text("device"), true));
     }
     for (const std::string& device : job_.texts("devices")) {
       if (!is_device(device, false))
-        problems_.push_back(where("devices") + ": " + device + " is not cpu, cuda or cuda:N" +
-                            suggest_device(device, false));
+        refuse("devices", device + " is not cpu, cuda or cuda:N" + suggest_device(device, false));
     }
     const std::optional<std::string> output = job_.maybe_text("output_device");
     if (output && !is_device(*output, false))
-      problems_.push_back(where("output_device") + ": " + *output + " is not cpu, cuda or cuda:N" +
-                          suggest_device(*output, false));
+      refuse("output_device",
+             *output + " is not cpu, cuda or cuda:N" + suggest_device(*output, false));
     const bool is_data_parallel = job_.text("parallel") == "data";
     if (!is_data_parallel && (output || !job_.texts("devices").empty())) {
-      problems_.push_back(where(output ? "output_device" : "devices") +
-                          ": is for parallel=data; with ddp each rank has one device.");
+      refuse(output ? "output_device" : "devices",
+             "is for parallel=data; with ddp each rank has one device.");
     }
     if (is_data_parallel && job_.text("model.norm") == "sync") {
-      problems_.push_back(where("model.norm") +
-                          ": sync is for parallel=ddp; replicas of one process do not share "
-                          "statistics.");
+      refuse("model.norm",
+             "sync is for parallel=ddp; replicas of one process do not share statistics.");
     }
-    if (job_.text("backend") == "nccl" && job_.text("device") == "cpu") {
-      problems_.push_back(where("backend") +
-                          ": nccl needs GPUs, device is cpu. Use backend=auto, or device=cuda.");
-    }
+    if (job_.text("backend") == "nccl" && job_.text("device") == "cpu")
+      refuse("backend", "nccl needs GPUs, device is cpu. Use backend=auto, or device=cuda.");
   }
 
   void check_training() {
-    if (job_.flag("optimizer.nesterov") && job_.real("optimizer.momentum") == 0) {
-      problems_.push_back(where("optimizer.nesterov") + ": true needs optimizer.momentum above 0.");
-    }
+    if (job_.flag("optimizer.nesterov") && job_.real("optimizer.momentum") == 0)
+      refuse("optimizer.nesterov", "true needs optimizer.momentum above 0.");
     if (job_.flag("ddp.static_graph") && job_.integer("train.accumulate") > 1) {
       // c10d then gives wrong gradients without an error.
-      problems_.push_back(where("ddp.static_graph") +
-                          ": true does not go with train.accumulate above 1. Give up one of them.");
+      refuse("ddp.static_graph",
+             "true does not go with train.accumulate above 1. Give up one of them.");
     }
     if (job_.flag("ddp.static_graph") && job_.flag("ddp.find_unused")) {
-      problems_.push_back(where("ddp.find_unused") +
-                          ": true is without effect beside ddp.static_graph, which learns from "
-                          "the first step what is unused. Give up one of them.");
+      refuse("ddp.find_unused",
+             "true is without effect beside ddp.static_graph, which learns from "
+             "the first step what is unused. Give up one of them.");
     }
     const std::string& optimizer = job_.text("optimizer.name");
     if (job_.flag("optimizer.nesterov") && (optimizer == "adam" || optimizer == "adamw")) {
-      problems_.push_back(where("optimizer.nesterov") + ": true is for optimizer.name=sgd; " +
-                          optimizer + " has no such form.");
+      refuse("optimizer.nesterov",
+             "true is for optimizer.name=sgd; " + optimizer + " has no such form.");
     }
     if (job_.real("optimizer.ema_ramp") > 0 && job_.is_null("optimizer.ema_decay")) {
-      problems_.push_back(where("optimizer.ema_ramp") +
-                          ": is for a moving average. Give optimizer.ema_decay, or leave it 0.");
+      refuse("optimizer.ema_ramp",
+             "is for a moving average. Give optimizer.ema_decay, or leave it 0.");
     }
     check_schedule();
     for (const auto& [part, name] : job_.text_map("checkpoint.keys")) {
       constexpr std::string_view kParts[] = {"epoch", "model", "optimizer", "scheduler"};
       if (std::ranges::find(kParts, part) != std::end(kParts) && !name.empty()) continue;
-      problems_.push_back(where("checkpoint.keys") + ": " + part + ": " + name +
-                          " is not a name for one of epoch, model, optimizer and scheduler.");
+      refuse(
+          "checkpoint.keys",
+          part + ": " + name + " is not a name for one of epoch, model, optimizer and scheduler.");
     }
     check_allowed();
     const std::string& scale = job_.text("amp.loss_scale");
-    if (scale != "dynamic" && !is_positive(scale)) {
-      problems_.push_back(where("amp.loss_scale") + ": " + scale +
-                          " is neither dynamic nor a number above 0.");
-    }
+    if (scale != "dynamic" && !is_positive(scale))
+      refuse("amp.loss_scale", scale + " is neither dynamic nor a number above 0.");
     for (const auto& [pattern, factor] : job_.text_map("optimizer.lr_factors")) {
-      if (!is_positive(factor)) {
-        problems_.push_back(where("optimizer.lr_factors") + ": " + pattern + ": " + factor +
-                            " is not a number above 0.");
-      }
+      if (!is_positive(factor))
+        refuse("optimizer.lr_factors", pattern + ": " + factor + " is not a number above 0.");
     }
   }
 
@@ -169,14 +158,14 @@ class Rules {
     const std::vector<std::string>& allowed = job_.texts("checkpoint.allow");
     for (const std::string& name : allowed) {
       if (find_job_key(name) == nullptr && !is_job_section(name))
-        problems_.push_back(where("checkpoint.allow") + ": " + describe_unknown_key(name));
+        refuse("checkpoint.allow", describe_unknown_key(name));
     }
     const std::string& resume = job_.text("checkpoint.resume");
     if (!allowed.empty() && (resume == "auto" || resume == "never")) {
-      problems_.push_back(where("checkpoint.allow") +
-                          ": is about the checkpoint that checkpoint.resume=PATH names, and "
-                          "checkpoint.resume is " +
-                          resume + ". Give the path, as runs/digits/best.");
+      refuse("checkpoint.allow",
+             "is about the checkpoint that checkpoint.resume=PATH names, and "
+             "checkpoint.resume is " +
+                 resume + ". Give the path, as runs/digits/best.");
     }
   }
 
@@ -185,34 +174,32 @@ class Rules {
     const bool has_lowest =
         schedule == "cosine" || schedule == "plateau" || schedule == "polynomial";
     if (has_lowest && job_.real("schedule.min_lr") > job_.real("optimizer.lr"))
-      problems_.push_back(where("schedule.min_lr") + ": is above optimizer.lr.");
-    if (schedule == "plateau" && job_.integer("eval.every") == 0) {
-      problems_.push_back(where("schedule.name") +
-                          ": plateau looks at evaluations, eval.every is 0. Give 1 or more.");
-    }
+      refuse("schedule.min_lr", "is above optimizer.lr.");
+    if (schedule == "plateau" && job_.integer("eval.every") == 0)
+      refuse("schedule.name", "plateau looks at evaluations, eval.every is 0. Give 1 or more.");
     if (schedule == "multistep" && job_.integers("schedule.milestones").empty()) {
-      problems_.push_back(where("schedule.name") +
-                          ": multistep drops the rate at schedule.milestones, and there are none. "
-                          "Give epochs, as [30, 60].");
+      refuse("schedule.name",
+             "multistep drops the rate at schedule.milestones, and there are none. "
+             "Give epochs, as [30, 60].");
     }
   }
 
   /// Refuses arguments that nothing would read.
   void check_arguments() {
-    const auto refuse = [this](const std::string& section, const std::string& things) {
+    const auto refuse_for = [this](const std::string& section, const std::string& things) {
       const std::string& name = job_.text(section + ".name");
       if (job_.text_map(section + ".args").empty() || !is_built_in(section + ".name", name)) return;
       const bool says_itself =
           section == "data" ? name == "coco" || name == "synthetic" : name == "detection";
       if (says_itself) return;  // it reports unknown arguments itself
-      problems_.push_back(where(section + ".args") + ": are for " + things +
-                          " that a program registers, and " + section + ".name is " + name +
-                          ". Remove the key.");
+      refuse(section + ".args",
+             "are for " + things + " that a program registers, and " + section + ".name is " +
+                 name + ". Remove the key.");
     };
-    refuse("data", "data sets");
-    refuse("task", "tasks");
-    refuse("loss", "losses");
-    refuse("optimizer", "optimizers");
+    refuse_for("data", "data sets");
+    refuse_for("task", "tasks");
+    refuse_for("loss", "losses");
+    refuse_for("optimizer", "optimizers");
   }
 
   const JobValues& job_;

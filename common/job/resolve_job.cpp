@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/job/home_path.h"
 #include "common/job/job_keys.h"
 #include "common/job/job_rules.h"
 #include "common/job/read_job_value.h"
+#include "common/node/users.h"
 #include "common/shown_problems.h"
 #include "common/text/join_words.h"
 #include "common/text/spelling.h"

@@ -272,7 +272,7 @@ bool is_full(const std::error_code& error) {
 // <output>/latest, replaced by rename so that a reader always finds one of the two. Returns a
 // notice if another user's link stays, in a directory such as /tmp.
 std::string point_latest(const fs::path& output, const fs::path& name) {
-  const fs::path temporary = output / (".latest-" + random_name());
+  const fs::path temporary = output / (".latest-" + random_hex(8));
   std::error_code ignored;  // fails on a file system without links
   const fs::file_status there = fs::symlink_status(output / "latest", ignored);
   if (fs::exists(there) && !fs::is_symlink(there)) return "";  // a file of the user's

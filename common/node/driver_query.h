@@ -5,14 +5,38 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "common/node/driver_library.h"
 #include "common/node/gpus.h"
 #include "common/node/helper_process.h"
-#include "common/node/nvml.h"
 
 namespace ddp {
+
+/// What the library NVML shows.
+struct NvmlGpus {
+  std::vector<Gpu> gpus;  // by PCI address, those that this process may use
+  std::vector<GpuUse> uses;
+  int cuda = 0;        // of the driver's library, 13000 for 13.0; 0: not known
+  std::string driver;  // "580.65.06"; empty: not known
+};
+
+/// What the driver's library for CUDA says of this node's GPUs: whether they can be used, and which
+/// they are where the driver has no files to be read (WSL2).
+struct CudaDriver {
+  bool is_there = false;  // libcuda.so.1
+  int result = 0;         // of cuInit: CUresult; 0: GPUs can be used
+  int cuda = 0;           // that it knows, 13000 for 13.0; 0: not known
+  std::vector<Gpu> gpus;  // that CUDA shows the process that asks, in its order
+  // Two of them of which one cannot access the other's memory.
+  std::vector<std::pair<int, int>> without_peer_access{};
+
+  /// There, and out of order; a machine without GPUs may have its library, too.
+  [[nodiscard]] bool is_broken() const;
+};
+
+/// Why no GPU can be used, and what to do; empty: it can.
+std::string why_unusable(const CudaDriver& driver);
 
 struct DriverAnswer {
   NvmlGpus nvml;
@@ -41,5 +65,24 @@ inline constexpr std::chrono::seconds kDriverLimit{10};
 /// What to ask the probe, and what it has told: for an asker that waits in its own way.
 std::vector<std::string> driver_question(CudaStart start);
 DriverAnswer read_driver(const HelperAnswer& told);
+
+// What a CUDA needs of the driver and of a GPU. Pure.
+
+/// The CUDA versions of driver and LibTorch, as CUDA writes them: 13000 is 13.0. 0: not known.
+struct CudaVersions {
+  std::string driver;  // "580.65.06"
+  int of_driver = 0;
+  int of_libtorch = 0;
+};
+
+/// "the NVIDIA driver ... knows CUDA ..."; empty when the versions fit.
+std::string why_too_old(const CudaVersions& versions);
+
+/// "has compute capability 7.0, and LibTorch's CUDA 13.0 needs 7.5"; empty when LibTorch has
+/// kernels for a GPU of that capability (90 for 9.0), or one of both is not known.
+std::string why_no_kernels(int capability, int of_libtorch);
+
+/// "13.0" of 13000.
+std::string cuda_text(int cuda);
 
 }  // namespace ddp

@@ -2,6 +2,7 @@
 // without CUDA. Pure.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,13 @@ struct Gpu {
   std::string model;   // "NVIDIA H200"; empty: not known
   int numa_node = -1;  // -1: not known
   int capability = 0;  // compute capability, 90 for 9.0; 0: not known
+};
+
+/// How a GPU is used, as far as the driver shows. Units: bytes.
+struct GpuUse {
+  std::optional<std::int64_t> free;
+  std::int64_t total = 0;
+  std::vector<int> owners;  // pids
 };
 
 /// One entry of CUDA_VISIBLE_DEVICES that CUDA accepts.

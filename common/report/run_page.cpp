@@ -4,13 +4,18 @@
 #include <array>
 #include <cmath>
 #include <ctime>
+#include <exception>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "common/files/files.h"
+#include "common/program/log.h"
 #include "common/report/class_part.h"
 #include "common/report/html.h"
 #include "common/report/rank_part.h"
+#include "common/report/run_reader.h"
 #include "common/report/svg_chart.h"
 #include "common/text/join_words.h"
 
@@ -334,6 +339,14 @@ std::string run_page(const RunRecord& run) {
                            epochs_part(run) + (run.classes ? class_part(*run.classes) : "") +
                            rank_part(run) + rounds_part(run) + keys_part(run) + setting_part(run);
   return html_page(run.name + " (" + run.state + ")", body);
+}
+
+void write_run_page(const OwnedDir& directory) {
+  try {
+    replace_file(directory, kReportName, run_page(read_run(directory)));
+  } catch (const std::exception& error) {
+    log::warning(std::string("cannot write ") + kReportName + ": " + error.what());
+  }
 }
 
 }  // namespace ddp

@@ -172,14 +172,15 @@ bool MetricsParser::is_kept() {
   return is_due;
 }
 
-void MetricsParser::add_step(std::int64_t step, const Numbers& numbers) {
-  run_.steps.push_back(
-      {step, find(numbers, "loss"), find(numbers, "lr"), find(numbers, "images_per_s")});
-}
-
-void MetricsParser::add_epoch(std::string_view kind, const Numbers& numbers) {
+void MetricsParser::add(std::string_view kind, const Numbers& numbers) {
   const std::optional<std::int64_t> step = find_integer(numbers, "step");
-  if (!step || run_.epochs.size() >= kMaxEpochs) return;
+  if (!step) return;
+  if (kind == "step") {
+    run_.steps.push_back(
+        {*step, find(numbers, "loss"), find(numbers, "lr"), find(numbers, "images_per_s")});
+  }
+  const bool is_of_epoch = kind == "epoch" || kind == "evaluation";
+  if (!is_of_epoch || run_.epochs.size() >= kMaxEpochs) return;
   RecordedEpoch epoch;
   epoch.epoch = find_integer(numbers, "epoch").value_or(1);
   // In files of older versions the first epoch is 0.
@@ -198,14 +199,8 @@ void MetricsParser::add_json(std::string_view line) {
   const bool is_step = line.starts_with("{\"kind\":\"step\"");
   if (is_step && !is_kept()) return;
   const std::optional<json::object> object = parse_object(line);
-  if (!object) return;
-  const Numbers numbers = to_numbers(*object);
-  const std::string kind = text_in(*object, "kind");
-  if (is_step) {
-    if (const auto step = find_integer(numbers, "step")) add_step(*step, numbers);
-  } else if (kind == "epoch" || kind == "evaluation") {
-    add_epoch(kind, numbers);
-  }
+  const std::string kind = object ? text_in(*object, "kind") : "";
+  if (object && is_step == (kind == "step")) add(kind, to_numbers(*object));
 }
 
 void MetricsParser::add_csv(std::string_view line) {
@@ -223,11 +218,7 @@ void MetricsParser::add_csv(std::string_view line) {
     (void)std::from_chars(parts[i].data(), parts[i].data() + parts[i].size(), value);
     numbers.emplace(columns_[i], std::isfinite(value) ? value : kNaN);
   }
-  if (kind == "step") {
-    if (const auto step = find_integer(numbers, "step")) add_step(*step, numbers);
-  } else if (kind == "epoch" || kind == "evaluation") {
-    add_epoch(kind, numbers);
-  }
+  add(kind, numbers);
 }
 
 void parse_round_line(std::string_view line, RunRecord& run) {

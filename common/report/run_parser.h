@@ -27,8 +27,7 @@ class MetricsParser {
 
  private:
   bool is_kept();
-  void add_step(std::int64_t step, const Numbers& numbers);
-  void add_epoch(std::string_view kind, const Numbers& numbers);
+  void add(std::string_view kind, const Numbers& numbers);
 
   RunRecord& run_;
   std::int64_t stride_ = 1;

@@ -3,19 +3,20 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
 
 #include "common/error.h"
 #include "common/files/descriptor.h"
+#include "common/files/input_file.h"
 #include "common/report/run_parser.h"
 #include "common/text/parse_whole.h"
 
@@ -35,15 +36,15 @@ class Files {
 
   /// Calls `take` with each whole line, without its end. Returns whether the file exists.
   bool for_each_line(const std::string& name, const std::function<void(std::string_view)>& take) {
-    const Descriptor file = open(name);
+    const std::optional<InputFile> file = open(name);
     if (!file) return false;
     std::array<char, 1 << 16> buffer{};
     std::string line;
     std::size_t total = 0;
     bool is_too_long = false;
-    ssize_t size = 0;
-    while (total < kMaxRecordBytes && (size = read(file.fd(), buffer.data(), buffer.size())) > 0) {
-      std::string_view rest(buffer.data(), static_cast<std::size_t>(size));
+    while (total < kMaxRecordBytes) {
+      std::string_view rest(buffer.data(), read(*file, buffer));
+      if (rest.empty()) break;
       total += rest.size();
       for (std::size_t end = rest.find('\n'); end != std::string_view::npos;
            end = rest.find('\n')) {
@@ -59,45 +60,35 @@ class Files {
       }
       if (!is_too_long) line += rest;
     }
-    if (size < 0) fail(name, errno);
     if (total >= kMaxRecordBytes) run_.problems.push_back(name + ": only its first GiB is shown");
     return true;
   }
 
   std::optional<std::string> text(const std::string& name) {
-    const Descriptor file = open(name);
+    const std::optional<InputFile> file = open(name);
     if (!file) return {};
-    std::string all;
-    std::array<char, 1 << 16> buffer{};
-    ssize_t size = 0;
-    while (all.size() < kMaxText && (size = read(file.fd(), buffer.data(), buffer.size())) > 0)
-      all.append(buffer.data(), static_cast<std::size_t>(size));
-    if (size < 0) fail(name, errno);
+    std::string all(std::min(file->size(), kMaxText), '\0');
+    all.resize(read(*file, all));
     return all;
   }
 
  private:
-  /// Opens a regular file, never through a link, as another user may have put any file there.
-  Descriptor open(const std::string& name) {
-    Descriptor file(
-        ::openat(directory_, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-    if (!file && errno != ENOENT) fail(name, errno);
+  /// A problem also for a link, as another user may have put any file there.
+  std::optional<InputFile> open(const std::string& name) {
+    std::string why_not;
+    std::optional<InputFile> file = InputFile::open_at(directory_, name, name, why_not);
     struct stat status {};
-    if (!file || (::fstat(file.fd(), &status) == 0 && S_ISREG(status.st_mode))) return file;
-    run_.problems.push_back(name + " is not a regular file");
-    return {};
+    if (!file && ::fstatat(directory_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0)
+      run_.problems.push_back(name + ": " + why_not);
+    return file;
   }
 
-  static ssize_t read(int fd, char* into, std::size_t size) {
-    ssize_t count = 0;
-    do {
-      count = ::read(fd, into, size);
-    } while (count < 0 && errno == EINTR);
-    return count;
-  }
-
-  void fail(const std::string& name, int error) {
-    run_.problems.push_back(name + ": " + std::generic_category().message(error));
+  /// How much was read; 0 also after an error.
+  std::size_t read(const InputFile& file, std::span<char> buffer) try {
+    return file.read(std::as_writable_bytes(buffer));
+  } catch (const SystemError& error) {
+    run_.problems.emplace_back(error.what());
+    return 0;
   }
 
   int directory_;

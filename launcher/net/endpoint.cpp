@@ -180,11 +180,12 @@ asio::awaitable<void> Endpoint::dispatch(std::shared_ptr<Connection> connection)
 
 /// Suspends: for a peer of another user, until the job's processes have been read again, if needed.
 asio::awaitable<bool> Endpoint::may_use_store(Connection& connection) {
-  if (access_.may_change(connection.peer) && Clock::now() < access_.next_probe()) {
-    connection.look.expires_at(access_.next_probe());
+  if (access_.may_change(connection.peer) && Clock::now() < access_.next_update()) {
+    connection.look.expires_at(access_.next_update());
     co_await connection.look.async_wait(kResult);
   }
-  if (access_.may_change(connection.peer) && Clock::now() >= access_.next_probe()) access_.probe();
+  if (access_.may_change(connection.peer) && Clock::now() >= access_.next_update())
+    access_.update_users();
   const bool is_let_in = access_.allows(connection.peer);
   if (!is_let_in && connection.socket.is_open()) access_.tell_refused(connection.peer);
   co_return is_let_in;

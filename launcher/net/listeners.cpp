@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/text/join_words.h"
-#include "launcher/net/master_address.h"
+#include "launcher/net/names.h"
 #include "launcher/os/port.h"
 #include "launcher/plan/endpoint_text.h"
 

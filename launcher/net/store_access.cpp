@@ -58,7 +58,7 @@ std::optional<Peer> StoreAccess::identify(const tcp::socket& socket) {
     peer.source = source_of(peer.address);
     return peer;
   }
-  const PeerUsers::Look seen = users_.probe(remote, own);
+  const PeerUsers::Owner seen = users_.owner_of(remote, own);
   // Its process has closed the socket or is gone, so there is nothing to serve.
   if (seen.can_tell && !seen.user) return std::nullopt;
   if (!seen.can_tell && !std::exchange(warned_no_peer_user_, true)) {
@@ -68,8 +68,8 @@ std::optional<Peer> StoreAccess::identify(const tcp::socket& socket) {
   }
   peer.user = seen.user;
   peer.source = "user " + (seen.user ? std::to_string(*seen.user) : "unknown");
-  // The first worker of another user triggers a probe; later ones are known then.
-  if (may_change(peer) && Clock::now() >= next_probe_) probe();
+  // The first worker of another user triggers an update; later ones are known then.
+  if (may_change(peer) && Clock::now() >= next_update_) update_users();
   return peer;
 }
 
@@ -85,9 +85,9 @@ bool StoreAccess::may_change(const Peer& peer) const {
   return peer.is_here && !allows(peer);
 }
 
-void StoreAccess::probe() {
+void StoreAccess::update_users() {
   users_of_job_ = users_of_descendants();
-  next_probe_ = Clock::now() + kCheckPause;
+  next_update_ = Clock::now() + kCheckPause;
 }
 
 void StoreAccess::tell_refused(const Peer& peer) {

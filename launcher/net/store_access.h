@@ -46,13 +46,13 @@ class StoreAccess {
 
   [[nodiscard]] bool allows(const Peer& peer) const;
 
-  /// Whether allows() may change after probe(), from next_probe() on: a process of the job may have
-  /// begun to run as that user.
+  /// Whether allows() may change after update_users(), from next_update() on: a process of the job
+  /// may have begun to run as that user.
   [[nodiscard]] bool may_change(const Peer& peer) const;
-  [[nodiscard]] Clock::time_point next_probe() const { return next_probe_; }
+  [[nodiscard]] Clock::time_point next_update() const { return next_update_; }
   /// Reads the users of the job's processes. Costs some milliseconds, so call it at most every
   /// kCheckPause.
-  void probe();
+  void update_users();
 
   /// Prints, at a limited rate, that the peer was refused the store.
   void tell_refused(const Peer& peer);
@@ -66,7 +66,7 @@ class StoreAccess {
   const uid_t own_user_;
   std::set<uid_t> users_of_job_;               // other than ours
   std::map<asio::ip::address, bool> allowed_;  // value: it is this node's own
-  Clock::time_point next_probe_{};
+  Clock::time_point next_update_{};
   Clock::time_point next_line_{};
   std::size_t unreported_ = 0;
   bool warned_no_peer_user_ = false;

@@ -6,11 +6,13 @@
 
 #include <cerrno>
 #include <fstream>
+#include <map>
 #include <string>
 #include <system_error>
 #include <vector>
 
-#include "launcher/os/own_cgroups.h"
+#include "common/files/files.h"
+#include "launcher/plan/start/cgroups.h"
 
 namespace ddp::launcher {
 namespace {
@@ -94,6 +96,15 @@ bool remove_cgroup(const fs::path& path) {
   // rmdir(2), not remove_all: files of a cgroup cannot be unlinked, and go with it. It fails while
   // a process other than a zombie is in it (the kernel's cgroup-v2.rst).
   return ::rmdir(path.c_str()) == 0 || errno == ENOENT;
+}
+
+const std::vector<std::string>& own_cgroups(const std::string& controller) {
+  static const std::string proc_cgroup = read_file("/proc/self/cgroup").value_or("");
+  static const std::string mounts = read_file("/proc/self/mountinfo").value_or("");
+  static std::map<std::string, std::vector<std::string>> known;
+  const auto [entry, is_new] = known.try_emplace(controller);
+  if (is_new) entry->second = cgroup_directories(proc_cgroup, mounts, controller);
+  return entry->second;
 }
 
 }  // namespace ddp::launcher

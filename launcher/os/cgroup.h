@@ -10,6 +10,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "common/files/descriptor.h"
 
@@ -51,5 +52,11 @@ void kill_cgroup(const std::filesystem::path& path);
 /// Removes the cgroup and those below it; a cgroup with processes stays. An empty path does
 /// nothing. Returns whether none is left.
 bool remove_cgroup(const std::filesystem::path& path);
+
+/// As cgroup_directories() of plan/start/cgroups, for this process: its own first, then its
+/// ancestors. Read once: the kernel needs a tenth of a millisecond for the list of mounts, and a
+/// start asks four times; a running agent is never moved to another cgroup. Trap: call it in the
+/// main thread alone.
+const std::vector<std::string>& own_cgroups(const std::string& controller);
 
 }  // namespace ddp::launcher

@@ -156,7 +156,7 @@ PeerUsers PeerUsers::from_files() {
   return PeerUsers(-1);
 }
 
-PeerUsers::Look PeerUsers::probe(const tcp::endpoint& peer, const tcp::endpoint& own) {
+PeerUsers::Owner PeerUsers::owner_of(const tcp::endpoint& peer, const tcp::endpoint& own) {
   const auto ask = [this](const tcp::endpoint& socket, const tcp::endpoint& remote, Found& found) {
     return netlink_ ? ask_netlink(netlink_.fd(), ask_for(socket, remote, ++sequence_), found)
                     : read_tables(socket, remote, found);
@@ -169,10 +169,10 @@ PeerUsers::Look PeerUsers::probe(const tcp::endpoint& peer, const tcp::endpoint&
     is_proven_ = answer == Answer::found || ask(own, nobody, listener) == Answer::found;
     if (!is_proven_) {
       netlink_ = Descriptor();
-      return probe(peer, own);
+      return owner_of(peer, own);
     }
   }
-  Look seen;
+  Owner seen;
   seen.can_tell = netlink_ || answer != Answer::failed;
   // Inode 0: the process has closed the socket or is gone.
   if (answer == Answer::found && found.inode != 0) seen.user = found.user;

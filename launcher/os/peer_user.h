@@ -20,7 +20,7 @@ namespace ddp::launcher {
 
 class PeerUsers {
  public:
-  struct Look {
+  struct Owner {
     bool can_tell = true;       // this system has a source
     std::optional<uid_t> user;  // nothing: no such socket here, or it has no holder
   };
@@ -31,7 +31,7 @@ class PeerUsers {
 
   /// The owner of the socket `peer`, the other end of a connection of ours at `own`, where we
   /// listen.
-  Look probe(const tcp::endpoint& peer, const tcp::endpoint& own);
+  Owner owner_of(const tcp::endpoint& peer, const tcp::endpoint& own);
 
  private:
   explicit PeerUsers(int netlink) : netlink_(netlink) {}

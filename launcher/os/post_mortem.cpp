@@ -17,7 +17,7 @@
 #include "common/files/descriptor.h"
 #include "common/files/files.h"
 #include "common/node/identity.h"
-#include "launcher/os/own_cgroups.h"
+#include "launcher/os/cgroup.h"
 #include "launcher/plan/round/death_facts.h"
 #include "launcher/plan/start/cgroups.h"
 

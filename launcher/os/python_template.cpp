@@ -76,7 +76,7 @@ bool send_descriptors(int socket, const std::vector<int>& fds) {
 }  // namespace
 
 /// The fork of a warm template that serves this job. It ends when its socket closes.
-class PythonTemplate::JobTemplate : public ForeignParent {
+class RankTemplate::JobTemplate : public ForeignParent {
  public:
   JobTemplate(Descriptor socket, pid_t pid)
       : socket_(move_to_high_number(socket.release())),
@@ -115,10 +115,10 @@ class PythonTemplate::JobTemplate : public ForeignParent {
   const pid_t pid_;
 };
 
-PythonTemplate::PythonTemplate(asio::io_context& io,
-                               const ProcessSpec& rank,
-                               const std::vector<std::string>& modules,
-                               std::optional<WarmPool::Place> place)
+RankTemplate::RankTemplate(asio::io_context& io,
+                           const ProcessSpec& rank,
+                           const std::vector<std::string>& modules,
+                           std::optional<WarmPool::Place> place)
     : io_(io),
       socket_(io),
       use_(place ? TemplateUse::warm : TemplateUse::job),
@@ -148,9 +148,9 @@ PythonTemplate::PythonTemplate(asio::io_context& io,
   start(std::move(spec), std::move(pair.ours), pair.theirs.fd());
 }
 
-std::shared_ptr<PythonTemplate> PythonTemplate::start_worker(asio::io_context& io,
-                                                             const ProcessSpec& rank) {
-  auto source = std::make_shared<PythonTemplate>(io, rank, TemplateUse::worker);
+std::shared_ptr<RankTemplate> RankTemplate::start_worker(asio::io_context& io,
+                                                         const ProcessSpec& rank) {
+  auto source = std::make_shared<RankTemplate>(io, rank, TemplateUse::worker);
   Pair pair = make_pair();
   ProcessSpec spec;
   spec.executable = rank.executable;
@@ -164,7 +164,7 @@ std::shared_ptr<PythonTemplate> PythonTemplate::start_worker(asio::io_context& i
 }
 
 /// `theirs`: the other end of `socket`.
-void PythonTemplate::start(ProcessSpec spec, Descriptor socket, int theirs) {
+void RankTemplate::start(ProcessSpec spec, Descriptor socket, int theirs) {
   int ends[2];
   check(::pipe2(ends, O_CLOEXEC | O_NONBLOCK), "pipe2", kLabel);
   errors_ = Descriptor(ends[0]);
@@ -177,20 +177,20 @@ void PythonTemplate::start(ProcessSpec spec, Descriptor socket, int theirs) {
   socket_.assign(move_to_high_number(socket.release()));
 }
 
-PythonTemplate::PythonTemplate(asio::io_context& io, const ProcessSpec& rank, TemplateUse use)
+RankTemplate::RankTemplate(asio::io_context& io, const ProcessSpec& rank, TemplateUse use)
     : io_(io),
       socket_(io),
       use_(use),
       base_(template_environment(rank.environment, use_)),
       arguments_(rank.arguments) {}
 
-PythonTemplate::~PythonTemplate() {
+RankTemplate::~RankTemplate() {
   end();
 }
 
-std::string PythonTemplate::join(const std::string& key,
-                                 const std::string& agent_id,
-                                 Descriptor connection) {
+std::string RankTemplate::join(const std::string& key,
+                               const std::string& agent_id,
+                               Descriptor connection) {
   const Descriptor request = make_file(job_request(key, agent_id, arguments_));
   if (!connection || !send_descriptors(connection.fd(), {request.fd(), STDIN_FILENO}))
     return "it has ended";
@@ -208,7 +208,7 @@ std::string PythonTemplate::join(const std::string& key,
   return "";
 }
 
-void PythonTemplate::end() {
+void RankTemplate::end() {
   boost::system::error_code ignored;
   socket_.close(ignored);
   // A warm one that we have started and that was ready outlives us.
@@ -217,28 +217,28 @@ void PythonTemplate::end() {
   process_.reset();
 }
 
-void PythonTemplate::retire() {
+void RankTemplate::retire() {
   is_retired_ = true;
   if (!job_) end();  // else its copies would end with it
 }
 
-pid_t PythonTemplate::pid() const {
+pid_t RankTemplate::pid() const {
   return job_ ? job_->pid() : child();
 }
 
-bool PythonTemplate::has_died() const {
+bool RankTemplate::has_died() const {
   return job_ && job_->has_died();
 }
 
-pid_t PythonTemplate::parent_of_copies() const {
+pid_t RankTemplate::parent_of_copies() const {
   return job_ ? job_->pid() : 0;
 }
 
-void PythonTemplate::reap_orphans() {
+void RankTemplate::reap_orphans() {
   if (job_) job_->reap(0);
 }
 
-asio::awaitable<TemplateMessage> PythonTemplate::listen() {
+asio::awaitable<TemplateMessage> RankTemplate::listen() {
   const auto [error] =
       co_await socket_.async_wait(asio::posix::descriptor_base::wait_read, kResult);
   TemplateMessage message;
@@ -259,12 +259,12 @@ asio::awaitable<TemplateMessage> PythonTemplate::listen() {
   co_return message;
 }
 
-bool PythonTemplate::is_stopped() const {
+bool RankTemplate::is_stopped() const {
   return is_stopped_process(pid());
 }
 
 /// The first packet of a copy or of a fork that `from` makes. `problem`: why there is none.
-std::string PythonTemplate::await_answer(int channel, pid_t from, std::string& problem) const {
+std::string RankTemplate::await_answer(int channel, pid_t from, std::string& problem) const {
   const Deadline deadline = Clock::now() + kCopyLimit;
   std::array<char, 4096> packet;
   while (true) {
@@ -279,7 +279,7 @@ std::string PythonTemplate::await_answer(int channel, pid_t from, std::string& p
   return {packet.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0))};
 }
 
-std::variant<std::unique_ptr<Process>, std::string> PythonTemplate::copy(const ProcessSpec& rank) {
+std::variant<std::unique_ptr<Process>, std::string> RankTemplate::copy(const ProcessSpec& rank) {
   if (pid() == 0) return "it has ended";
   const Environment wanted = template_environment(rank.environment, use_);
   if (auto other = find_other_variable(base_, wanted)) return *std::move(other);

@@ -28,25 +28,22 @@
 
 namespace ddp::launcher {
 
-class PythonTemplate {
+class RankTemplate {
  public:
   /// Starts it. `rank`: how a rank would be started; its arguments begin with the interpreter and
   /// "-u". `place`: of a template that is to stay warm; nothing: it is for this job alone. Errors:
   /// SystemError.
-  PythonTemplate(asio::io_context& io,
-                 const ProcessSpec& rank,
-                 const std::vector<std::string>& modules,
-                 std::optional<WarmPool::Place> place);
+  RankTemplate(asio::io_context& io,
+               const ProcessSpec& rank,
+               const std::vector<std::string>& modules,
+               std::optional<WarmPool::Place> place);
   /// Starts ddp-worker as one (worker/start/rank_template). Errors: SystemError.
-  static std::shared_ptr<PythonTemplate> start_worker(asio::io_context& io,
-                                                      const ProcessSpec& rank);
+  static std::shared_ptr<RankTemplate> start_worker(asio::io_context& io, const ProcessSpec& rank);
   /// Of none yet. For a warm one that is there join() comes next.
-  PythonTemplate(asio::io_context& io,
-                 const ProcessSpec& rank,
-                 TemplateUse use = TemplateUse::warm);
-  PythonTemplate(const PythonTemplate&) = delete;
-  PythonTemplate& operator=(const PythonTemplate&) = delete;
-  ~PythonTemplate();
+  RankTemplate(asio::io_context& io, const ProcessSpec& rank, TemplateUse use = TemplateUse::warm);
+  RankTemplate(const RankTemplate&) = delete;
+  RankTemplate& operator=(const RankTemplate&) = delete;
+  ~RankTemplate();
 
   /// What it tells next. Suspends: until it tells, or has ended, or end() is called.
   asio::awaitable<TemplateMessage> listen();

@@ -1,8 +1,10 @@
 #include "launcher/os/resources.h"
 
 #include <sched.h>
-#include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <sys/sysinfo.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,11 +16,11 @@
 #include <optional>
 #include <sstream>
 #include <system_error>
-#include <vector>
 
 #include "common/error.h"
 #include "common/files/files.h"
-#include "launcher/os/own_cgroups.h"
+#include "common/node/node_gpus.h"
+#include "launcher/os/cgroup.h"
 #include "launcher/plan/start/cgroups.h"
 
 namespace ddp::launcher {
@@ -115,6 +117,10 @@ std::int64_t count_own_threads() {
   return count;
 }
 
+std::int64_t to_number(rlim_t limit) {
+  return limit == RLIM_INFINITY ? NodeHealth::kUnlimited : static_cast<std::int64_t>(limit);
+}
+
 }  // namespace
 
 CpuLimits find_cpu_limits() {
@@ -155,22 +161,35 @@ std::optional<ProcessShortage> find_process_shortage(int needed) {
 }
 
 std::string make_id() {
-  constexpr int kBytes = 16;
-  return random_hex(kBytes);
+  return random_hex(16);
 }
 
-std::string random_hex(int bytes) {
-  std::vector<unsigned char> random(static_cast<std::size_t>(bytes));
-  // Up to 256 bytes come whole and without EINTR once the kernel has its seed (getrandom(2)).
-  check(::getrandom(random.data(), random.size(), 0), "getrandom", "run id");
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  text.reserve(2 * random.size());  // it may be a secret: a growing string would leave copies
-  for (const unsigned char byte : random) {
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
+NodeHealth read_node_health() {
+  NodeHealth health;
+  utsname name{};
+  if (::uname(&name) == 0) {
+    health.kernel = name.release;
+    health.machine = name.machine;
   }
-  return text;
+  struct sysinfo system {};
+  if (::sysinfo(&system) == 0) {
+    // Counted in units of mem_unit bytes, which need not be 1 (sysinfo(2)).
+    health.memory_bytes = static_cast<std::int64_t>(system.totalram) * system.mem_unit;
+  }
+  struct statvfs shared {};
+  // Data loaders pass batches through /dev/shm, which has 64 MiB in a container unless it asks for
+  // more. f_blocks counts fragments of f_frsize, not blocks of f_bsize (statvfs(3)).
+  if (::statvfs("/dev/shm", &shared) == 0)
+    health.shared_bytes = static_cast<std::int64_t>(shared.f_blocks * shared.f_frsize);
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    health.open_files = to_number(limit.rlim_cur);
+    health.most_open_files = to_number(limit.rlim_max);
+  }
+  if (::getrlimit(RLIMIT_NPROC, &limit) == 0) health.processes = to_number(limit.rlim_cur);
+  if (::getrlimit(RLIMIT_MEMLOCK, &limit) == 0) health.locked_bytes = to_number(limit.rlim_cur);
+  health.driver = find_gpu_driver();
+  return health;
 }
 
 }  // namespace ddp::launcher

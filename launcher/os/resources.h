@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "launcher/plan/doctor/node_health.h"
 #include "launcher/plan/start/cpu_share.h"
 
 namespace ddp::launcher {
@@ -32,7 +33,8 @@ std::optional<ProcessShortage> find_process_shortage(int needed);
 /// A random run id or agent id: 32 hexadecimal digits. Errors: SystemError.
 std::string make_id();
 
-/// `bytes` random bytes as hexadecimal text. Errors: SystemError.
-std::string random_hex(int bytes);
+/// For `ddp-launch doctor`: kernel, machine, memory, /dev/shm, limits and driver. Callers fill in
+/// the rest. Errors: none; a value that cannot be read stays as in an empty NodeHealth.
+NodeHealth read_node_health();
 
 }  // namespace ddp::launcher

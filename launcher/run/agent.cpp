@@ -14,7 +14,6 @@
 #include "launcher/plan/round/signal_meaning.h"
 #include "launcher/run/coordinator.h"
 #include "launcher/run/group_end.h"
-#include "launcher/run/heartbeat_reply.h"
 #include "launcher/run/job_view.h"
 #include "launcher/run/log_dir.h"
 #include "launcher/run/node_lines.h"
@@ -234,7 +233,7 @@ void Agent::find_daemons() {
   if (commands_.state() == NodeCommands::State::waiting || Clock::now() < next_daemon_look_) return;
   const std::clock_t begin = std::clock();
   std::vector<pid_t> except = workers_.earlier_children();
-  const PythonTemplate* const source = workers_.python_template();
+  const RankTemplate* const source = workers_.rank_template();
   if (source != nullptr && source->child() != 0) except.push_back(source->child());
   guard_.cover_daemons(sessions_below(except, source != nullptr ? source->parent_of_copies() : 0));
   const std::chrono::duration<double> cost(static_cast<double>(std::clock() - begin) /

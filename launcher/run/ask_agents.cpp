@@ -5,14 +5,19 @@
 #include <utility>
 #include <vector>
 
+#include <unistd.h>
+
 #include "common/error.h"
+#include "common/program/streams.h"
+#include "common/progress/terminal.h"
 #include "common/text/join_words.h"
 #include "launcher/net/control_socket.h"
+#include "launcher/os/asio.h"
 #include "launcher/plan/output/console_text.h"
+#include "launcher/plan/status/screen_block.h"
 #include "launcher/plan/status/status_answer.h"
 #include "launcher/run/follow_logs.h"
 #include "launcher/run/running_jobs.h"
-#include "launcher/run/watch_status.h"
 
 namespace ddp::launcher {
 namespace {
@@ -80,6 +85,44 @@ void check_rank(const std::vector<RunningJob>& jobs, const std::string& rank) {
   }
   throw UsageError("logs: the job has no rank " + plain_line(rank, kLongestAnswer) +
                    " on this node. Its ranks here: " + (known.empty() ? "none yet" : known) + ".");
+}
+
+constexpr std::chrono::seconds kWatchPause(1);
+
+std::string fit_terminal(const std::string& text) {
+  const std::optional<TerminalSize> size = terminal_size(STDOUT_FILENO);
+  if (!size || size->rows == 0) return fit_block(text, 80, 24);
+  return fit_block(
+      text, static_cast<std::size_t>(size->columns), static_cast<std::size_t>(size->rows));
+}
+
+/// Prints the status every second, on a terminal in place. `jobs` are the agents of the job that
+/// `name` names; with an empty name, all jobs that run then. Blocks: until none of them runs.
+/// Errors: SystemError when stdout cannot be written.
+void watch_status(std::vector<RunningJob> jobs,
+                  const std::string& name,
+                  const Environment& environment) {
+  asio::io_context io(1);
+  asio::steady_timer timer(io);
+  const bool is_terminal = can_rewrite(STDOUT_FILENO);
+  const std::string meant = name.empty() ? "" : jobs.front().status.run_id;
+  std::size_t lines = 0;
+  while (!jobs.empty()) {
+    std::string text = describe_all(jobs);
+    if (is_terminal) {
+      text = fit_terminal(text);
+      print(redraw(text, lines));
+      lines = static_cast<std::size_t>(std::ranges::count(text, '\n'));
+    } else {
+      print(text + "\n");
+    }
+    timer.expires_after(kWatchPause);
+    timer.wait();
+    jobs = find_jobs(environment, false);
+    std::erase_if(
+        jobs, [&](const RunningJob& job) { return !meant.empty() && job.status.run_id != meant; });
+  }
+  print("ended\n");
 }
 
 }  // namespace

@@ -1,11 +1,19 @@
 #include "launcher/run/final_report.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <chrono>
 
 #include "common/error.h"
+#include "common/exit_code.h"
+#include "common/files/descriptor.h"
 #include "common/files/files.h"
-#include "common/report/report_file.h"
+#include "common/report/run_page.h"
+#include "launcher/os/scratch_dir.h"
 #include "launcher/plan/round/error_file.h"
+#include "launcher/plan/start/preload.h"
 
 namespace ddp::launcher {
 namespace {
@@ -27,6 +35,17 @@ bool is_one_line(const std::string& report) {
 std::string with_note(std::string line, const std::string& note) {
   line.pop_back();
   return line + " (" + note + ")\n";
+}
+
+constexpr std::chrono::seconds kSlowStart{3};
+constexpr const char* kMarker = "preload-hint";
+
+bool is_first_time(const std::filesystem::path& scratch_place) {
+  std::string ignored;
+  const std::optional<PrivateDir> place = PrivateDir::open(scratch_place, ignored);
+  if (!place) return false;
+  const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+  return static_cast<bool>(Descriptor(::openat(place->fd(), kMarker, flags, 0600)));
 }
 
 }  // namespace
@@ -57,6 +76,21 @@ int give_final_report(const EndJob& end,
   if (!waits && is_removed) console.info(removed);
   if (!is_removed && spec.takes_job_file) write_run_page(places.run_dir->directory());
   return end.exit_code;
+}
+
+void hint_at_preload(const EndJob& end,
+                     const JobSpec& spec,
+                     const std::filesystem::path& scratch_place,
+                     Console& console) {
+  const bool could_preload = spec.by_python && spec.preload.empty() && !spec.debug_rank &&
+                             spec.wrappers.empty() && !find_preload_obstacle(spec);
+  const bool is_slow = end.exit_code == exit_code::kOk && end.first_join > kSlowStart;
+  if (!could_preload || !is_slow || !console.shows(log::Level::info)) return;
+  if (!is_first_time(scratch_place)) return;
+  console.info(fmt::format(
+      "the first rank was ready after {:.1f} s, mostly of imports. --preload auto imports once for "
+      "all ranks, and the next job finds it done: docs/warm-start.md. (This is said once.)",
+      std::chrono::duration<double>(end.first_join).count()));
 }
 
 }  // namespace ddp::launcher

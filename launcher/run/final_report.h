@@ -1,6 +1,8 @@
 // The end of a job on this node: prints the report and writes the record.
 #pragma once
 
+#include <filesystem>
+
 #include "common/files/owned_dir.h"
 #include "common/job/run_dir.h"
 #include "common/node/identity.h"
@@ -26,5 +28,14 @@ int give_final_report(const EndJob& end,
                       const RecordPlaces& places,
                       const Environment& environment,
                       Console& console);
+
+/// Says once that --preload exists, to who waits for the imports of a Python script: after a good
+/// job whose ranks came to the store late. Only node 0 knows when. A file in `scratch_place`, of
+/// all jobs of this user, shows that it was said. Errors: none; where the file cannot be made,
+/// nothing is said.
+void hint_at_preload(const EndJob& end,
+                     const JobSpec& spec,
+                     const std::filesystem::path& scratch_place,
+                     Console& console);
 
 }  // namespace ddp::launcher

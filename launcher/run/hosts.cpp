@@ -14,6 +14,7 @@
 
 #include "common/error.h"
 #include "common/files/descriptor.h"
+#include "common/files/files.h"
 #include "common/files/input_file.h"
 #include "common/job/job_keys.h"
 #include "common/text/join_words.h"
@@ -35,7 +36,7 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr int kTokenBytes = 32;
+constexpr std::size_t kTokenBytes = 32;
 constexpr std::size_t kReadBytes = 16 << 10;
 constexpr std::size_t kMaxQueued = 1 << 20;  // bytes for the console; above it connections wait
 constexpr std::chrono::milliseconds kQueuePause(10);  // between two checks of a full queue

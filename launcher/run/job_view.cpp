@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "launcher/plan/endpoint_text.h"
-#include "launcher/run/heartbeat_reply.h"
+#include "launcher/run/progress_probe.h"
 
 namespace ddp::launcher {
 namespace {

@@ -17,7 +17,7 @@
 #include "common/job/resolve_job.h"
 #include "common/node/driver_query.h"
 #include "common/node/node_gpus.h"
-#include "launcher/net/master_address.h"
+#include "launcher/net/names.h"
 #include "launcher/os/descriptors.h"
 #include "launcher/os/port.h"
 #include "launcher/os/program.h"
@@ -27,6 +27,7 @@
 #include "launcher/plan/start/limits.h"
 #include "launcher/plan/start/numa.h"
 #include "launcher/plan/start/platform_settings.h"
+#include "launcher/plan/start/preload.h"
 #include "launcher/run/token.h"
 
 namespace ddp::launcher {

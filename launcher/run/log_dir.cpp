@@ -9,8 +9,8 @@
 #include <system_error>
 
 #include "common/error.h"
+#include "common/files/files.h"
 #include "common/program/log.h"
-#include "launcher/os/resources.h"
 #include "launcher/plan/start/log_layout.h"
 
 namespace ddp::launcher {
@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kWhereYouCan = ". Name a directory that you can write with --log-dir.";
-constexpr int kRandomBytes = 4;  // eight characters, as torchrun's
+constexpr std::size_t kRandomBytes = 4;  // eight characters, as torchrun's
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& why) {
   throw UsageError("log directory: cannot make " + path.string() + ": " + why + kWhereYouCan);

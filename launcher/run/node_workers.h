@@ -56,7 +56,7 @@ class NodeWorkers {
     if (template_) template_->end();
   }
   /// Null: none.
-  [[nodiscard]] const PythonTemplate* python_template() const { return template_.get(); }
+  [[nodiscard]] const RankTemplate* rank_template() const { return template_.get(); }
 
   /// Starts the workers. Errors: Error; workers that were started before it are still alive.
   [[nodiscard]] GroupStarted start(const StartRound& start);
@@ -94,7 +94,7 @@ class NodeWorkers {
   JobCgroup cgroup_;
   LeftBehind left_behind_;
   // Null: none, or it has failed. Owners: as make_template() says.
-  std::shared_ptr<PythonTemplate> template_;
+  std::shared_ptr<RankTemplate> template_;
   std::unique_ptr<WorkerGroup> group_;  // of the newest round
   bool has_begun_ = false;              // a round has begun
   bool has_preloaded_ = false;          // or has failed to

@@ -30,7 +30,7 @@ void give_up(const PreloadParts& parts, const std::string& why) {
 }
 
 /// A source. Owners of the template: this coroutine, and the caller, which may end it.
-asio::awaitable<void> pass_on(std::shared_ptr<PythonTemplate> source, Inbox<AgentEvent>& inbox) {
+asio::awaitable<void> pass_on(std::shared_ptr<RankTemplate> source, Inbox<AgentEvent>& inbox) {
   using Kind = TemplateMessage::Kind;
   Kind kind = Kind::importing;
   while (kind == Kind::importing || kind == Kind::chosen) {
@@ -75,16 +75,16 @@ std::string explain_others(const Warm& warm) {
 }
 
 /// A warm one that serves this job. Null: there is none that fits.
-std::shared_ptr<PythonTemplate> find_warm(const PreloadParts& parts,
-                                          const ProcessSpec& rank,
-                                          const Warm& warm) {
+std::shared_ptr<RankTemplate> find_warm(const PreloadParts& parts,
+                                        const ProcessSpec& rank,
+                                        const Warm& warm) {
   Descriptor connection = warm.pool.find(warm.key);
   if (!connection) {
     if (const std::string line = explain_others(warm); !line.empty()) parts.console.info(line);
     return nullptr;
   }
   const pid_t pid = listener_of(connection.fd());
-  auto source = std::make_shared<PythonTemplate>(parts.io, rank);
+  auto source = std::make_shared<RankTemplate>(parts.io, rank);
   const std::string problem = source->join(warm.key, warm.agent_id, std::move(connection));
   if (!problem.empty()) {
     parts.console.info(describe_unused(pid, problem));
@@ -96,14 +96,14 @@ std::shared_ptr<PythonTemplate> find_warm(const PreloadParts& parts,
 }
 
 /// Null: it cannot be started, which is said.
-std::shared_ptr<PythonTemplate> start_template(const PreloadParts& parts,
-                                               const ProcessSpec& rank,
-                                               const std::optional<Warm>& warm) {
+std::shared_ptr<RankTemplate> start_template(const PreloadParts& parts,
+                                             const ProcessSpec& rank,
+                                             const std::optional<Warm>& warm) {
   try {
     std::optional<WarmPool::Place> place;
     if (warm) place = warm->pool.make_place(warm->key, parts.spec.preload_idle);
-    auto source = parts.spec.warm_start ? PythonTemplate::start_worker(parts.io, rank)
-                                        : std::make_shared<PythonTemplate>(
+    auto source = parts.spec.warm_start ? RankTemplate::start_worker(parts.io, rank)
+                                        : std::make_shared<RankTemplate>(
                                               parts.io, rank, parts.spec.preload, std::move(place));
     asio::co_spawn(parts.io, pass_on(source, parts.inbox), rethrow);
     return source;
@@ -140,7 +140,7 @@ std::optional<std::string> find_obstacle(const JobSpec& spec, const ProcessSpec&
 
 /// Nothing: it is ready. Else why it is not; empty: the round is to end.
 asio::awaitable<std::optional<std::string>> await_ready(PreloadParts parts,
-                                                        std::shared_ptr<PythonTemplate> source) {
+                                                        std::shared_ptr<RankTemplate> source) {
   using Kind = TemplateMessage::Kind;
   const Clock::time_point begin = Clock::now();
   const std::chrono::seconds limit = parts.spec.warm_start ? kLoadLimit : kImportLimit;
@@ -184,8 +184,8 @@ asio::awaitable<std::optional<std::string>> await_ready(PreloadParts parts,
 
 }  // namespace
 
-asio::awaitable<std::shared_ptr<PythonTemplate>> make_template(PreloadParts parts,
-                                                               std::vector<Placement> ranks) {
+asio::awaitable<std::shared_ptr<RankTemplate>> make_template(PreloadParts parts,
+                                                             std::vector<Placement> ranks) {
   leave_out_cold(parts, ranks);
   if (ranks.empty()) co_return nullptr;
   ProcessSpec rank = parts.group.plan_process(ranks.front());
@@ -196,7 +196,7 @@ asio::awaitable<std::shared_ptr<PythonTemplate>> make_template(PreloadParts part
   }
   std::optional<Warm> warm;
   if (!parts.spec.warm_start) warm = open_pool(parts, rank);
-  std::shared_ptr<PythonTemplate> source = warm ? find_warm(parts, rank, *warm) : nullptr;
+  std::shared_ptr<RankTemplate> source = warm ? find_warm(parts, rank, *warm) : nullptr;
   std::optional<std::string> problem;
   if (!source) {
     source = start_template(parts, rank, warm);

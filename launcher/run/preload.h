@@ -31,8 +31,8 @@ struct PreloadParts {
 /// `ranks`: of this node; those that a wrapper starts are not copied, and with --debug none. Null:
 /// there is none. Suspends: until it is ready or unfit, until it is stopped, at most kImportLimit,
 /// for ddp-worker kLoadLimit; or until `commands` end the round.
-asio::awaitable<std::shared_ptr<PythonTemplate>> make_template(PreloadParts parts,
-                                                               std::vector<Placement> ranks);
+asio::awaitable<std::shared_ptr<RankTemplate>> make_template(PreloadParts parts,
+                                                             std::vector<Placement> ranks);
 
 /// For the imports. A rank that imported for so long would be slow, too, but would be seen.
 inline constexpr std::chrono::minutes kImportLimit{5};

@@ -1,11 +1,14 @@
-// Samples the workers of a group, for the watchdog and for `ddp-launch status`.
+// Samples the workers of a group, for the watchdog, for `ddp-launch status`, and for the reply to
+// node 0's heartbeat, once a second.
 #pragma once
 
 #include <chrono>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "launcher/plan/hang/watchdog.h"
+#include "launcher/plan/round/messages.h"
 #include "launcher/run/worker_group.h"
 
 namespace ddp::launcher {
@@ -20,5 +23,14 @@ WorkerSample sample_page(const Worker& worker);
 
 /// The time between two probes, so that a hang is noticed at most a second late.
 Clock::duration probe_pause(const std::optional<std::chrono::milliseconds>& hang_timeout);
+
+/// The reply about this node's workers in `round`; `closely` as in probe_progress().
+HeartbeatReply make_heartbeat_reply(const Heartbeat& heartbeat,
+                                    int round,
+                                    const WorkerGroup& group,
+                                    bool closely);
+
+/// The newest lines of each worker, oldest first, as many as a heartbeat has room for; empty: none.
+std::vector<std::vector<std::string>> newest_lines(const WorkerGroup& group);
 
 }  // namespace ddp::launcher

@@ -9,8 +9,8 @@
 #include "common/text/json_text.h"
 #include "launcher/os/process_state.h"
 #include "launcher/plan/endpoint_text.h"
-#include "launcher/plan/status/progress_json.h"
 #include "launcher/plan/status/status_answer.h"
+#include "launcher/plan/web/status_json.h"
 #include "launcher/run/progress_probe.h"
 
 namespace ddp::launcher {

@@ -1,5 +1,5 @@
-// The workers of one node in one round. They start together, are watched, and end together. A
-// survivor waits for the next round: it stays alive, and in this group.
+// The workers of one node. They start together when a round begins, are watched, and end together
+// when it ends. Only a survivor lives on: it stays in the group and gets a place in the next round.
 // Promises: the destructor kills and reaps without suspending, so that no exception leaves an
 // orphan. After end() and sweep() every worker has its ending; sweep() names those that could not
 // be killed.
@@ -73,10 +73,10 @@ class WorkerGroup {
 
   /// Every worker started from now on is a copy of `source`, as long as that can be copied; it
   /// outlives the group. Null: none is a copy.
-  void use_template(PythonTemplate* source) { template_ = source; }
+  void use_template(RankTemplate* source) { template_ = source; }
 
-  /// How the worker of a placement is started, but for what only a start opens: its streams, lock
-  /// and cgroup, and, unless they are given, its error file and the descriptor of its page.
+  /// How the worker of a placement is started. Its streams, lock and cgroup are not set: only a
+  /// start opens them. Nor are its error file and its page, unless they are given.
   [[nodiscard]] ProcessSpec plan_process(const Placement& placement,
                                          const std::string& error_file = {},
                                          int page_fd = -1) const;
@@ -91,23 +91,24 @@ class WorkerGroup {
   /// From now on no worker is a survivor.
   void give_up_survivors();
 
-  /// Ends the group except survivors, as `escalation` says: every worker gets the reason on its
-  /// page, the first signal and SIGCONT; at last every process group gets SIGKILL. Suspends: until
-  /// all are reaped, at most the grace + kKillWait. Errors: none; alive() counts those that could
-  /// not be killed.
+  /// Ends all workers but the survivors. `escalation` gives the signals and their times. Each
+  /// worker finds the reason on its page, and gets the first signal, and a SIGCONT in case it is
+  /// stopped. At the end each process group gets SIGKILL. Suspends: until all are reaped, at most
+  /// the grace + kKillWait. Errors: none; alive() counts those that could not be killed.
   asio::awaitable<void> end(StopReason reason, Escalation escalation);
 
-  /// Kills what the workers left behind, in any session, but for what --keep-daemons names, and
-  /// reaps adopted orphans. Suspends: at most kKillWait. Errors: none; the result names processes
-  /// that could not be killed.
+  /// Kills the processes that the workers left behind, whatever their session, and reaps adopted
+  /// orphans. Processes that --keep-daemons names are left alone. Suspends: at most kKillWait.
+  /// Errors: none; the result names processes that could not be killed.
   [[nodiscard]] asio::awaitable<std::vector<std::string>> sweep();
 
   /// Counts workers that could not be killed as ended by our SIGKILL.
   void note_unkilled();
 
-  /// Waits for the last lines, and prints which streams are cut. Suspends: while the writer is
-  /// behind; a file that does not move holds it for at most FileWriter::kStallWait. Else at most
-  /// OutputDrain::kLongest, as a process that is not ours to kill may have a pipe open.
+  /// Reads the last lines of all streams, and prints which streams are cut off. Suspends: until the
+  /// streams end, at most OutputDrain::kLongest, as a process that is not ours to kill may hold one
+  /// open. Also while the writer is behind, but at most FileWriter::kStallWait for a file that does
+  /// not move.
   asio::awaitable<void> drain();
 
   /// The last resort: kills and reaps all that was started, without suspending. Blocks: a second
@@ -185,7 +186,7 @@ class WorkerGroup {
   std::size_t alive_ = 0;
   std::optional<Clock::time_point> kill_deadline_;  // since the first SIGKILL
   const JobCgroup* cgroup_ = nullptr;
-  PythonTemplate* template_ = nullptr;
+  RankTemplate* template_ = nullptr;
   // Of the worker that has ours (--debug). Owners: this, and the coroutines that use it.
   std::shared_ptr<WorkerTerminal> terminal_;
 };

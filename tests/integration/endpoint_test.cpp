@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "common/error.h"
-#include "launcher/net/master_address.h"
+#include "launcher/net/names.h"
 #include "tests/support/store_client.h"
 
 namespace ddp::launcher {

@@ -18,8 +18,8 @@ using test::OtherUser;
 /// By netlink, and by the files.
 class PeerUser : public testing::TestWithParam<bool> {
  protected:
-  PeerUsers::Look look(const tcp::socket& accepted) {
-    return users_.probe(accepted.remote_endpoint(), accepted.local_endpoint());
+  PeerUsers::Owner look(const tcp::socket& accepted) {
+    return users_.owner_of(accepted.remote_endpoint(), accepted.local_endpoint());
   }
   /// Another user connects, says one byte, and stays until the test closes its end.
   int stay() {
@@ -42,7 +42,7 @@ TEST_P(PeerUser, OurOwnSocketIsOurs) {
   tcp::socket mine(io_);
   mine.connect(acceptor_.local_endpoint());
   const tcp::socket accepted = acceptor_.accept();
-  const PeerUsers::Look found = look(accepted);
+  const PeerUsers::Owner found = look(accepted);
   EXPECT_TRUE(found.can_tell);
   EXPECT_EQ(found.user, ::geteuid());
 }
@@ -81,7 +81,7 @@ TEST_P(PeerUser, A3_WhoListensAtThatPortIsNotTheOneWhoConnected) {
     } catch (const boost::system::system_error&) {
       continue;  // somebody else has got that port in the meantime
     }
-    const PeerUsers::Look found = users_.probe(from, to);
+    const PeerUsers::Owner found = users_.owner_of(from, to);
     EXPECT_TRUE(found.can_tell);
     EXPECT_EQ(found.user, std::nullopt);
   }

@@ -10,7 +10,6 @@
 
 #include "common/error.h"
 #include "tests/unit/scratch.h"
-#include "worker/save/checkpoint/file_content.h"
 
 namespace ddp::worker {
 namespace {

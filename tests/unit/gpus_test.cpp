@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "common/node/driver_library.h"
+#include "common/node/driver_query.h"
 
 namespace ddp {
 namespace {

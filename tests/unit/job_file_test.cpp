@@ -7,11 +7,11 @@
 
 #include "common/error.h"
 #include "common/job/batch_plan.h"
-#include "common/job/home_path.h"
 #include "common/job/job_keys.h"
 #include "common/job/job_rules.h"
 #include "common/job/print_job.h"
 #include "common/job/resolve_job.h"
+#include "common/node/users.h"
 
 namespace ddp {
 namespace {

@@ -21,18 +21,20 @@ TEST(Prometheus, TellsOfTheJobAndOfEachRank) {
   job.samples_per_second = 6400;
   job.ranks[0].sample.accuracy = 0.875;
   const std::string text = prometheus_text(job);
-  EXPECT_THAT(text,
-              AllOf(HasSubstr("\nddp_step 200\n"),
-                    HasSubstr("\nddp_loss 0.25\n"),
-                    HasSubstr("\nddp_samples_total 12800\n"),
-                    HasSubstr("\nddp_samples_per_second 6400\n"),
-                    HasSubstr("ddp_job_state{state=\"running\"} 1\n"),
-                    HasSubstr("ddp_rank_step{rank=\"2\",node=\"1\"} 200\n"),
-                    HasSubstr("ddp_rank_step_seconds{rank=\"1\",node=\"0\"} 0.01\n"),
-                    HasSubstr("\nddp_accuracy 0.875\n"),
-                    HasSubstr("ddp_rank_data_wait_seconds_total{rank=\"1\",node=\"0\"} 0.2\n"),
-                    HasSubstr("ddp_rank_device_bytes{rank=\"2\",node=\"1\"} 1048578\n"),
-                    HasSubstr("ddp_rank_phase{rank=\"0\",phase=\"training\"} 1\n")));
+  EXPECT_THAT(
+      text,
+      AllOf(HasSubstr("# HELP ddp_rank_data_wait_seconds_total Time that the training loop"),
+            HasSubstr("\nddp_step 200\n"),
+            HasSubstr("\nddp_loss 0.25\n"),
+            HasSubstr("\nddp_samples_total 12800\n"),
+            HasSubstr("\nddp_samples_per_second 6400\n"),
+            HasSubstr("ddp_job_state{state=\"running\"} 1\n"),
+            HasSubstr("ddp_rank_step{rank=\"2\",node=\"1\"} 200\n"),
+            HasSubstr("ddp_rank_step_seconds{rank=\"1\",node=\"0\"} 0.01\n"),
+            HasSubstr("\nddp_accuracy 0.875\n"),
+            HasSubstr("ddp_rank_data_wait_seconds_total{rank=\"1\",node=\"0\"} 0.2\n"),
+            HasSubstr("ddp_rank_device_bytes{rank=\"2\",node=\"1\"} 1048578\n"),
+            HasSubstr("ddp_rank_phase{rank=\"0\",phase=\"training\"} 1\n")));
 }
 
 TEST(Prometheus, EveryFamilyHasItsHeadOnce) {

@@ -11,7 +11,7 @@
 #include "common/error.h"
 #include "common/files/descriptor.h"
 #include "common/files/files.h"
-#include "common/report/report_file.h"
+#include "common/report/run_page.h"
 #include "tests/unit/scratch.h"
 
 namespace ddp {

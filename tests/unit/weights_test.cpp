@@ -6,7 +6,7 @@
 
 #include "common/error.h"
 #include "tests/unit/scratch.h"
-#include "worker/save/checkpoint/file_content.h"
+#include "worker/save/checkpoint/checkpoint.h"
 #include "worker/save/checkpoint/tensor_copy.h"
 
 namespace ddp::worker {

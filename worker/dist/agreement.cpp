@@ -9,8 +9,8 @@
 #include "common/error.h"
 #include "common/program/log.h"
 #include "common/text/units.h"
-#include "worker/dist/pause.h"
 #include "worker/dist/peer_call.h"
+#include "worker/dist/polling.h"
 #include "worker/dist/round_over.h"
 #include "worker/plan/agreement.h"
 

@@ -109,7 +109,7 @@ class Ddp {
   [[nodiscard]] const std::vector<NamedTensor>& parameters() const { return request_.parameters; }
 
   /// No value in a world of one.
-  [[nodiscard]] std::optional<DdpTimings> figures() const;
+  [[nodiscard]] std::optional<DdpTimings> timings() const;
 
   /// Hash of the bytes of all parameters and `more`.
   [[nodiscard]] std::int64_t digest(const std::vector<NamedTensor>& more = {}) const;

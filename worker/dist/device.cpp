@@ -13,7 +13,7 @@
 #include "worker/dist/cuda_module.h"
 #include "worker/dist/nccl_settings.h"
 #include "worker/dist/peer_call.h"
-#include "worker/dist/same_job.h"
+#include "worker/dist/process_files.h"
 #include "worker/plan/device_choice.h"
 
 namespace ddp::worker {

@@ -5,7 +5,7 @@
 
 #include "common/error.h"
 #include "worker/dist/agreement.h"
-#include "worker/dist/poll_until.h"
+#include "worker/dist/polling.h"
 #include "worker/dist/refusal_server.h"
 #include "worker/dist/store.h"
 #include "worker/dist/store_probe.h"
@@ -44,7 +44,7 @@ void tell_in_store(const WorkerIdentity& self, const std::string& problem) try {
 bool hear_in_store(const WorkerIdentity& self, const std::string& problem) try {
   const OpenStore open = open_store(self, kStorePatience);
   const auto store = store_of_round(self, open);
-  const std::string joined = answer_key(kJoin, 0);
+  const std::string joined = answer_key(kJoinQuestion, 0);
   (void)poll_until(Clock::now() + kAgentPatience,
                    [&] { return store->check({kRefused}) || store->check({joined}); });
   return store->check({kRefused}) && store->get_to_str(kRefused) == problem;

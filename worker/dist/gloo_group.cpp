@@ -4,27 +4,85 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <poll.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <thread>
 #include <vector>
 
 #include "common/error.h"
 #include "worker/dist/agreement.h"
 #include "worker/dist/cuda_module.h"
-#include "worker/dist/lost_peers.h"
 #include "worker/dist/peer_call.h"
-#include "worker/dist/poll_device.h"
+#include "worker/dist/polling.h"
 #include "worker/dist/watched_gloo.h"
+#include "worker/plan/lost_peers.h"
 
 namespace ddp::worker {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
+
+/// Once the first rank gives up and closes its connections, all ranks that wait for it fail within
+/// milliseconds. A busy machine takes longer.
+constexpr milliseconds kReportWait{400};
+/// Added for a rank 0 that serves the store: the others read it until then.
+constexpr milliseconds kServerWait{200};
+constexpr milliseconds kLongest{900};
+
+using Reports = std::optional<std::vector<FailureReport>>;
+using Bytes = std::vector<std::uint8_t>;
+
+constexpr const char* kLostPeersKey = "lost-peers";
+
+// One key for all ranks: with 1,000 ranks, each reads one value of 1,000 lines, not 1,000 keys.
+Reports exchange(c10d::Store& store, const std::string& line, milliseconds wait) {
+  try {
+    store.append(kLostPeersKey, Bytes(line.begin(), line.end()));
+    ::poll(nullptr, 0, static_cast<int>(wait.count()));
+    const Bytes bytes = store.get(kLostPeersKey);
+    return read_reports(std::string(bytes.begin(), bytes.end()));
+  } catch (const std::exception&) {
+    return {};  // the rank that served the store has ended
+  }
+}
+
+/// Finds out which ranks are missing after a collective has failed, without another one: writes
+/// `own` to the store, waits for `wait`, and reads what the other ranks have written. Blocks: for
+/// `wait` and the store, at most kLongest, even where the rank that serves the store was stopped.
+/// No value: the store fails or does not answer.
+Reports exchange_reports(const c10::intrusive_ptr<c10d::Store>& store,
+                         const FailureReport& own,
+                         milliseconds wait) {
+  // Trap: LibTorch's client waits for an answer of the store without a limit, so a thread of its
+  // own asks. If no answer comes the thread is left behind: as a rule the process is about to end.
+  auto task = std::make_shared<std::packaged_task<Reports()>>(
+      [store, line = to_line(own), wait] { return exchange(*store, line, wait); });
+  std::future<Reports> answer = task->get_future();
+  std::unique_ptr<std::thread> thread;
+  try {
+    thread = std::make_unique<std::thread>([task] { (*task)(); });
+  } catch (const std::system_error&) {
+    return {};  // no thread is available: the failure is reported without the others
+  }
+  if (answer.wait_for(kLongest) != std::future_status::ready) {
+    (void)thread.release();
+    return {};
+  }
+  thread->join();
+  return answer.get();
+}
 
 struct StartedSum {
   c10::intrusive_ptr<c10d::Work> work;

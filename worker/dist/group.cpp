@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "worker/dist/poll_device.h"
+#include "worker/dist/polling.h"
 
 namespace ddp::worker {
 

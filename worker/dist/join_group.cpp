@@ -15,10 +15,14 @@
 #include "worker/dist/gloo_group.h"
 #include "worker/dist/peer_call.h"
 #include "worker/dist/store.h"
-#include "worker/dist/torch_compat.h"
 
 namespace ddp::worker {
 namespace {
+
+/// Whether LibTorch's Gloo adds lengths of a peer before it checks them, so that who reaches a
+/// rank's port can write outside its buffers. Source: pytorch/gloo pull request 509; the old check
+/// is in libtorch_cpu.so of 2.11.0 and 2.13.0, the new one in that of 2.14.1.
+constexpr bool kGlooTrustsLengths = TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 14;
 
 /// Claims this rank: two processes with one rank would read each other's answers. Errors:
 /// PeerError.
@@ -63,7 +67,8 @@ std::unique_ptr<Group> join(const WorkerIdentity& self,
   const Ranks voters{store, self.rank, self.world_size, timeout, timeout_names.join};
   take_rank(*store, self);
   const std::string world = "world size " + std::to_string(self.world_size) + "\n";
-  agree(voters, {kJoin, "release or job", "did not join"}, world + releases(device) + digest);
+  agree(
+      voters, {kJoinQuestion, "release or job", "did not join"}, world + releases(device) + digest);
   if (device.nccl) {
     // NCCL would refuse two ranks on one GPU too, but without their names, or hang.
     agree(voters,

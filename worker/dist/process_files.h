@@ -14,4 +14,8 @@ std::string read_process_file(int pid, const std::string& name);
 /// fields: there is no such process.
 std::vector<std::string> process_stat(int pid);
 
+/// Whether process `pid` was started for the job `run_id` (DDP_RUN_ID). Empty, as under another
+/// launcher: by the parent of this process. False where nobody can tell.
+bool is_of_same_job(int pid, const std::string& run_id);
+
 }  // namespace ddp::worker

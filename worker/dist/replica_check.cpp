@@ -9,6 +9,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "common/text/join_words.h"
+
 namespace ddp::worker {
 namespace {
 
@@ -69,9 +71,7 @@ std::vector<int> gather_diverged_ranks(Group& group, std::int64_t digest) {
 }
 
 std::string diverged_text(const std::string& what, const std::vector<int>& odd) {
-  std::string ranks;
-  for (const int rank : odd)
-    ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
+  const std::string ranks = join_words(odd, ", ", [](int rank) { return std::to_string(rank); });
   return "the " + what + " of rank " + ranks + " are not those of the others";
 }
 

@@ -30,7 +30,7 @@
 #include "common/files/files.h"
 #include "common/text/parse_whole.h"
 #include "common/text/split.h"
-#include "worker/dist/pause.h"
+#include "worker/dist/polling.h"
 #include "worker/dist/row_sums.h"
 
 namespace ddp::worker {

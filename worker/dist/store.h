@@ -26,7 +26,7 @@ OpenStore open_store(const WorkerIdentity& self, std::chrono::milliseconds timeo
 /// it.
 c10::intrusive_ptr<c10d::Store> store_of_round(const WorkerIdentity& self, const OpenStore& open);
 
-inline constexpr const char* kJoin =
-    "join";  // the question of worker/dist/agreement by which a rank joins
+/// The question of worker/dist/agreement by which a rank joins.
+inline constexpr const char* kJoinQuestion = "join";
 
 }  // namespace ddp::worker

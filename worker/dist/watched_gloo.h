@@ -4,6 +4,7 @@
 // killed there would wait until the time-out on a connection that is already closed.
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include <memory>
@@ -19,7 +20,7 @@ class PeerWatch;
 
 /// Watches the collectives that this project and c10d's Reducer use: once a connection to a peer is
 /// gone, what is under way ends within two seconds with c10::DistNetworkError. Refuses tensors of a
-/// device on other streams than its default one (dist/default_stream).
+/// device on other streams than its default one (require_default_stream).
 class WatchedGloo : public c10d::ProcessGroupGloo {
  public:
   /// Blocks: until all ranks are connected. Errors: those of Gloo.
@@ -71,5 +72,11 @@ class WatchedGloo : public c10d::ProcessGroupGloo {
   std::unique_ptr<SharedSums> sums_;  // null: everything goes by Gloo
   std::unique_ptr<PeerWatch> watch_;  // null where Gloo's connections are not known
 };
+
+/// Gloo copies a result back to a device on a stream of its own. The thread of Gloo that ends the
+/// work makes its own current stream wait for that copy (ProcessGroupGloo.cpp, AsyncWork::execute),
+/// which is the device's default one: another stream would read too early, and nobody says so.
+/// Errors: std::logic_error where another stream of a tensor's device is current.
+void require_default_stream(const std::vector<at::Tensor>& tensors);
 
 }  // namespace ddp::worker

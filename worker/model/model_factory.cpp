@@ -1,15 +1,14 @@
 #include "worker/model/model_factory.h"
 
 #include <algorithm>
-#include <charconv>
 #include <ranges>
 
 #include "common/error.h"
 #include "common/text/join_words.h"
-#include "worker/model/convnet.h"
-#include "worker/model/lenet.h"
-#include "worker/model/mlp.h"
+#include "common/text/parse_whole.h"
+#include "common/text/split.h"
 #include "worker/model/resnet.h"
+#include "worker/model/small_nets.h"
 #include "worker/model/yolo.h"
 
 namespace ddp::worker {
@@ -21,19 +20,11 @@ constexpr std::int64_t kMaxUnits = 1 << 20;
 std::vector<std::int64_t> read_units(const Args& args) {
   const std::string text = args.text("hidden", "256,128");
   std::vector<std::int64_t> units;
-  const char* place = text.data();
-  const char* const end = text.data() + text.size();
-  while (true) {
-    std::int64_t count = 0;
-    const auto [rest, error] = std::from_chars(place, end, count);
-    if (error != std::errc() || count < 1 || count > kMaxUnits) break;
-    units.push_back(count);
-    if (rest == end) return units;
-    if (*rest != ',') break;
-    place = rest + 1;
-    while (place != end && *place == ' ')
-      ++place;
-  }
+  const std::vector<std::string_view> parts = split(text, ',');
+  for (const std::string_view part : parts)
+    if (const auto count = parse_whole<std::int64_t>(trim(part), 1, kMaxUnits))
+      units.push_back(*count);
+  if (units.size() == parts.size()) return units;
   throw UsageError(args.where("hidden") + ": \"" + text +
                    "\" is not a list of layer sizes from 1 to " + std::to_string(kMaxUnits) +
                    ". Write it as in \"256,128\".");

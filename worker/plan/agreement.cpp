@@ -2,20 +2,13 @@
 
 #include <algorithm>
 #include <map>
-#include <sstream>
+
+#include "common/text/split.h"
 
 namespace ddp::worker {
 namespace {
 
 constexpr std::size_t kNamed = 8;
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);)
-    lines.push_back(line);
-  return lines;
-}
 
 const std::string& common_text(const std::map<int, std::string>& texts) {
   std::map<std::string, int> count;
@@ -30,12 +23,13 @@ const std::string& common_text(const std::map<int, std::string>& texts) {
 
 /// The first line of `a` that `b` does not have at the same place.
 std::string differing_line(const std::string& a, const std::string& b) {
-  const std::vector<std::string> ours = lines_of(a);
-  const std::vector<std::string> theirs = lines_of(b);
+  const std::vector<std::string_view> ours = split_lines(a);
+  const std::vector<std::string_view> theirs = split_lines(b);
   for (std::size_t i = 0; i < ours.size(); ++i) {
-    if (i >= theirs.size() || ours[i] != theirs[i]) return "\"" + ours[i] + "\"";
+    if (i >= theirs.size() || ours[i] != theirs[i]) return "\"" + std::string(ours[i]) + "\"";
   }
-  return theirs.size() > ours.size() ? "no \"" + theirs[ours.size()] + "\"" : "nothing";
+  return theirs.size() > ours.size() ? "no \"" + std::string(theirs[ours.size()]) + "\""
+                                     : "nothing";
 }
 
 std::string ranks_have(const std::vector<int>& ranks) {

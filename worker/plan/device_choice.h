@@ -6,9 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "common/node/driver_needs.h"
+#include "common/node/driver_query.h"
 #include "common/node/gpus.h"
-#include "common/node/nvml.h"
 #include "worker/plan/job.h"
 
 namespace ddp::worker {

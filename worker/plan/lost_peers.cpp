@@ -5,6 +5,7 @@
 
 #include "common/exit_code.h"
 #include "common/text/parse_whole.h"
+#include "common/text/split.h"
 #include "common/text/units.h"
 #include "worker/plan/agreement.h"
 
@@ -83,14 +84,9 @@ std::string to_line(const FailureReport& report) {
 
 std::vector<FailureReport> read_reports(std::string_view lines) {
   std::vector<FailureReport> reports;
-  while (!lines.empty()) {
-    const std::size_t end = std::min(lines.find('\n'), lines.size());
-    if (end > 0) {
-      if (std::optional<FailureReport> report = read_report(lines.substr(0, end)))
-        reports.push_back(std::move(*report));
-    }
-    lines.remove_prefix(std::min(end + 1, lines.size()));
-  }
+  for (const std::string_view line : split_lines(lines))
+    if (std::optional<FailureReport> report = read_report(line))
+      reports.push_back(std::move(*report));
   return reports;
 }
 

@@ -1,5 +1,5 @@
 // What a failed collective shows about the other ranks: which of them are missing, and whether a
-// time-out was the cause. Pure: worker/dist/lost_peers asks the ranks.
+// time-out was the cause. Pure: worker/dist/gloo_group asks the ranks.
 // A library reports that a wait timed out or a connection ended, but never which rank caused it. So
 // each rank that fails leaves a report; a rank without one is stopped, dead or busy elsewhere.
 #pragma once

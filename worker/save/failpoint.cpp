@@ -13,6 +13,7 @@
 #include "common/error.h"
 #include "common/text/join_words.h"
 #include "common/text/parse_whole.h"
+#include "common/text/split.h"
 
 namespace ddp::worker {
 namespace {
@@ -79,11 +80,8 @@ void act(const Armed& point) {
 }  // namespace
 
 void arm_failpoints(const std::string& text) {
-  for (std::size_t start = 0; start < text.size();) {
-    const std::size_t end = std::min(text.find(',', start), text.size());
-    arm(std::string_view(text).substr(start, end - start));
-    start = end + 1;
-  }
+  for (const std::string& point : split_words(text))
+    arm(point);
 }
 
 void failpoint(std::string_view name) {

@@ -68,7 +68,7 @@ void replace_with(const fs::path& path, const std::function<void(OutputFile)>& w
   if (fs::exists(before) && !fs::is_regular_file(before))
     throw SystemError("cannot replace " + target.string() + ": it is not a regular file");
   const fs::path above = target.has_parent_path() ? target.parent_path() : fs::path(".");
-  const fs::path temporary = above / (target.filename().string() + ".tmp-" + random_name());
+  const fs::path temporary = above / (target.filename().string() + ".tmp-" + random_hex(8));
   // Made before the `try`, so that the clean-up below never removes somebody else's file.
   OutputFile file(temporary, OutputFile::Mode::create);
   try {

@@ -6,12 +6,15 @@
 #include <cstddef>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "common/error.h"
 #include "common/files/descriptor.h"
 #include "common/files/owned_dir.h"
+#include "common/program/log.h"
 
 namespace ddp::worker {
 
@@ -47,5 +50,15 @@ class OutputFile {
 /// a directory, a FIFO or a device; and whatever `write` throws. The old file is then as it was,
 /// and nothing else is left.
 void replace_with(const std::filesystem::path& path, const std::function<void(OutputFile)>& write);
+
+/// Runs `action` on the target. When the disk refuses, logs that once and gives the target up;
+/// `what` names it.
+template <typename Target, typename Action>
+void attempt(std::optional<Target>& target, const std::string& what, const Action& action) try {
+  action(target);
+} catch (const SystemError& error) {
+  log::warning("cannot write " + what + ": " + error.what() + ". Training goes on without it.");
+  target.reset();
+}
 
 }  // namespace ddp::worker

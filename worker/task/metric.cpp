@@ -6,21 +6,9 @@
 #include <stdexcept>
 
 #include "common/error.h"
+#include "common/text/split.h"
 
 namespace ddp::worker {
-namespace {
-
-std::vector<std::string> from_lines(const std::string& text) {
-  std::vector<std::string> names;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = text.find('\n', begin);
-    names.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return names;
-}
-
-}  // namespace
 
 std::string to_lines(const std::vector<std::string>& names) {
   std::string text;
@@ -58,7 +46,8 @@ void NamedSums::merge(Group& group) {
                      std::to_string(known - texts.begin()) +
                      ". A task gives the same names on every rank.");
   }
-  names_ = from_lines(*known);
+  const std::vector<std::string_view> lines = split_lines(*known);
+  names_.assign(lines.begin(), lines.end());
   at::Tensor all = at::zeros({static_cast<std::int64_t>(names_.size())}, at::kDouble);
   if (sums_.defined()) all.copy_(sums_);
   group.sum(all);

@@ -108,14 +108,14 @@ std::string nothing_left_line(const Job& job, std::int64_t epochs) {
       "nothing is left to train: {} epochs are done, train.epochs is {}", epochs, job.epochs);
 }
 
-std::string figures_line(const DdpTimings& figures) {
+std::string timings_line(const DdpTimings& timings) {
   return fmt::format(
       "per step: forward {:.1f} ms, backward {:.1f} ms, communication {:.1f} ms ({:.1f} ms of it "
       "during backward)",
-      figures.forward,
-      figures.backward,
-      figures.communication,
-      figures.overlap);
+      timings.forward,
+      timings.backward,
+      timings.communication,
+      timings.overlap);
 }
 
 std::string final_table(const std::vector<EpochRecord>& records,

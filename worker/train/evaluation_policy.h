@@ -6,13 +6,35 @@
 #include <string>
 #include <vector>
 
+#include "worker/model/named_tensor.h"
 #include "worker/plan/best_result.h"
 #include "worker/plan/job.h"
 #include "worker/plan/named_values.h"
+#include "worker/plan/plateau.h"
 #include "worker/task/task.h"
-#include "worker/train/plateau.h"
 
 namespace ddp::worker {
+
+/// The plateau schedule of a run: its rules (plan/plateau) and what it remembers, in a tensor that
+/// checkpoints hold beside the optimizer's state.
+class Plateau {
+ public:
+  Plateau(const PlateauRule& rule, double base_lr);
+
+  /// After each evaluation, with the same result on every rank.
+  void note(double result);
+
+  /// Factor on the base learning rate; 1 at first.
+  [[nodiscard]] double factor() const;
+
+  /// The tensor shares memory with this object, so loading into it changes the object.
+  [[nodiscard]] NamedTensor state() const { return {"schedule.plateau", memory_}; }
+
+ private:
+  PlateauRule rule_;
+  double base_lr_;
+  at::Tensor memory_;  // [4] float64: whether there is a best, the best, bad results, factor
+};
 
 class EvaluationPolicy {
  public:

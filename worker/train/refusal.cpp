@@ -7,7 +7,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
-#include "worker/dist/poll_until.h"
+#include "worker/dist/polling.h"
 #include "worker/train/failure/error_reporter.h"
 
 namespace ddp::worker {

@@ -181,11 +181,11 @@ EpochRecord RunLog::start_record(const Position& position, const SumNames& names
   record.train = {{"loss", position.sums.mean_loss()}};
   for (const auto& value : names.count_means(position.sums))
     record.train.push_back(value);
-  if (const std::optional<DdpTimings> figures = parts_.replica.figures()) {
-    record.figures = {{"forward_ms", figures->forward},
-                      {"backward_ms", figures->backward},
-                      {"communication_ms", figures->communication},
-                      {"overlap_ms", figures->overlap}};
+  if (const std::optional<DdpTimings> timings = parts_.replica.timings()) {
+    record.figures = {{"forward_ms", timings->forward},
+                      {"backward_ms", timings->backward},
+                      {"communication_ms", timings->communication},
+                      {"overlap_ms", timings->overlap}};
   }
   if (const LossScale* const scale = parts_.precision.loss_scale()) {
     record.figures.emplace_back("loss_scale", scale->value());
@@ -252,10 +252,10 @@ void RunLog::print(const std::string& text) const {
 
 void RunLog::close() const {
   set_phase(Phase::finished);
-  const std::optional<DdpTimings> figures = parts_.replica.figures();
+  const std::optional<DdpTimings> timings = parts_.replica.timings();
   std::string text;
   if (epochs_.size() > earlier_epochs_) {  // else nothing was left to train
-    if (figures) print(figures_line(*figures));
+    if (timings) print(timings_line(*timings));
     text = final_table(epochs_, best_step_);
   }
   if (parts_.run_dir != nullptr) text += "run directory: " + parts_.run_dir->path().string();

@@ -7,7 +7,7 @@
 
 #include "common/exit_code.h"
 #include "common/progress/survivor_page.h"
-#include "worker/dist/pause.h"
+#include "worker/dist/polling.h"
 
 namespace ddp::worker {
 namespace {

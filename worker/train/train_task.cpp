@@ -165,10 +165,8 @@ std::string to_json(const EvaluationRecord& record, const std::filesystem::path&
   boost::json::object line{{"checkpoint", checkpoint.string()},
                            {"epoch", epoch_number(record.epoch)},
                            {"step", record.step}};
-  for (const auto& [name, value] : record.test) {
-    line.emplace("test_" + name,
-                 std::isfinite(value) ? boost::json::value(value) : boost::json::value(nullptr));
-  }
+  for (const auto& [name, value] : record.test)
+    line.emplace("test_" + name, value);
   return json_text(line);
 }
 

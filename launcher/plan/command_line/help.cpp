@@ -6,22 +6,42 @@
 
 #include "common/exit_code.h"
 #include "common/job/job_keys.h"
+#include "common/program/roff.h"
+#include "common/program/shell_completion.h"
 #include "common/text/join_words.h"
 
 namespace ddp::launcher {
 namespace {
 
+using roff::bold;
+using roff::exit_codes_text;
+using roff::item;
+using roff::job_keys_text;
+using roff::plain;
+using roff::section;
+using roff::slanted;
+using roff::subsection;
+using roff::title;
+using Value = CompletedFlag::Value;
+
+constexpr std::string_view kPurpose =
+    "Starts the workers of a distributed job, watches them, and ends all of them when one fails.";
+constexpr std::string_view kWhereFlagsGo =
+    "Flags come before a program, and before or after a job file. Both spellings "
+    "(--nproc-per-node, --nproc_per_node) and unique prefixes work. Flags beat overrides, "
+    "overrides beat PET_* variables, those beat the job file.";
+
 constexpr std::size_t kWidth = 100;
 constexpr std::size_t kFlagColumn = 34;
 constexpr std::size_t kUsageColumn = 53;
 
-std::vector<Usage> make_usages() {
-  std::vector<Usage> usages{
+std::vector<Usage> usages() {
+  std::vector<Usage> all{
       {"[FLAGS] JOB.yaml [KEY=VALUE...] [FLAGS]", "train by a job file with ddp-worker"},
       {"[FLAGS] PROGRAM [ARGUMENTS...]", "start any program, as torchrun does"}};
   for (const Verb& verb : verbs())
-    usages.push_back({verb.words, verb.help});
-  return usages;
+    all.push_back({verb.words, verb.help});
+  return all;
 }
 
 constexpr std::array kExamples{
@@ -85,18 +105,50 @@ std::string list(std::span<const Usage> lines) {
   return text;
 }
 
-}  // namespace
+// --- the manual page
 
-std::span<const Usage> usages() {
-  static const std::vector<Usage> kUsages = make_usages();
-  return kUsages;
+std::string flag_items() {
+  std::string text;
+  for (const Flag& flag : flags()) {
+    if (!flag.group.empty()) text += subsection(flag.group);
+    std::string term = flag.letter != '\0' ? bold(std::string("-") + flag.letter) + ", " : "";
+    term += bold("--" + std::string(flag.name));
+    const std::string value = placeholder_of(flag);
+    if (!value.empty()) term += (flag.value == FlagValue::optional ? "" : " ") + slanted(value);
+    text += item(term, plain(describe(flag)));
+  }
+  return text;
 }
-std::span<const Usage> examples() {
-  return kExamples;
+
+// --- completions
+
+CompletedFlag completed(const Flag& flag) {
+  CompletedFlag result{.name = std::string(flag.name), .letter = flag.letter};
+  result.help = describe(flag);
+  result.value = flag.value == FlagValue::none       ? Value::none
+                 : flag.value == FlagValue::optional ? Value::optional
+                                                     : Value::required;
+  result.placeholder = placeholder_of(flag);
+  result.takes_key = flag.name == "explain";
+  return result;
 }
-std::span<const int> own_exit_codes() {
-  return kExitCodes;
+
+/// doctor takes the flags of a job; other verbs have their own flags and --help.
+CompletedVerb completed(const Verb& verb) {
+  CompletedVerb result{.names = {std::string(verb.name)}};
+  if (!verb.asks_agents && verb.flags.empty()) return result;
+  for (const VerbFlag& flag : verb.flags) {
+    result.flags.push_back({.name = std::string(flag.name.substr(2)),
+                            .letter = flag.letter,
+                            .help = std::string(flag.help),
+                            .value = flag.placeholder.empty() ? Value::none : Value::required,
+                            .placeholder = std::string(flag.placeholder)});
+  }
+  result.flags.push_back({.name = "help", .help = "show its help"});
+  return result;
 }
+
+}  // namespace
 
 std::string placeholder_of(const Flag& flag) {
   if (flag.value == FlagValue::none) return "";
@@ -125,7 +177,7 @@ std::string describe(const Flag& flag) {
 
 std::string help_text() {
   std::string text = std::string(kPurpose) + "\n\n" + list(usages()) + "\nExamples:\n" +
-                     list(examples()) + "\n" + wrap(kWhereFlagsGo, 0) + "\n";
+                     list(kExamples) + "\n" + wrap(kWhereFlagsGo, 0) + "\n";
   for (const Flag& flag : flags()) {
     if (!flag.group.empty()) text += "\n" + std::string(flag.group) + ":\n";
     const std::string letter = flag.letter != '\0' ? std::string("-") + flag.letter + ", " : "    ";
@@ -137,11 +189,40 @@ std::string help_text() {
   text +=
       "\nExit code: 0 when all workers ended well, else the failed worker's own (128+n for signal "
       "n), or ours:\n";
-  for (const int code : own_exit_codes()) {
+  for (const int code : kExitCodes) {
     text += "  " + std::string(code < 100 ? 3 - std::to_string(code).size() : 0, ' ') +
             std::to_string(code) + "  " + exit_code::describe(code) + "\n";
   }
   return text + "  128+n  stopped by signal n\n";
+}
+
+std::string manual_page() {
+  std::string text =
+      title("ddp-launch", "start, watch and end the workers of a distributed training") +
+      section("SYNOPSIS");
+  const auto to_line = [](const Usage& usage) {
+    return bold("ddp-launch") + " " + plain(usage.words) + "\n";
+  };
+  text += join_words(usages(), ".br\n", to_line);
+  text += section("DESCRIPTION") + plain(kPurpose) + "\n.PP\n" + plain(kWhereFlagsGo) + "\n";
+  text += section("FLAGS") + flag_items();
+  text += section("JOB FILE") + job_keys_text();
+  text += section("EXIT STATUS") + item("0", "all workers ended well") +
+          exit_codes_text(kExitCodes) +
+          item("others", plain("the code of the worker that failed first"));
+  text += section("EXAMPLES");
+  for (const Usage& example : kExamples)
+    text += item(bold("ddp-launch " + std::string(example.words)), plain(example.help));
+  return text + section("SEE ALSO") + bold("ddp-worker") + "(1)\n";
+}
+
+std::string completion(const std::string& shell) {
+  CompletedProgram program{.name = "ddp-launch"};
+  for (const Flag& flag : flags())
+    program.flags.push_back(completed(flag));
+  for (const Verb& verb : verbs())
+    program.verbs.push_back(completed(verb));
+  return completion_script(program, shell);
 }
 
 }  // namespace ddp::launcher

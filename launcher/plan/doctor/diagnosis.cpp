@@ -1,12 +1,16 @@
 #include "launcher/plan/doctor/diagnosis.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <vector>
 
 #include "common/text/join_words.h"
-#include "launcher/plan/doctor/health_tables.h"
-#include "launcher/plan/doctor/health_text.h"
+#include "common/text/split.h"
+#include "common/text/text_table.h"
+#include "common/text/units.h"
 
 namespace ddp::launcher {
 namespace {
@@ -20,6 +24,117 @@ constexpr std::int64_t kFewLocked = std::int64_t{64} << 20;
 constexpr nanoseconds kClockNote = std::chrono::seconds(1);
 constexpr std::size_t kMaxListed = 50;  // problems, and notes: a firewall stops many pairs
 constexpr double kSlowLink = 120e6;     // bytes per second, nearly one gigabit
+
+// Numbers of a node for tables, problems and notes.
+
+/// "1 GPU", "2 GPUs".
+std::string counted(std::size_t number, const std::string& noun) {
+  return std::to_string(number) + " " + noun + (number == 1 ? "" : "s");
+}
+
+/// "1024", or "no limit".
+std::string limit_text(std::int64_t limit) {
+  return limit == NodeHealth::kUnlimited ? "no limit" : std::to_string(limit);
+}
+
+/// "62.0 GiB", or "no limit".
+std::string bytes_text(std::int64_t bytes) {
+  return bytes == NodeHealth::kUnlimited ? "no limit" : format_bytes(bytes);
+}
+
+/// "0.2 ms", "1.5 s".
+std::string time_text(std::chrono::nanoseconds time) {
+  const double seconds = std::chrono::duration<double>(time).count();
+  return std::abs(seconds) < 1 ? fmt::format("{:.3g} ms", seconds * 1e3)
+                               : fmt::format("{:.1f} s", seconds);
+}
+
+std::string speed_text(double bytes_per_second) {
+  return format_bytes(static_cast<std::int64_t>(bytes_per_second)) + "/s";
+}
+
+/// "node 1 (host)".
+std::string name_of(const NodeHealth& node) {
+  return "node " + std::to_string(node.node_rank) + " (" + node.host + ")";
+}
+
+/// "2 NVIDIA H200, 1 NVIDIA L4", or "none".
+std::string gpu_text(const NodeHealth& node) {
+  std::map<std::string, std::size_t> models;
+  for (const std::string& gpu : node.gpus)
+    ++models[gpu];
+  if (models.empty()) return "none";
+  return join_words(models, ", ", [](const auto& model) {
+    return std::to_string(model.second) + " " + model.first;
+  });
+}
+
+// The two tables.
+
+/// That node's clock compared with node 0's, from node 0's check of it.
+std::string clock_of(int node_rank, std::span<const NodeChecks> checks) {
+  if (node_rank == 0) return "0";
+  for (const NodeChecks& check : checks) {
+    for (const PeerCheck& peer : check.peers) {
+      const bool is_it = check.node_rank == 0 && peer.node_rank == node_rank;
+      if (!is_it || !peer.error.empty()) continue;
+      return (peer.clock_ahead.count() > 0 ? "+" : "") + time_text(peer.clock_ahead);
+    }
+  }
+  return "-";
+}
+
+/// What each node is: one line for each, below a head.
+std::string health_table(std::span<const NodeHealth> nodes) {
+  std::vector<TextRow> rows{
+      split_words("node, host, ddp-launch, kernel, machine, CPUs, memory, /dev/shm, open files, "
+                  "processes, locked, GPUs, driver")};
+  for (const NodeHealth& node : nodes) {
+    rows.push_back({std::to_string(node.node_rank),
+                    node.host,
+                    node.version,
+                    node.kernel,
+                    node.machine,
+                    std::to_string(node.cpus),
+                    bytes_text(node.memory_bytes),
+                    bytes_text(node.shared_bytes),
+                    limit_text(node.open_files) + " of " + limit_text(node.most_open_files),
+                    limit_text(node.processes),
+                    bytes_text(node.locked_bytes),
+                    gpu_text(node),
+                    node.driver.empty() ? "none" : node.driver});
+  }
+  return text_table(rows);
+}
+
+/// How each node reaches the others, and a line that explains the columns.
+std::string network_table(std::span<const NodeHealth> nodes, std::span<const NodeChecks> checks) {
+  std::vector<TextRow> rows{
+      {"node", "address", "interfaces", "reaches", "round trip", "clock", "to the next node"}};
+  for (const NodeChecks& check : checks) {
+    const NodeHealth* const node = find_node(nodes, check.node_rank);
+    if (node == nullptr) continue;
+    std::chrono::nanoseconds slowest{0};
+    std::size_t reached = 0;
+    double rate = 0;
+    for (const PeerCheck& peer : check.peers) {
+      if (!peer.error.empty()) continue;
+      ++reached;
+      slowest = std::max(slowest, peer.round_trip);
+      rate = std::max(rate, peer.bytes_per_second);
+    }
+    rows.push_back({std::to_string(check.node_rank),
+                    node->address,
+                    join_words(node->interfaces),
+                    std::to_string(reached) + " of " + std::to_string(check.peers.size()),
+                    reached > 0 ? time_text(slowest) : "-",
+                    clock_of(check.node_rank, checks),
+                    rate > 0 ? speed_text(rate) : "-"});
+  }
+  return text_table(rows) + "round trip: the longest; clock: against node 0; to the next node: " +
+         format_bytes(kDoctorBytes) +
+         " by TCP from each node to its next one, all at once, as in the ring of an all-reduce\n";
+}
 
 class Doctor {
  public:
@@ -38,7 +153,7 @@ class Doctor {
     if (!checks_.empty()) text += "\n" + network_table(nodes_, checks_);
     text += "\n";
     text += list("problem", problems_) + list("note", notes_);
-    text += problems_.empty() ? "no problem found\n" : count(problems_.size(), "problem") + "\n";
+    text += problems_.empty() ? "no problem found\n" : counted(problems_.size(), "problem") + "\n";
     return {std::move(text), static_cast<int>(problems_.size())};
   }
 
@@ -48,7 +163,7 @@ class Doctor {
     std::string text;
     for (std::size_t i = 0; i < listed; ++i)
       text += kind + ": " + lines[i] + "\n";
-    if (listed < lines.size()) text += "and " + count(lines.size() - listed, kind) + " more\n";
+    if (listed < lines.size()) text += "and " + counted(lines.size() - listed, kind) + " more\n";
     return text;
   }
 
@@ -80,7 +195,7 @@ class Doctor {
                           "with --shm-size=1g or more, or mount a larger tmpfs.");
     }
     if (!node.gpus.empty() && node.driver.empty()) {
-      problems_.push_back(head + "has " + count(node.gpus.size(), "GPU") +
+      problems_.push_back(head + "has " + counted(node.gpus.size(), "GPU") +
                           " but no driver's version (/proc/driver/nvidia/version). Load the "
                           "driver, or share it with the container.");
     }
@@ -157,7 +272,7 @@ class Doctor {
       }
       if (peer.bytes_per_second > 0 && peer.bytes_per_second < kSlowLink) {
         notes_.push_back("from " + name_of(*from) + " to " + name_of(*to) + " go " +
-                         rate_text(peer.bytes_per_second) +
+                         speed_text(peer.bytes_per_second) +
                          ". The slowest link sets the pace of every all-reduce; is this the "
                          "right interface (--local-addr)?");
       }

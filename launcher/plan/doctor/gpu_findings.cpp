@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "common/node/driver_needs.h"
 #include "common/text/join_words.h"
 #include "common/text/units.h"
 

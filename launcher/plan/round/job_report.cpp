@@ -5,7 +5,7 @@
 #include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
-#include <boost/json/serialize.hpp>
+#include <boost/json/value_from.hpp>
 #include <csignal>
 #include <ctime>
 #include <map>
@@ -403,19 +403,16 @@ std::string to_json_members(const Verdict& verdict,
     json::object cause = to_json(root);
     cause["what"] = why_root(verdict, *failed);
     if (const auto error = read_error(root.error_text)) cause["message"] = error->message;
-    if (!root.death_facts.empty())
-      cause["findings"] = json::array(root.death_facts.begin(), root.death_facts.end());
+    if (!root.death_facts.empty()) cause["findings"] = json::value_from(root.death_facts);
     if (const std::string place = where_it_stands(root.stacks); !place.empty()) {
-      const std::vector<std::string> lines = to_lines(root.stacks);
       cause["stands_in"] = place;
-      cause["stack"] = json::array(lines.begin(), lines.end());
-      const std::vector<std::string> others =
-          describe_others(stacks_of(verdict.workers), root.ending.rank);
-      cause["other_stacks"] = json::array(others.begin(), others.end());
+      cause["stack"] = json::value_from(to_lines(root.stacks));
+      cause["other_stacks"] =
+          json::value_from(describe_others(stacks_of(verdict.workers), root.ending.rank));
     }
     cause["uptime_seconds"] = std::chrono::duration<double>(root.lived).count();
     cause["error_file"] = root.error_file;
-    cause["last_lines"] = json::array(root.last_lines.begin(), root.last_lines.end());
+    cause["last_lines"] = json::value_from(root.last_lines);
     if (const auto hint = hint_for(root.last_lines, describe_start(spec))) cause["hint"] = *hint;
     if (!root.rerun.empty()) cause["alone"] = root.rerun;
     if (spec.max_nodes > 1) cause["node_rank"] = root.node_rank;
@@ -429,15 +426,12 @@ std::string to_json_members(const Verdict& verdict,
   }
   const auto* const stopped = std::get_if<Stopped>(&verdict.outcome);
   if (stopped != nullptr && stopped->asked_rank >= 0) object["asked_rank"] = stopped->asked_rank;
-  if (!verdict.earlier_rounds.empty()) {
-    object["earlier_rounds"] =
-        json::array(verdict.earlier_rounds.begin(), verdict.earlier_rounds.end());
-  }
+  if (!verdict.earlier_rounds.empty())
+    object["earlier_rounds"] = json::value_from(verdict.earlier_rounds);
   if (!verdict.why_last_round.empty()) object["policy"] = verdict.why_last_round;
   const auto* const launch = std::get_if<LauncherFailed>(&verdict.outcome);
   if (launch != nullptr) object["failure"] = launch->text;
-  if (!verdict.unkilled.empty())
-    object["unkilled"] = json::array(verdict.unkilled.begin(), verdict.unkilled.end());
+  if (!verdict.unkilled.empty()) object["unkilled"] = json::value_from(verdict.unkilled);
   const std::string text = json_text(object);
   return text.substr(1, text.size() - 2);  // without the braces
 }

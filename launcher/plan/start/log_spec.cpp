@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/text/split.h"
-#include "launcher/plan/start/rank_range.h"
+#include "launcher/plan/rank_name.h"
 
 namespace ddp::launcher {
 namespace {

@@ -265,10 +265,7 @@ std::string copy_request(const CopyPlan& plan) {
   packet.add(plan.descriptors);
   packet.add(std::to_string(plan.page_fd));
   packet.add(std::to_string(plan.lock_fd));
-  std::string cpus;
-  for (const int cpu : plan.cpus)
-    cpus += (cpus.empty() ? "" : ",") + std::to_string(cpu);
-  packet.add(cpus);
+  packet.add(join_words(plan.cpus, ",", [](int cpu) { return std::to_string(cpu); }));
   packet.add(std::to_string(plan.arguments.size()));
   for (const std::string& argument : plan.arguments)
     packet.add(argument);

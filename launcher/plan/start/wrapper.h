@@ -13,8 +13,8 @@
 
 #include "launcher/plan/exit_status.h"
 #include "launcher/plan/hang/stack_sources.h"
+#include "launcher/plan/rank_name.h"
 #include "launcher/plan/start/placement.h"
-#include "launcher/plan/start/rank_range.h"
 
 namespace ddp::launcher {
 

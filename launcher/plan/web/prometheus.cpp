@@ -142,7 +142,7 @@ std::string prometheus_text(const JobView& job) {
            *job.samples_per_second);
   }
   for (const RankFamily& family : families()) {
-    head(text, family.name, family.name.ends_with("_total") ? "counter" : family.help);
+    head(text, family.name, family.help);
     for (const JobView::Rank& rank : job.ranks) {
       const std::optional<double> value = family.value(rank);
       if (!value) continue;

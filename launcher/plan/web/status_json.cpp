@@ -2,11 +2,13 @@
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <cmath>
+#include <limits>
 
+#include "common/progress/progress_page.h"
 #include "common/text/json_text.h"
 #include "common/text/one_line.h"
 #include "launcher/plan/output/console_text.h"
-#include "launcher/plan/status/progress_json.h"
 
 namespace ddp::launcher {
 namespace {
@@ -34,13 +36,42 @@ json::object describe(const JobView::Rank& rank) {
   if (!lines.empty()) object["last_lines"] = std::move(lines);
   add_progress(object, sample);
   if (!sample.has_page) return object;
-  if (rank.step_seconds) object["step_seconds"] = number_or_null(*rank.step_seconds);
-  if (rank.waiting) object["waiting"] = number_or_null(*rank.waiting);
-  if (rank.data_wait) object["data_wait"] = number_or_null(*rank.data_wait);
+  if (rank.step_seconds) object["step_seconds"] = *rank.step_seconds;
+  if (rank.waiting) object["waiting"] = *rank.waiting;
+  if (rank.data_wait) object["data_wait"] = *rank.data_wait;
   return object;
 }
 
+/// NaN and infinity are null: JSON does not have them.
+json::value number_or_null(double value) {
+  return std::isfinite(value) ? json::value(value) : json::value(nullptr);
+}
+
+/// The count, or null below `least`, which means unknown on the page.
+json::value count_or_null(std::int64_t value, std::int64_t least) {
+  return value < least ? json::value(nullptr) : json::value(value);
+}
+
 }  // namespace
+
+void add_progress(json::object& worker, const WorkerSample& sample) {
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  if (!sample.has_page) return;
+  worker["phase"] = to_text(sample.phase);
+  worker["epoch"] = count_or_null(sample.epoch, 1);
+  worker["step"] = sample.step;
+  worker["steps_total"] = count_or_null(sample.steps_total, 1);
+  worker["samples"] = sample.samples;
+  worker["loss"] = number_or_null(sample.loss.value_or(kNone));
+  // JSON has no NaN or infinity, and readers must not take such a loss for a missing one.
+  if (sample.loss) worker["loss_is_finite"] = std::isfinite(*sample.loss);
+  worker["lr"] = number_or_null(sample.lr.value_or(kNone));
+  worker["checkpoint_step"] = count_or_null(sample.checkpoint_step, 0);
+  worker["in_collective"] = sample.in_collective;
+  worker["data_wait_seconds"] = static_cast<double>(sample.data_wait_ns) / 1e9;
+  worker["device_bytes"] = sample.device_bytes;
+  worker["accuracy"] = number_or_null(sample.accuracy);
+}
 
 std::string status_json(const JobView& job) {
   json::array nodes;
@@ -68,13 +99,12 @@ std::string status_json(const JobView& job) {
       {"round", job.round},
       {"max_restarts", job.max_restarts},
       {"world_size", job.world_size},
-      {"uptime", number_or_null(job.uptime)},
+      {"uptime", job.uptime},
       {"nodes", std::move(nodes)},
       {"workers", std::move(workers)},
       {"earlier_rounds", std::move(earlier)},
   };
-  if (job.samples_per_second)
-    object["samples_per_second"] = number_or_null(*job.samples_per_second);
+  if (job.samples_per_second) object["samples_per_second"] = *job.samples_per_second;
   if (job.exit_code) object["exit_code"] = *job.exit_code;
   if (!job.report.empty()) object["report"] = json::string(clean_lines(job.report));
   return json_text(object) + "\n";

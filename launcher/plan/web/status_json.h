@@ -2,12 +2,18 @@
 // Pure.
 #pragma once
 
+#include <boost/json/object.hpp>
 #include <string>
 
+#include "launcher/plan/hang/watchdog.h"
 #include "launcher/plan/web/job_view.h"
 
 namespace ddp::launcher {
 
 std::string status_json(const JobView& job);
+
+/// Adds what the worker's progress page tells to `worker`, for both; null: not known yet. Adds
+/// nothing if there is no page.
+void add_progress(boost::json::object& worker, const WorkerSample& sample);
 
 }  // namespace ddp::launcher

@@ -2,14 +2,20 @@
 
 #include <algorithm>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "common/error.h"
 #include "common/program/streams.h"
+#include "launcher/net/control_link.h"
+#include "launcher/net/peer_check.h"
+#include "launcher/os/asio.h"
+#include "launcher/os/inbox.h"
+#include "launcher/plan/doctor/doctor_codec.h"
 #include "launcher/plan/round/job_report.h"
-#include "launcher/run/doctor/doctor_agent.h"
 #include "launcher/run/doctor/doctor_coordinator.h"
 #include "launcher/run/doctor/node_checks.h"
 #include "launcher/run/rendezvous.h"
@@ -26,6 +32,57 @@ Rendezvous meet(asio::io_context& io, const JobSpec& spec) {
                           " This is ddp-launch doctor: start it on all nodes, before the job.",
                       exit_code::kRefused);
   }
+}
+
+constexpr std::chrono::seconds kCommandWait(600);
+
+struct LinkLost {
+  std::string how;
+};
+
+/// Any node but node 0: runs the checks that node 0 asks for. `health` is of check_node(). `link`
+/// leads to node 0 and has not been started. Returns node 0's diagnosis. Suspends: until it
+/// arrives, at most ten minutes between two messages. Errors: SystemError, 202 when node 0 is gone.
+asio::awaitable<DoctorEnd> follow_node_zero(asio::io_context& io,
+                                            NodeHealth health,
+                                            std::shared_ptr<ControlLink> link) {
+  using Event = std::variant<DoctorMessage, LinkLost>;
+  Inbox<Event> inbox(io);
+  PeerListener listener(io, link->own_address());
+  listener.start();
+  health.address = link->own_address();
+  health.port = listener.port();
+  link->start(
+      [&inbox](std::string_view frame) {
+        std::optional<DoctorMessage> message = decode_doctor(frame);
+        if (message) inbox.push(std::move(*message));
+        return message.has_value();
+      },
+      [&inbox](const std::string& how) { inbox.push(LinkLost{how}); });
+  link->send(encode(DoctorMessage(health)));
+  std::string how = "it says nothing";
+  while (true) {
+    const std::optional<Event> event = co_await inbox.next(Clock::now() + kCommandWait);
+    const auto* const message = event ? std::get_if<DoctorMessage>(&*event) : nullptr;
+    if (message == nullptr) {
+      if (event) how = std::get<LinkLost>(*event).how;
+      break;
+    }
+    const auto* const end = std::get_if<DoctorEnd>(message);
+    if (end != nullptr) {
+      link->close();
+      listener.close();
+      co_return *end;
+    }
+    const auto* const task = std::get_if<CheckPeers>(message);
+    if (task == nullptr) continue;
+    NodeChecks checks = co_await check_peers(io, *task);
+    link->send(encode(DoctorMessage(std::move(checks))));
+  }
+  link->close();
+  throw SystemError("node 0's doctor at " + link->peer_address() + " is gone: " + how +
+                        ". See what it printed there.",
+                    exit_code::kRendezvous);
 }
 
 }  // namespace
@@ -50,7 +107,7 @@ int run_doctor(JobSpec spec) {
   if (coordinator) {
     asio::co_spawn(io, coordinator->run(), keep);
   } else {
-    asio::co_spawn(io, run_doctor_agent(io, std::move(health), rendezvous.link), keep);
+    asio::co_spawn(io, follow_node_zero(io, std::move(health), rendezvous.link), keep);
   }
   io.run();
   if (!spec.shares_console || coordinator) print(clean(end.text));

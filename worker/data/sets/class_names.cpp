@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/text/split.h"
 #include "worker/data/sets/image_set.h"
 
 namespace ddp::worker {
@@ -10,12 +11,9 @@ std::vector<std::string> published_classes(std::string_view set) {
   set = set.substr(0, set.find(' '));
   const auto known = std::ranges::find(built_in_sets(), set, &BuiltInSet::name);
   std::vector<std::string> classes;
-  if (known == built_in_sets().end()) return classes;
-  for (std::string_view rest = known->classes; !rest.empty();) {
-    const std::size_t end = std::min(rest.find(known->mark), rest.size());
-    classes.emplace_back(rest.substr(0, end));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
+  if (known == built_in_sets().end() || known->classes.empty()) return classes;
+  for (const std::string_view name : split(known->classes, known->mark))
+    classes.emplace_back(name);
   return classes;
 }
 

@@ -6,19 +6,34 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "common/error.h"
 #include "common/files/files.h"
 #include "common/files/owned_dir.h"
-#include "worker/data/sets/user_cache_dir.h"
+#include "common/node/identity.h"
+#include "common/node/users.h"
 #include "worker/plan/digest.h"
 
 namespace ddp::worker {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// The directory where this user's programs keep what can be made again: $XDG_CACHE_HOME/ddp if
+/// that variable is an absolute path, else ~/.cache/ddp. No value if no home is known. The
+/// directory need not exist.
+std::optional<fs::path> user_cache_dir() {
+  // XDG Base Directory Specification: a path that is not absolute is ignored.
+  const fs::path told = find_variable(read_environment(), "XDG_CACHE_HOME").value_or("");
+  if (told.is_absolute()) return told / "ddp";
+  const fs::path home = expand_home("~");
+  if (home.is_absolute()) return home / ".cache" / "ddp";
+  return {};
+}
 
 constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH;
 // Others may read a file beside data, but not write it, whatever the umask.

@@ -121,11 +121,10 @@ fs::path images_of(const fs::path& json, std::span<const AnnotatedImage> images)
   };
   const auto best = std::ranges::max_element(folders, {}, found);
   if (found(*best) > 0) return *best;
-  std::string tried;
-  for (const fs::path& folder : folders)
-    tried += (tried.empty() ? "" : ", ") + folder.string();
   throw UsageError(json.string() + ": the first of its images, " + one_line(images[0].file) +
-                   ", is in none of " + tried + ". Put the images into one of these.");
+                   ", is in none of " +
+                   join_words(folders, ", ", [](const fs::path& one) { return one.string(); }) +
+                   ". Put the images into one of these.");
 }
 
 }  // namespace ddp::worker

@@ -21,7 +21,6 @@
 #include "common/text/one_line.h"
 #include "common/text/parse_whole.h"
 #include "worker/plan/digest.h"
-#include "worker/save/checkpoint/file_content.h"
 #include "worker/save/checkpoint/manifest.h"
 #include "worker/save/failpoint.h"
 #include "worker/save/output_file.h"

@@ -22,6 +22,13 @@
 
 namespace ddp::worker {
 
+// What a tensor file holds, in its own metadata, because a copied file leaves its manifest behind.
+// Files of older versions lack it.
+inline constexpr const char* kContentKey = "ddp.content";
+inline constexpr std::string_view kModelContent = "model";
+inline constexpr std::string_view kOptimizerContent = "optimizer";
+inline constexpr std::string_view kStateContent = "state";
+
 /// Where the run stands, and which run it is: the manifest's own fields.
 struct CheckpointHead {
   std::int64_t step = 0;  // optimizer steps done

@@ -11,7 +11,7 @@
 
 #include "common/error.h"
 #include "common/text/one_line.h"
-#include "worker/save/checkpoint/file_content.h"
+#include "worker/save/checkpoint/checkpoint.h"
 #include "worker/save/checkpoint/tensor_copy.h"
 #include "worker/save/format/torch_file.h"
 

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "common/files/files.h"
+#include "common/text/split.h"
 
 namespace ddp::worker {
 namespace {
@@ -44,15 +45,11 @@ std::optional<fs::path> find_git(fs::path directory) {
 
 std::string find_packed(const fs::path& git, const std::string& name) {
   const std::string text = read_file(git / "packed-refs", kMaxPacked).value_or("");
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find('\n'), rest.size());
-    const std::string_view line = rest.substr(0, end);
+  for (const std::string_view line : split_lines(text)) {
     const std::size_t space = line.find(' ');
     if (space != std::string_view::npos && line.substr(space + 1) == name &&
         is_hash(line.substr(0, space)))
       return std::string(line.substr(0, space));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   return "";
 }

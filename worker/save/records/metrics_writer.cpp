@@ -2,7 +2,6 @@
 
 #include <array>
 #include <boost/json.hpp>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -10,9 +9,9 @@
 #include <variant>
 #include <vector>
 
-#include "common/error.h"
 #include "common/files/files.h"
-#include "common/program/log.h"
+#include "common/text/parse_whole.h"
+#include "common/text/split.h"
 #include "common/text/units.h"
 #include "worker/plan/epoch_number.h"
 #include "worker/save/records/metrics_command.h"
@@ -113,17 +112,12 @@ std::optional<LineHead> read_json_head(std::string_view line) {
 }
 
 std::optional<LineHead> read_csv_head(std::string_view line) {
-  const bool is_epoch = line.starts_with("epoch,");
-  const bool is_evaluation = line.starts_with("evaluation,");
-  std::array<std::int64_t, 2> numbers{};  // epoch and step stand behind the kind
-  for (std::int64_t& number : numbers) {
-    const std::size_t comma = line.find(',');
-    if (comma == std::string_view::npos) return {};
-    line.remove_prefix(comma + 1);
-    const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), number);
-    if (error != std::errc()) return {};
-  }
-  return LineHead{numbers[0], numbers[1], is_epoch, is_evaluation};
+  const std::vector<std::string_view> parts = split(line, ',');  // kind, epoch, step, ...
+  if (parts.size() < 3) return {};
+  const auto epoch = parse_whole<std::int64_t>(parts[1]);
+  const auto step = parse_whole<std::int64_t>(parts[2]);
+  if (!epoch || !step) return {};
+  return LineHead{*epoch, *step, parts[0] == "epoch", parts[0] == "evaluation"};
 }
 
 // What drop_later must know about a file.
@@ -169,18 +163,6 @@ bool drop_later(const Format& format, const MetricsRequest& request) {
   }
   if (kept != old) replace_file(request.directory, format.name, kept);
   return has_step;
-}
-
-// Runs `action`; when the disk refuses, logs that once and gives the target up.
-template <typename Target, typename Action>
-void attempt(std::optional<Target>& target, const char* what, const Action& action) {
-  try {
-    action(target);
-  } catch (const SystemError& error) {
-    log::warning(std::string("cannot write ") + what + ": " + error.what() +
-                 ". Training goes on without it.");
-    target.reset();
-  }
 }
 
 }  // namespace

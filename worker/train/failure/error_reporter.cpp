@@ -3,12 +3,16 @@
 #include <c10/util/Exception.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <typeinfo>
 
-#include "worker/train/failure/error_file.h"
+#include "common/error.h"
+#include "common/files/files.h"
 #include "worker/train/failure/own_frames.h"
 #include "worker/train/failure/throw_trace.h"
 #include "worker/train/failure/uncaught.h"
@@ -51,6 +55,31 @@ void on_throw(const void* object, const std::type_info& type) noexcept {
     ::_exit(reporter.print(as_error(error).error));
   }
   if (lost_device == nullptr) lost_device = new Uncaught(as_error(error));
+}
+
+/// Writes torchelastic's error file, what a launcher shows as the cause of a failure: `{"message":
+/// {"message": ..., "extraInfo": {"py_callstack": ..., "timestamp": "...", "rank": ...}}}`, the
+/// form that torchrun reads, with the rank added (-1: none yet). Does nothing if `path` is empty.
+/// Errors: none; a launcher that finds no file shows the exit code.
+void write_error_file(const std::string& path, int rank, const std::exception& error) {
+  if (path.empty()) return;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  boost::json::object extra;
+  extra["py_callstack"] = error.what();
+  extra["timestamp"] =
+      std::to_string(std::chrono::duration_cast<std::chrono::seconds>(now).count());
+  if (rank >= 0) extra["rank"] = rank;
+  const std::string text = error.what();
+  boost::json::object message;
+  message["message"] = text.substr(0, text.find("\nException raised from"));
+  message["extraInfo"] = std::move(extra);
+  boost::json::object file;
+  file["message"] = std::move(message);
+  try {
+    replace_file(path, boost::json::serialize(file));
+  } catch (const SystemError&) {
+    return;  // the same disk may be why we are here
+  }
 }
 
 }  // namespace

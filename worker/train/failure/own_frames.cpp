@@ -14,9 +14,9 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <sstream>
 
 #include "common/text/shell_quotes.h"
+#include "common/text/split.h"
 #include "worker/train/failure/throw_trace.h"
 
 namespace ddp::worker {
@@ -129,11 +129,8 @@ std::vector<std::string> look_up(const Frame& frame, Clock::time_point deadline)
   std::array<char, 4096> buffer{};
   while (pipe && std::fgets(buffer.data(), static_cast<int>(buffer.size()), pipe.get()) != nullptr)
     text += buffer.data();
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);)
-    lines.push_back(line);
-  return lines;
+  const std::vector<std::string_view> lines = split_lines(text);
+  return {lines.begin(), lines.end()};
 }
 
 /// "tiny.cpp:12" of "tiny.cpp:12 (discriminator 3)"; "": not known.
@@ -156,11 +153,8 @@ std::string short_name(std::string_view function) {
 
 std::vector<const void*> read_backtrace(std::string_view backtrace) {
   std::vector<const void*> stack;
-  while (!backtrace.empty()) {
-    const std::size_t end = std::min(backtrace.find('\n'), backtrace.size() - 1);
-    stack.push_back(read_address(backtrace.substr(0, end)));
-    backtrace.remove_prefix(end + 1);
-  }
+  for (const std::string_view line : split_lines(backtrace))
+    stack.push_back(read_address(line));
   return stack;
 }
 

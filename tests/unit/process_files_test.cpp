@@ -1,4 +1,4 @@
-#include "worker/dist/same_job.h"
+#include "worker/dist/process_files.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -34,7 +34,7 @@ class Started {
   int pid_ = 0;
 };
 
-TEST(SameJob, AProcessIsOfTheJobWhoseNumberItHas) {
+TEST(ProcessFiles, AProcessIsOfTheJobWhoseNumberItHas) {
   const Started other("run7");
   ASSERT_GT(other.pid(), 0);
   // Between two programs it has no environment for a moment.
@@ -47,7 +47,7 @@ TEST(SameJob, AProcessIsOfTheJobWhoseNumberItHas) {
   EXPECT_FALSE(is_of_same_job(::getpid(), "run7"));
 }
 
-TEST(SameJob, WithoutANumberAParentHasOneJob) {
+TEST(ProcessFiles, WithoutANumberAParentHasOneJob) {
   EXPECT_TRUE(is_of_same_job(::getpid(), ""));
   EXPECT_FALSE(is_of_same_job(::getppid(), ""));
   EXPECT_FALSE(is_of_same_job(0, "")) << "there is no such process";

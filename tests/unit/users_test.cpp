@@ -1,4 +1,4 @@
-#include "common/job/home_path.h"
+#include "common/node/users.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

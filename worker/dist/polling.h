@@ -1,0 +1,55 @@
+// Waits for a state that sends no notification: it is asked again and again.
+#pragma once
+
+#include <poll.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace ddp::worker {
+
+/// An eighth of the time `waited` so far: a change is noticed at most an eighth too late, and a
+/// long wait polls rarely.
+template <typename Duration>
+Duration pause_after(std::chrono::nanoseconds waited, Duration shortest, Duration longest) {
+  return std::clamp(std::chrono::duration_cast<Duration>(waited / 8), shortest, longest);
+}
+
+/// For a condition that other processes fulfil. Calls `is_there` every 10 ms, at least once.
+/// Blocks: until it returns true, or until `deadline` (returns false). Errors: those of `is_there`.
+template <typename IsThere>
+bool poll_until(std::chrono::steady_clock::time_point deadline, IsThere is_there) {
+  constexpr std::chrono::milliseconds kPause{10};
+  while (!is_there()) {
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    ::poll(nullptr, 0, static_cast<int>(kPause.count()));
+  }
+  return true;
+}
+
+/// A wait of the host for its device. A call that blocks could not be ended when the device itself
+/// waits for a rank that is gone. Asks `is_done` again and again; between two questions `probe` may
+/// end the wait by an exception. Blocks: until is_done() says yes. The end is noticed late, by at
+/// most an eighth of the wait and 10 ms; in the first millisecond, which is enough for many steps,
+/// at once. Errors: those of both.
+template <typename IsDone, typename Probe>
+void poll_device(IsDone is_done, Probe probe) {
+  using std::chrono::nanoseconds;
+  constexpr std::chrono::milliseconds kSpin{1};
+  constexpr nanoseconds kLongestPause = std::chrono::milliseconds(10);
+  const auto begin = std::chrono::steady_clock::now();
+  while (!is_done()) {
+    probe();
+    const nanoseconds waited = std::chrono::steady_clock::now() - begin;
+    if (waited < kSpin) {
+      std::this_thread::yield();
+      continue;
+    }
+    const nanoseconds pause = pause_after(waited, nanoseconds(0), kLongestPause);
+    const timespec time{0, pause.count()};
+    ::ppoll(nullptr, 0, &time, nullptr);
+  }
+}
+
+}  // namespace ddp::worker
