@@ -114,7 +114,7 @@ WRAPPERS = [
     (re.compile(r"boost/asio\b"), re.compile(r"launcher/(os|net|run)/"), "Asio is for launcher/os, net and run"),
     (re.compile(r"(torch|c10|ATen|caffe2)/"), re.compile(r"worker/(?!(plan|image)/)"), "Torch is for worker/, and not its plan/ and image/"),
     (re.compile(r"boost/beast\b"), re.compile(r"launcher/net/http_server\.cpp$"), "its wrapper is launcher/net/http_server.cpp"),
-    (re.compile(r"boost/program_options\b"), re.compile(r"worker/plan/options\.cpp$"), "its wrapper is worker/plan/options.cpp"),
+    (re.compile(r"boost/program_options\b"), re.compile(r"(launcher/plan/command_line|worker/plan)/options\.cpp$"), "its wrapper is options.cpp"),
     (re.compile(r"yaml-cpp/"), re.compile(r"common/files/yaml\.cpp$"), "its wrapper is common/files/yaml.cpp"),
     (re.compile(r"curl/"), re.compile(r"worker/fetch/download\.cpp$"), "its wrapper is worker/fetch/download.cpp"),
     (re.compile(r"spdlog/"), re.compile(r"common/program/log\."), "its wrapper is common/program/log"),

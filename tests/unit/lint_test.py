@@ -123,7 +123,7 @@ class LintTest(unittest.TestCase):
     def test_libraries_are_open_to_their_wrappers_and_to_tests(self):
         includes = {
             "launcher/net/a.cpp": "boost/asio.hpp",
-            "worker/plan/options.cpp": "boost/program_options.hpp",
+            "launcher/plan/command_line/options.cpp": "boost/program_options.hpp",
             "common/files/yaml.cpp": "yaml-cpp/yaml.h",
             "common/program/log.cpp": "spdlog/spdlog.h",
             "worker/dist/cuda_group.cpp": "cuda_runtime.h",

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "common/job/job_keys.h"
 #include "common/program/shell_completion.h"
 
 namespace ddp::launcher {
@@ -17,24 +16,14 @@ constexpr std::string_view kStopping = "Stopping and restarting";
 constexpr std::string_view kOutput = "Output and logs";
 constexpr std::string_view kOther = "Other flags of torchrun";
 
-/// A flag that has the name of a launch key sets that key.
-std::vector<Flag> with_keys(std::vector<Flag> flags) {
-  for (Flag& flag : flags) {
-    if (!flag.key.empty()) continue;
-    std::string path = "launch." + std::string(flag.name);
-    std::ranges::replace(path, '-', '_');
-    if (const JobKey* const key = find_job_key(path)) flag.key = key->path;
-  }
-  return flags;
-}
-
 const std::vector<Flag>& table() {
   using enum FlagValue;
   using enum FlagSupport;
-  static const std::vector<Flag> flags = with_keys({
+  static const std::vector<Flag> flags{
       {.name = "nproc-per-node",
        .value = plain,
        .variable = "PET_NPROC_PER_NODE",
+       .key = "launch.nproc_per_node",
        .placeholder = "N",
        .help =
            "workers on this node; cpu: one per CPU that we may use (mask and quota), gpu: one per "
@@ -43,15 +32,18 @@ const std::vector<Flag>& table() {
       {.name = "nnodes",
        .value = plain,
        .variable = "PET_NNODES",
+       .key = "launch.nnodes",
        .placeholder = "N|MIN:MAX",
        .help = "nodes of the job; MIN:MAX goes on with fewer, and takes more at the next round"},
       {.name = "node-rank",
        .value = plain,
        .variable = "PET_NODE_RANK",
+       .key = "launch.node_rank",
        .placeholder = "N",
        .help = "rank of this node (by order of joining; who owns the master address is node 0)"},
       {.name = "role",
        .variable = "PET_ROLE",
+       .key = "launch.role",
        .placeholder = "NAME",
        .help = "ROLE_NAME of the workers"},
       {.name = "output",
@@ -71,14 +63,17 @@ const std::vector<Flag>& table() {
        .letter = 'm',
        .value = none,
        .variable = "PET_MODULE",
+       .key = "launch.module",
        .help = "the program is a Python module: python3 -u -m NAME",
        .group = kProgram},
       {.name = "no-python",
        .value = none,
        .variable = "PET_NO_PYTHON",
+       .key = "launch.no_python",
        .help = "execute the program itself, a .py file too"},
       {.name = "wrap",
        .value = texts,
+       .key = "launch.wrap",
        .placeholder = "RANKS:COMMAND",
        .help = "start the program of these ranks (0, 0,2-3 or all) by a command, as "
                "3:'strace -f -o trace.%r'; %r, %l, %n, %h are rank, local rank, node, "
@@ -91,6 +86,7 @@ const std::vector<Flag>& table() {
       {.name = "preload",
        .value = list,
        .variable = "DDP_PRELOAD",
+       .key = "launch.preload",
        .placeholder = "MODULE,...|auto",
        .help = "import these modules once, and start each rank of a Python script, in each round, "
                "as a copy of that process; auto: what the script imports of torch, numpy "
@@ -98,72 +94,88 @@ const std::vector<Flag>& table() {
       {.name = "preload-idle",
        .value = plain,
        .variable = "DDP_PRELOAD_IDLE",
+       .key = "launch.preload_idle",
        .placeholder = "TIME",
        .help = "how long that process stays for another job (10min; in a job of Slurm 0s); "
                "ddp-launch warm lists and ends them"},
       {.name = "virtual-local-rank",
        .value = none,
        .variable = "PET_VIRTUAL_LOCAL_RANK",
+       .key = "launch.virtual_local_rank",
        .help = "LOCAL_RANK=0 everywhere and one GPU each in CUDA_VISIBLE_DEVICES"},
       {.name = "append-local-rank",
        .value = optional,
+       .key = "launch.append_local_rank",
        .default_text = "dash",
        .help = "put --local-rank=N, or --local_rank=N, first among the program's arguments, as "
                "torch.distributed.launch does"},
       {.name = "numa-binding",
        .value = plain,
+       .key = "launch.numa_binding",
        .help = "bind each worker to the CPUs near its GPU, or to a share of them without GPUs"},
       {.name = "use-env",
        .value = none,
+       .key = "launch.use_env",
        .help = "the default here: ranks are told by the environment"},
 
       {.name = "standalone",
        .value = none,
        .variable = "PET_STANDALONE",
+       .key = "launch.standalone",
        .help = "one node: a free port and a random run id",
        .group = kMeeting},
       {.name = "master-addr",
        .variable = "PET_MASTER_ADDR",
+       .key = "launch.master_addr",
        .placeholder = "ADDRESS",
        .help = "address of node 0 (127.0.0.1, or ::1 where loopback has no IPv4)"},
       {.name = "master-port",
        .value = plain,
        .variable = "PET_MASTER_PORT",
+       .key = "launch.master_port",
        .placeholder = "PORT",
        .help = "port of node 0 (one node: a free one)"},
       {.name = "rdzv-id",
        .variable = "PET_RDZV_ID",
+       .key = "launch.rdzv_id",
        .may_be_empty = true,
        .placeholder = "ID",
        .help = "TORCHELASTIC_RUN_ID of the workers"},
       {.name = "rdzv-backend",
        .variable = "PET_RDZV_BACKEND",
+       .key = "launch.rdzv_backend",
        .help = "torchrun's ways to meet; here one port serves both"},
       {.name = "rdzv-endpoint",
        .variable = "PET_RDZV_ENDPOINT",
+       .key = "launch.rdzv_endpoint",
        .may_be_empty = true,
        .placeholder = "HOST[:PORT]",
        .help = "where node 0 listens; with static it stands for address and port"},
       {.name = "rdzv-conf",
        .variable = "PET_RDZV_CONF",
+       .key = "launch.rdzv_conf",
        .may_be_empty = true,
        .placeholder = "K=V,...",
        .help = "torchrun's timeout, join_timeout, last_call_timeout (seconds) and is_host"},
 
       {.name = "local-addr",
        .variable = "PET_LOCAL_ADDR",
+       .key = "launch.local_addr",
        .placeholder = "ADDRESS",
        .help = "address of this node for the others (the one that leads to node 0)"},
       {.name = "join-timeout",
        .value = plain,
+       .key = "launch.join_timeout",
        .placeholder = "TIME",
        .help = "how long to wait for the other nodes (15min)"},
       {.name = "last-call",
        .value = plain,
+       .key = "launch.last_call",
        .placeholder = "TIME",
        .help = "MIN:MAX nodes: how long to wait for more once MIN are there"},
       {.name = "replace-timeout",
        .value = plain,
+       .key = "launch.replace_timeout",
        .placeholder = "TIME",
        .help = "how long to wait for another node when one is lost; without it the job ends"},
 
@@ -184,6 +196,7 @@ const std::vector<Flag>& table() {
        .placeholder = "COMMAND",
        .help = "program and options that --hosts uses (ssh)"},
       {.name = "token-file",
+       .key = "launch.token_file",
        .placeholder = "FILE",
        .help =
            "a secret that only this job's nodes know, in a file that only you can read; make one "
@@ -195,6 +208,7 @@ const std::vector<Flag>& table() {
            "(--hosts uses it)"},
       {.name = "store",
        .value = plain,
+       .key = "launch.store",
        .help =
            "who serves the TCP store; worker: for torch 1.x and for programs that want the port "
            "themselves"},
@@ -202,25 +216,30 @@ const std::vector<Flag>& table() {
       {.name = "max-restarts",
        .value = plain,
        .variable = "PET_MAX_RESTARTS",
+       .key = "launch.max_restarts",
        .placeholder = "N",
        .help = "rounds after the first",
        .group = kStopping},
       {.name = "restart",
        .value = plain,
+       .key = "launch.restart",
        .help = "who is started again in those; failed: the other ranks of ddp-worker keep their "
                "state and go on from the step that was reached"},
       {.name = "died-within",
        .value = plain,
+       .key = "launch.died_within",
        .placeholder = "TIME",
        .help = "rounds shorter than this are restarted with a growing pause"},
       {.name = "hang-timeout",
        .value = plain,
+       .key = "launch.hang_timeout",
        .placeholder = "TIME",
        .help = "end the job when a worker makes no step for so long (with a progress page: ten "
                "times its "
                "p99 step, at least 60s; other programs: never)"},
       {.name = "grace",
        .value = plain,
+       .key = "launch.grace",
        .placeholder = "TIME",
        .help = "from SIGTERM to SIGKILL, as 30s or 2min"},
       {.name = "shutdown-timeout",
@@ -232,11 +251,13 @@ const std::vector<Flag>& table() {
        .help = "torch's name for --grace"},
       {.name = "keep-daemons",
        .value = texts,
+       .key = "launch.keep_daemons",
        .placeholder = "PATTERN",
        .help = "leave a process that a worker leaves behind running if this extended regular "
                "expression matches its command line; may be given again"},
       {.name = "signals-to-handle",
        .variable = "PET_SIGNALS_TO_HANDLE",
+       .key = "launch.signals_to_handle",
        .placeholder = "LIST",
        .help = "signals that stop the job"},
 
@@ -264,11 +285,13 @@ const std::vector<Flag>& table() {
       {.name = "schema", .value = none, .help = "print the JSON Schema of job files, for editors"},
       {.name = "log-dir",
        .variable = "PET_LOG_DIR",
+       .key = "launch.log_dir",
        .placeholder = "DIR",
        .help = "log and error files in torchrun's layout: DIR/ID_RANDOM/attempt_N/LOCAL_RANK"},
       {.name = "redirects",
        .letter = 'r',
        .variable = "PET_REDIRECTS",
+       .key = "launch.redirects",
        .placeholder = "0|1|2|3",
        .help =
            "streams into log files only: 1 stdout, 2 stderr, 3 both, or RANK:VALUE,... by local "
@@ -276,26 +299,31 @@ const std::vector<Flag>& table() {
       {.name = "tee",
        .letter = 't',
        .variable = "PET_TEE",
+       .key = "launch.tee",
        .placeholder = "0|1|2|3",
        .help = "streams into log files and to the console, in the same words"},
       {.name = "local-ranks-filter",
        .variable = "PET_LOCAL_RANKS_FILTER",
+       .key = "launch.local_ranks_filter",
        .may_be_empty = true,
        .placeholder = "LIST",
        .help = "local ranks shown on the console; the others are shown when they fail"},
       {.name = "duplicate-stdout-filters",
        .variable = "PET_DUPLICATE_STDOUT_FILTERS",
+       .key = "launch.duplicate_stdout_filters",
        .default_text = "[]",
        .may_be_empty = true,
        .placeholder = "LIST",
        .help = "copy lines of stdout that hold one of these texts to filtered_stdout.log"},
       {.name = "duplicate-stderr-filters",
        .variable = "PET_DUPLICATE_STDERR_FILTERS",
+       .key = "launch.duplicate_stderr_filters",
        .default_text = "[]",
        .may_be_empty = true,
        .placeholder = "LIST",
        .help = "the same for stderr"},
       {.name = "prefix",
+       .key = "launch.prefix",
        .placeholder = "TEMPLATE",
        .help = "before each line on the console: ${role_name} ${rank} ${local_rank} ${node_rank} "
                "${hostname} ${pid} ${time} ${stream}"},
@@ -307,15 +335,21 @@ const std::vector<Flag>& table() {
        .help = "torch's name for --prefix"},
       {.name = "color",
        .value = plain,
+       .key = "launch.color",
        .help = "colour the prefixes; auto: on a terminal, unless NO_COLOR is set"},
-      {.name = "fold", .value = none, .help = "show equal lines of several ranks once"},
+      {.name = "fold",
+       .value = none,
+       .key = "launch.fold",
+       .help = "show equal lines of several ranks once"},
       {.name = "console-limit",
        .value = plain,
+       .key = "launch.console_limit",
        .placeholder = "LINES",
        .help =
            "lines per second and rank on the console, of streams that are also in a file (1000 on "
            "a terminal, else no limit)"},
       {.name = "web",
+       .key = "launch.web",
        .placeholder = "[ADDRESS:]PORT",
        .help =
            "serve a page about the job, /metrics for Prometheus and /api/status there, on node 0; "
@@ -323,6 +357,7 @@ const std::vector<Flag>& table() {
            "who has the token"},
       {.name = "progress",
        .value = plain,
+       .key = "launch.progress",
        .help = "the line that tells how the job goes; auto: the last line of a terminal, rewritten "
                "in place, elsewhere a line each 30s; plain: a line each 30s"},
 
@@ -330,30 +365,35 @@ const std::vector<Flag>& table() {
        .value = none,
        .support = ignored,
        .variable = "PET_RUN_PATH",
+       .key = "launch.run_path",
        .help = "it runs a script inside the launcher's Python; the script is run as a program",
        .group = kOther},
       {.name = "start-method",
        .support = ignored,
        .variable = "PET_START_METHOD",
+       .key = "launch.start_method",
        .default_text = "spawn",
        .placeholder = "METHOD",
        .help = "it is about Python's multiprocessing; workers are started by fork and exec"},
       {.name = "event-log-handler",
        .support = ignored,
        .variable = "PET_EVENT_LOG_HANDLER",
+       .key = "launch.event_log_handler",
        .default_text = "null",
        .placeholder = "NAME",
        .help = "it names a Python plug-in"},
       {.name = "logs-specs",
+       .key = "launch.logs_specs",
        .placeholder = "NAME",
        .help = "default alone: Python plug-ins are not loaded"},
       {.name = "monitor-interval",
        .support = ignored,
        .variable = "PET_MONITOR_INTERVAL",
+       .key = "launch.monitor_interval",
        .default_text = "0.1",
        .placeholder = "SECONDS",
        .help = "workers are watched by events, there is no interval"},
-  });
+  };
   return flags;
 }
 

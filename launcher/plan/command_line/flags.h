@@ -27,9 +27,9 @@ struct Flag {
   char letter = '\0';
   FlagValue value = FlagValue::text;
   FlagSupport support = FlagSupport::full;
-  std::string_view variable = {};  // PET_*, or empty
-  std::string_view fallback = {};  // a variable that counts where `variable` is not set
-  std::string_view key = {};       // job key that it sets, unless launch.NAME is one; empty: none
+  std::string_view variable = {};      // PET_*, or empty
+  std::string_view fallback = {};      // a variable that counts where `variable` is not set
+  std::string_view key = {};           // job key that it sets; empty: none
   std::string_view default_text = {};  // a value that asks for nothing; optional: what the
                                        // flag means alone
   bool may_be_empty = false;           // empty is torchrun's default, and ours

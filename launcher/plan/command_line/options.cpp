@@ -1,7 +1,12 @@
+// Wraps Program_options, which types the split list and knows which names exist. Prefixes,
+// spellings and `--` are resolved before. Numbers are left to the job table's own parser, as
+// Program_options reads "-1" into an unsigned as 2^32-1.
 #include "launcher/plan/command_line/options.h"
 
 #include <algorithm>
-#include <map>
+#include <boost/program_options/options_description.hpp>
+#include <boost/program_options/parsers.hpp>
+#include <boost/program_options/variables_map.hpp>
 #include <span>
 
 #include "common/error.h"
@@ -13,8 +18,24 @@
 namespace ddp::launcher {
 namespace {
 
+namespace po = boost::program_options;
+
 constexpr const char* kDoctor = "doctor";
 constexpr const char* kCompare = "compare";
+
+po::options_description describe(std::span<const Flag> flags) {
+  po::options_description description;
+  for (const Flag& flag : flags) {
+    if (flag.value == FlagValue::none) {
+      description.add_options()(flag.name.data(), po::bool_switch());
+    } else if (flag.value == FlagValue::texts) {
+      description.add_options()(flag.name.data(), po::value<std::vector<std::string>>());
+    } else {
+      description.add_options()(flag.name.data(), po::value<std::string>());
+    }
+  }
+  return description;
+}
 
 /// "30" means 30 seconds to torch, "30s" to us.
 std::string with_unit(const std::string& text) {
@@ -39,19 +60,9 @@ bool is_empty(const std::string& option) {
   return option.find('=') + 1 == option.size();
 }
 
-/// What each flag is given, by its name: a switch an empty text.
-using GivenFlags = std::map<std::string, std::vector<std::string>, std::less<>>;
-
-/// Flags whose value is empty are left out.
-GivenFlags values_by_flag(const std::vector<std::string>& options) {
-  GivenFlags given;
-  for (const std::string& option : options) {
-    if (is_empty(option)) continue;
-    const std::size_t equals = std::min(option.find('='), option.size());
-    const std::size_t value = std::min(equals + 1, option.size());
-    given[option.substr(2, equals - 2)].push_back(option.substr(value));
-  }
-  return given;
+std::vector<std::string> without_empty(std::vector<std::string> options) {
+  std::erase_if(options, is_empty);
+  return options;
 }
 
 /// An empty value asks for the default of flags whose default under torchrun is empty. For other
@@ -76,33 +87,40 @@ class Parser {
   Parser(std::span<const std::string> arguments, const Environment& environment)
       : environment_(environment),
         is_doctor_(!arguments.empty() && arguments[0] == kDoctor),
-        split_(split_arguments(arguments.subspan(is_doctor_ ? 1 : 0), flags())),
-        given_(values_by_flag(split_.options)) {}
+        split_(split_arguments(arguments.subspan(is_doctor_ ? 1 : 0), flags())) {}
 
   Options run() {
     options_.notes = split_.notes;
     problems_ = split_.problems;
     for (std::string& problem : find_empty(split_.options))
       problems_.push_back(std::move(problem));
+    const po::options_description description = describe(flags());
+    po::variables_map typed;
+    po::store(
+        po::command_line_parser(without_empty(split_.options))
+            .options(description)
+            .style(po::command_line_style::allow_long | po::command_line_style::long_allow_adjacent)
+            .run(),
+        typed);
     if (is_doctor_) options_.verb = kDoctor;
-    options_.help = is_given("help");
-    options_.version = is_given("version");
-    options_.man = is_given("man");
-    options_.schema = is_given("schema");
-    for (const char* const name : {"completion", "print-completion"})
-      if (is_given(name)) options_.completion = value_of(name);
+    options_.help = typed["help"].as<bool>();
+    options_.version = typed["version"].as<bool>();
+    options_.man = typed["man"].as<bool>();
+    options_.schema = typed["schema"].as<bool>();
+    for (const char* const name : {"completion", "print-completion"}) {
+      if (typed.count(name) != 0) options_.completion = typed[name].as<std::string>();
+    }
     if (options_.help || options_.version || options_.man || options_.schema || options_.completion)
       return std::move(options_);
-    options_.dry_run = is_given("dry-run");
-    options_.verbose = is_given("verbose");
-    options_.explain = value_of("explain");
-    options_.token_stdin = is_given("token-stdin");
-    options_.debug = value_of("debug");
-    options_.has_output = is_given("output");
-    take_hosts();
+    options_.dry_run = typed["dry-run"].as<bool>();
+    options_.verbose = typed["verbose"].as<bool>();
+    if (typed.count("explain") != 0) options_.explain = typed["explain"].as<std::string>();
+    options_.token_stdin = typed["token-stdin"].as<bool>();
+    take_hosts(typed);
+    options_.has_output = typed.count("output") != 0;
     for (const Flag& flag : flags()) {
       take_variable(flag);
-      take_flag(flag);
+      take_flag(flag, typed);
     }
     take_program();
     if (!problems_.empty()) throw UsageError(problems_);
@@ -110,32 +128,30 @@ class Parser {
   }
 
  private:
-  [[nodiscard]] bool is_given(std::string_view flag) const { return given_.contains(flag); }
-
-  [[nodiscard]] std::optional<std::string> value_of(std::string_view flag) const {
-    const auto found = given_.find(flag);
-    return found == given_.end() ? std::nullopt : std::optional(found->second.back());
-  }
-
-  void take_hosts() {
-    options_.hosts = value_of("hosts");
-    options_.hostfile = value_of("hostfile");
-    options_.ssh = value_of("ssh").value_or(options_.ssh);
+  void take_hosts(const po::variables_map& typed) {
+    if (typed.count("hosts") != 0) options_.hosts = typed["hosts"].as<std::string>();
+    if (typed.count("hostfile") != 0) options_.hostfile = typed["hostfile"].as<std::string>();
+    if (typed.count("ssh") != 0) options_.ssh = typed["ssh"].as<std::string>();
+    if (typed.count("debug") != 0) options_.debug = typed["debug"].as<std::string>();
     if (options_.hosts && options_.hostfile) {
       problems_.emplace_back("--hosts and --hostfile: both name the hosts. Leave one of them out.");
     }
-    if (is_given("ssh") && !options_.hosts && !options_.hostfile) {
+    if (typed.count("ssh") != 0 && !options_.hosts && !options_.hostfile) {
       problems_.emplace_back("--ssh has no effect without --hosts. Leave it out.");
     }
   }
 
-  void take_flag(const Flag& flag) {
-    const auto given = given_.find(flag.name);
-    if (given == given_.end()) return;
-    std::string text = given->second.back();
-    if (flag.value == FlagValue::none) text = flag.switched;
-    if (flag.value == FlagValue::texts) text = quoted_list(given->second);
-    apply(flag, text, "--" + given->first, options_.flags);
+  void take_flag(const Flag& flag, const po::variables_map& typed) {
+    const std::string name(flag.name);
+    const std::string shown = "--" + name;
+    if (flag.value == FlagValue::none) {
+      if (typed[name].as<bool>()) apply(flag, std::string(flag.switched), shown, options_.flags);
+    } else if (flag.value == FlagValue::texts && typed.count(name) != 0) {
+      const std::string list = quoted_list(typed[name].as<std::vector<std::string>>());
+      apply(flag, list, shown, options_.flags);
+    } else if (typed.count(name) != 0) {
+      apply(flag, typed[name].as<std::string>(), shown, options_.flags);
+    }
   }
 
   void take_variable(const Flag& flag) {
@@ -212,8 +228,7 @@ class Parser {
 
   const Environment& environment_;
   const bool is_doctor_;  // flags follow the verb
-  const SplitArguments split_;
-  const GivenFlags given_;
+  SplitArguments split_;
   Options options_;
   std::vector<std::string> problems_;
 };

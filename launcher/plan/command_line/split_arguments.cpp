@@ -159,8 +159,11 @@ class Splitter {
                                       : suggest(name) + " ddp-launch --help lists the flags."));
       return nullptr;
     }
-    const std::string list = join_words(
-        matches, ", ", [](const Flag* match) { return "--" + std::string(match->name); });
+    std::string list;
+    for (const Flag* match : matches) {
+      if (!list.empty()) list += ", ";
+      list += "--" + std::string(match->name);
+    }
     result_.problems.push_back(shown + ": ambiguous, it could be " + list +
                                ". Type one of them in full.");
     // The next word is its value, not the program; else the flags after it would not be checked.

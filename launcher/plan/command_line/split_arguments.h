@@ -1,6 +1,6 @@
 // Splits argv in torchrun's grammar into options of the form `--name=value` and the rest. Pure:
-// values are not checked. A program ends the options; both spellings, unique prefixes, short
-// clusters and `--` are allowed.
+// values are not checked. It exists as Program_options cannot do all of this: a program ends the
+// options; both spellings, unique prefixes, short clusters and `--` are allowed.
 #pragma once
 
 #include <span>
