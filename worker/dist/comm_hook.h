@@ -1,5 +1,5 @@
-// Gradients that travel in 16 bits: half the bytes on the wire. Each mean keeps 8 significant bits
-// (bf16) or 11 (fp16). Worth it between nodes; on loopback it costs more than it saves.
+// Gradient compression: sends gradients in 16 bits, half the bytes. Each mean keeps 8 significant
+// bits (bf16) or 11 (fp16). It pays between nodes; on loopback it costs more than it saves.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,4 @@
-// The one stream on which Gloo is right with tensors of a device.
+// Refuses Gloo on a CUDA stream on which it would give wrong results.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,10 +7,10 @@
 
 namespace ddp::worker {
 
-/// Gloo copies a result back to a device on a stream of its own. The thread of Gloo that ends the
-/// work makes its own current stream wait for that copy (ProcessGroupGloo.cpp, AsyncWork::execute),
-/// which is the device's default one: another stream would read too early, and nobody says so.
-/// Errors: std::logic_error where another stream of a tensor's device is current.
+/// Gloo copies a result back to the device on a stream of its own. Then its worker thread makes
+/// that thread's current stream, the default one, wait for the copy (ProcessGroupGloo.cpp,
+/// AsyncWork::execute). Any other stream would read the result too early, without an error. Errors:
+/// std::logic_error when another stream of a tensor's device is current.
 void require_default_stream(const std::vector<at::Tensor>& tensors);
 
 }  // namespace ddp::worker

@@ -1,6 +1,6 @@
 // Finds out which ranks are missing after a collective has failed.
-// Promises: no collective; one line in the store per rank, only after a failure; done in kLongest,
-// even where the store does not answer because the rank that serves it was stopped.
+// Promises: no collective; one line per rank in the store, only after a failure; done within
+// kLongest, even when the store does not answer because the rank that serves it is stopped.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -13,10 +13,10 @@
 
 namespace ddp::worker {
 
-/// Once the first rank gives up and closes its connections, all ranks that wait for it fail within
-/// milliseconds. A busy machine takes longer.
+/// How long to wait for the others' reports. Once one rank gives up and closes its connections, all
+/// that wait for it fail within milliseconds; on a busy machine it takes longer.
 inline constexpr std::chrono::milliseconds kReportWait{400};
-/// Added for a rank 0 that serves the store: the others read it until then.
+/// A rank 0 that serves the store waits this much longer, while the others read from it.
 inline constexpr std::chrono::milliseconds kServerWait{200};
 inline constexpr std::chrono::milliseconds kLongest{900};
 

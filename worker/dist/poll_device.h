@@ -1,5 +1,5 @@
-// A wait of the host for its device, which is asked again and again: a call that blocks could not
-// be ended when the device itself waits for a rank that is gone.
+// Waits for the device by polling. A blocking call could not be interrupted when the device itself
+// waits for a lost rank.
 #pragma once
 
 #include <poll.h>
@@ -11,9 +11,10 @@
 
 namespace ddp::worker {
 
-/// Asks `is_done` again and again; between two questions `probe` may end the wait by an exception.
-/// Blocks: until is_done() says yes. The end is noticed late, by at most an eighth of the wait and
-/// 10 ms; in the first millisecond, which is enough for many steps, at once. Errors: those of both.
+/// Polls `is_done`; between two polls `probe` may end the wait by an exception. Blocks: until
+/// is_done() returns true. In the first millisecond, which is enough for many steps, it does not
+/// sleep; later it notices the end late by at most an eighth of the wait, and by 10 ms. Errors:
+/// those of both.
 template <typename IsDone, typename Probe>
 void poll_device(IsDone is_done, Probe probe) {
   using std::chrono::nanoseconds;

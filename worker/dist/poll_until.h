@@ -1,4 +1,4 @@
-// A wait for a condition that other processes fulfil, for ranks that are about to leave.
+// Waits for a condition that other processes fulfil, for ranks that are about to exit.
 #pragma once
 
 #include <poll.h>

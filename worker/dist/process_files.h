@@ -1,4 +1,4 @@
-// What /proc tells of another process.
+// Reads another process's files in /proc.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@ namespace ddp::worker {
 /// user's.
 std::string read_process_file(int pid, const std::string& name);
 
-/// The fields of /proc/PID/stat behind the program's name: state, parent, and so on (proc(5)). No
-/// fields: there is no such process.
+/// The fields of /proc/PID/stat after the program's name: state, parent, and so on (proc(5)).
+/// Empty: there is no such process.
 std::vector<std::string> process_stat(int pid);
 
 }  // namespace ddp::worker

@@ -1,6 +1,6 @@
-// Moves an image so that rows stay rows and columns stay columns: scaled, shifted, mirrored. All
-// rows then use the same columns, and only the seen part of a collage is read. A training of
-// detectors does this to every image, unless it also turns them.
+// Moves an image by a matrix that keeps rows and columns axis-aligned: it only scales, shifts and
+// mirrors. All rows then use the same source columns, and only the visible part of a collage is
+// read. The usual case when a detector is trained.
 #pragma once
 
 #include "worker/image/collage.h"
@@ -8,11 +8,11 @@
 
 namespace ddp::worker {
 
-/// `back` maps indices of pixels to those of their sources.
+/// Whether `back`, which maps pixel indices to source indices, is such a matrix.
 bool is_upright(const Matrix3& back);
 
-/// As move_perspective() of the painted `from`, bit for bit; `back` is the inverse of the matrix.
-/// Precondition: is_upright(), and `into` has its size and as many channels.
+/// Gives the pixels of move_perspective() for the painted `from`, bit for bit; `back` is the
+/// inverse matrix. Precondition: is_upright(), and `into` has its size and the channels of `from`.
 void move_upright(const Collage& from, const Matrix3& back, Color border, Image& into);
 
 }  // namespace ddp::worker

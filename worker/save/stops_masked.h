@@ -1,13 +1,13 @@
-// A signal mask for the start of a thread, which inherits it (pthread_sigmask(3)): signals that ask
-// the process to stop go to the thread that trains, while crashes, and SIGUSR2 for stacks, go to
-// each thread itself.
+// Blocks stop signals while a thread is started, because a thread inherits the signal mask
+// (pthread_sigmask(3)). So only the thread that trains handles them. Signals of crashes, and
+// SIGUSR2 (prints stacks), stay unblocked.
 #pragma once
 
 #include <csignal>
 
 namespace ddp::worker {
 
-/// Masks these signals while it lives. Not for a thread that a signal has to stop.
+/// A scope guard that blocks these signals.
 class StopsMasked {
  public:
   StopsMasked() {

@@ -1,4 +1,4 @@
-// The plateau schedule of a run: its rules (plan/plateau) and what it remembers, in a tensor that
+// The plateau schedule of a run: its rules (plan/plateau) and its state, in a tensor that
 // checkpoints hold beside the optimizer's state.
 #pragma once
 
@@ -14,10 +14,10 @@ class Plateau {
  public:
   Plateau(const PlateauRule& rule, double base_lr);
 
-  /// After each evaluation, with the same result on every rank.
+  /// Call it after each evaluation, with the same result on every rank.
   void note(double result);
 
-  /// Factor on the base learning rate; 1 at first.
+  /// The factor on the base learning rate; 1 at first.
   [[nodiscard]] double factor() const;
 
   /// The tensor shares memory with this object, so loading into it changes the object.
@@ -29,7 +29,7 @@ class Plateau {
   at::Tensor memory_;  // [4] float64: whether there is a best, the best, bad results, factor
 };
 
-/// No value when the job has another schedule.
+/// No value if the job has another schedule.
 std::optional<Plateau> make_plateau(const Job& job, bool is_higher_better);
 
 }  // namespace ddp::worker

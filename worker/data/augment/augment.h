@@ -15,14 +15,14 @@ namespace ddp::worker {
 struct AugmentRequest {
   const Args& args;
   const DataFacts& data;        // of the training set
-  std::vector<Augment> before;  // those that come before this one, in order
+  std::vector<Augment> before;  // the augmentations before this one, in order
   std::int64_t epochs = 0;      // of the run; 0: not known
 };
 
 /// Makes one entry of data.augment. Errors: UsageError.
 using AugmentFactory = std::function<Augment(const AugmentRequest&)>;
 
-/// The built-in augmentations, by name. Those that change positions and shapes move boxes, too
+/// The built-in augmentations, by name. Those that move pixels move boxes, too
 /// (DataFacts::has_boxes).
 ///   flip            {share: 0.5}: left becomes right
 ///   flip-vertical   {share: 0.5}: top becomes bottom
@@ -67,9 +67,9 @@ using AugmentFactory = std::function<Augment(const AugmentRequest&)>;
 /// torchvision's ranges of magnitudes.
 std::map<std::string, AugmentFactory> built_in_augments();
 
-/// Reads a sample and applies the list to it. If the list begins with random-resized-crop, only the
-/// part that this asks for is decoded; with mosaic and random-perspective, only the part of a
-/// mosaic that is seen is made.
+/// Reads a sample and applies the list to it. Saves work with the same result: if the list begins
+/// with random-resized-crop, it decodes only the crop; with mosaic and random-perspective, it makes
+/// only the visible part of the mosaic.
 /// Errors: those of the source; UsageError for a sample that an augmentation cannot take.
 void read_augmented(const Source& source,
                     std::int64_t index,
@@ -77,15 +77,15 @@ void read_augmented(const Source& source,
                     Random& random,
                     Sample& into);
 
-/// The end of the list for images that vary in size, and the whole list for a test set: letterbox()
-/// for images with boxes, else fit_to().
+/// The last augmentation of the list if images vary in size, and the only one of a test set:
+/// letterbox() for images with boxes, else fit_to().
 Augment fit(const DataFacts& data);
-/// Unless the image is `side` x `side` already, its smaller side becomes side / 0.875, and the
-/// middle is taken.
+/// Resizes the smaller side to side / 0.875 and takes the middle, unless the image is `side` x
+/// `side` already.
 Augment fit_to(int side);
-/// The larger side becomes `side`, and grey is put around the image until it is a square.
+/// Resizes the larger side to `side`, and pads the image with grey to a square.
 Augment letterbox(int side);
-/// The size below which fit_to() would have to enlarge.
+/// The smallest side that fit_to() need not enlarge.
 int fitted_side(int side);
 
 }  // namespace ddp::worker

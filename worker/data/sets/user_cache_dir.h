@@ -1,4 +1,4 @@
-// The directory where this user's programs keep what can be made again.
+// The user's cache directory.
 #pragma once
 
 #include <filesystem>

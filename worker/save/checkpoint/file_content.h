@@ -1,5 +1,5 @@
-// What a checkpoint's tensor file holds, in its own metadata, because a copied file leaves its
-// manifest behind. Files of older versions lack it.
+// The metadata by which a checkpoint's tensor file says what it holds, because a file that is
+// copied alone has no manifest. Files of older versions lack it.
 #pragma once
 
 #include <string_view>

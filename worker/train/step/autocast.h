@@ -1,9 +1,9 @@
-// A guard that turns autocast on while it lives: LibTorch then computes convolutions and matrix
-// products in a low type, and losses and sums in float32. A Python user has torch.autocast; the C++
-// frontend leaves these calls to us.
-// Traps: the setting belongs to the thread, so the guard must live in the thread that runs forward,
-// and be destroyed there. Weights that were cast are cached until the outermost guard ends; it must
-// end before the weights change, or the next forward would use the old ones.
+// torch.autocast for C++: a scope guard. While it exists, LibTorch computes convolutions and matrix
+// products in a 16-bit type, and losses and sums in float32. The C++ frontend of LibTorch has no
+// such class, only the functions that this one calls. Traps: the setting is per thread, so the
+// guard must be made and destroyed in the thread that runs forward. Cast weights are cached until
+// the outermost guard ends; it must end before the weights change, or the next forward would use
+// the old ones.
 #pragma once
 
 #include <c10/core/DeviceType.h>
@@ -15,7 +15,7 @@ namespace ddp::worker {
 
 class Autocast {
  public:
-  /// Does nothing without a type. Guards may be nested.
+  /// Does nothing without a `type`. Guards may be nested.
   Autocast(c10::DeviceType device, std::optional<c10::ScalarType> type);
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;
