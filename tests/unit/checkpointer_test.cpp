@@ -12,7 +12,7 @@
 
 #include "common/error.h"
 #include "tests/unit/scratch.h"
-#include "worker/dist/alone.h"
+#include "worker/dist/single_process_group.h"
 #include "worker/dist/replica_check.h"
 
 namespace ddp::worker {

@@ -10,7 +10,7 @@
 
 #include "common/error.h"
 #include "tests/unit/ranks.h"
-#include "worker/dist/alone.h"
+#include "worker/dist/single_process_group.h"
 #include "worker/dist/device.h"
 
 namespace ddp::worker {

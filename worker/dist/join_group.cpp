@@ -10,7 +10,7 @@
 #include "common/node/identity.h"
 #include "common/program/log.h"
 #include "worker/dist/agreement.h"
-#include "worker/dist/alone.h"
+#include "worker/dist/single_process_group.h"
 #include "worker/dist/cuda_module.h"
 #include "worker/dist/gloo_group.h"
 #include "worker/dist/peer_call.h"

@@ -345,13 +345,13 @@ void Checkpointer::write(Copy& copy) {
   const std::lock_guard lock(mutex_);
   outcome_.count += 1;
   outcome_.step = static_cast<double>(step);
-  missed_.clear();
+  failed_saves_.clear();
 }
 
 void Checkpointer::note_failure(std::int64_t number, const std::string& reason, Last last) {
   const std::string step = std::to_string(number);
   const std::lock_guard lock(mutex_);  // to the end: a vote sees count and reason, or neither
-  const bool is_too_many = missed_.add(std::chrono::steady_clock::now());
+  const bool is_too_many = failed_saves_.add_failure(std::chrono::steady_clock::now());
   const bool is_removed = is_run_removed();
   const std::string why = ": " + reason + ".";
   const bool is_last = last == Last::yes;
@@ -359,7 +359,7 @@ void Checkpointer::note_failure(std::int64_t number, const std::string& reason, 
     log::warning("the checkpoint of step " + step + " was not saved, training goes on" + why);
     return;
   }
-  const int before = missed_.count() - 1;
+  const int before = failed_saves_.count() - 1;
   const std::string what = is_last ? ", the last of this run, was not saved" : " was not saved";
   const std::string others =
       is_last || before == 0 ? "" : ", nor were the " + std::to_string(before) + " before it";

@@ -15,7 +15,7 @@
 #include "worker/dist/ddp.h"
 #include "worker/dist/group.h"
 #include "worker/plan/job.h"
-#include "worker/plan/missed_saves.h"
+#include "worker/plan/failed_saves.h"
 #include "worker/save/background.h"
 #include "worker/save/checkpoint/checkpoint.h"
 #include "worker/train/snapshot.h"
@@ -137,7 +137,7 @@ class Checkpointer {
   mutable std::mutex mutex_;  // guards what follows: the thread writes it
   SaveOutcome outcome_;
   std::vector<int> diverged_ranks_;  // ranks that differed at outcome_.diverged_step
-  MissedSaves missed_;
+  FailedSaves failed_saves_;
   std::string failure_;  // why the save failed that ends the run
   Background background_{
       "that writes checkpoints"};  // declared last: it ends before the other members

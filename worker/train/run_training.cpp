@@ -18,7 +18,7 @@
 #include "common/node/identity.h"
 #include "common/program/log.h"
 #include "common/text/units.h"
-#include "worker/dist/alone.h"
+#include "worker/dist/single_process_group.h"
 #include "worker/dist/device.h"
 #include "worker/dist/join_group.h"
 #include "worker/dist/peer_call.h"

@@ -24,7 +24,7 @@
 #include "worker/data/sets/class_names.h"
 #include "worker/data/sets/image_folder.h"
 #include "worker/data/sets/unlabelled_images.h"
-#include "worker/dist/alone.h"
+#include "worker/dist/single_process_group.h"
 #include "worker/save/checkpoint/model_tensors.h"
 #include "worker/train/step/forward.h"
 #include "worker/train/step/precision.h"

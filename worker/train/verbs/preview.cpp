@@ -16,7 +16,7 @@
 #include "worker/data/augment/sample_image.h"
 #include "worker/data/reason_list.h"
 #include "worker/data/sets/class_names.h"
-#include "worker/dist/alone.h"
+#include "worker/dist/single_process_group.h"
 #include "worker/image/labelled_grid.h"
 #include "worker/image/png.h"
 #include "worker/plan/shard.h"

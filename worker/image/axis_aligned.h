@@ -9,10 +9,10 @@
 namespace ddp::worker {
 
 /// Whether `back`, which maps pixel indices to source indices, is such a matrix.
-bool is_upright(const Matrix3& back);
+bool is_axis_aligned(const Matrix3& back);
 
 /// Gives the pixels of move_perspective() for the painted `from`, bit for bit; `back` is the
-/// inverse matrix. Precondition: is_upright(), and `into` has its size and the channels of `from`.
-void move_upright(const Collage& from, const Matrix3& back, Color border, Image& into);
+/// inverse matrix. Precondition: is_axis_aligned(), and `into` has its size and the channels of `from`.
+void move_axis_aligned(const Collage& from, const Matrix3& back, Color border, Image& into);
 
 }  // namespace ddp::worker

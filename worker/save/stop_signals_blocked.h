@@ -1,4 +1,4 @@
-// Blocks stop signals while a thread is started, because a thread inherits the signal mask
+// A scope guard that blocks stop signals while a thread is started, because a thread inherits the signal mask
 // (pthread_sigmask(3)). So only the thread that trains handles them. Signals of crashes, and
 // SIGUSR2 (prints stacks), stay unblocked.
 #pragma once
@@ -7,19 +7,18 @@
 
 namespace ddp::worker {
 
-/// A scope guard that blocks these signals.
-class StopsMasked {
+class StopSignalsBlocked {
  public:
-  StopsMasked() {
+  StopSignalsBlocked() {
     sigset_t mask;
     ::sigfillset(&mask);
     for (const int own : {SIGUSR2, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT})
       ::sigdelset(&mask, own);
     ::pthread_sigmask(SIG_SETMASK, &mask, &before_);
   }
-  StopsMasked(const StopsMasked&) = delete;
-  StopsMasked& operator=(const StopsMasked&) = delete;
-  ~StopsMasked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  StopSignalsBlocked(const StopSignalsBlocked&) = delete;
+  StopSignalsBlocked& operator=(const StopSignalsBlocked&) = delete;
+  ~StopSignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
  private:
   sigset_t before_;
