@@ -12,7 +12,8 @@ namespace ddp::worker {
 bool is_axis_aligned(const Matrix3& back);
 
 /// Gives the pixels of move_perspective() for the painted `from`, bit for bit; `back` is the
-/// inverse matrix. Precondition: is_axis_aligned(), and `into` has its size and the channels of `from`.
+/// inverse matrix. Precondition: is_axis_aligned(), and `into` has its size and the channels of
+/// `from`.
 void move_axis_aligned(const Collage& from, const Matrix3& back, Color border, Image& into);
 
 }  // namespace ddp::worker

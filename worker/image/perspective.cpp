@@ -4,9 +4,9 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "worker/image/axis_aligned.h"
 #include "worker/image/edges.h"
 #include "worker/image/row_source.h"
-#include "worker/image/axis_aligned.h"
 
 namespace ddp::worker {
 namespace {

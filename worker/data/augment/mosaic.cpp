@@ -32,8 +32,8 @@ struct Quarter {
 constexpr std::array<Quarter, 4> kQuarters{
     {{true, true}, {true, false}, {false, true}, {false, false}}};
 
-/// Memory that a thread keeps from one mosaic to the next. A function that uses it takes it away
-/// first, because reading a sample may make another mosaic.
+/// Memory that a thread reuses for its next mosaic. A function moves it out before use, because
+/// reading a sample may make another mosaic.
 struct Spare {
   Image canvas;
   Array first;
@@ -63,8 +63,8 @@ bool Mosaic::is_drawn(Random& random) const {
   return random.uniform() < share_ && random.epoch() < first_epoch_without_;
 }
 
-/// The image of a sample that its source keeps in memory, in the size of this mosaic; `boxes` gets
-/// its boxes. No value when it is not kept.
+/// The image of a sample that its source keeps in memory, without a copy; `boxes` gets its boxes.
+/// No value if the source does not keep it.
 std::optional<Collage> Mosaic::borrow(std::int64_t index,
                                       const Source& source,
                                       Sample& boxes) const {
@@ -82,7 +82,7 @@ Collage Mosaic::take_other(const Sample& sample,
                            const Source& source,
                            Sample& other) const {
   if (before_.empty()) {
-    // The index that read_other() would draw, if that sample is kept.
+    // Looks ahead at the index that read_other() would draw: perhaps that sample is kept.
     Random ahead = random;
     other.index =
         static_cast<std::int64_t>(ahead.below(static_cast<std::uint64_t>(source.facts().count)));

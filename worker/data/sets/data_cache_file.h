@@ -29,7 +29,7 @@ class DataCacheFile {
   [[nodiscard]] const std::optional<InputFile>& file() const { return file_; }
   [[nodiscard]] const std::string& why_not_read() const { return why_not_read_; }
   /// Why the cache beside the folder is not trusted; empty: there is none, or it is trusted.
-  [[nodiscard]] const std::string& not_believed() const { return not_believed_; }
+  [[nodiscard]] const std::string& why_not_trusted() const { return why_not_trusted_; }
   /// Where the cache is kept; empty: nowhere.
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
@@ -41,11 +41,11 @@ class DataCacheFile {
   void open_own(const std::filesystem::path& beside);
 
   std::filesystem::path path_;
-  Descriptor above_;  // the cache's directory, if it lies beside the folder
+  Descriptor parent_;  // the cache's directory, if it lies beside the folder
   std::optional<InputFile> file_;
   std::string why_not_read_{};
   std::string why_not_beside_{};  // why the cache cannot lie beside the folder
-  std::string not_believed_{};
+  std::string why_not_trusted_{};
 };
 
 }  // namespace ddp::worker

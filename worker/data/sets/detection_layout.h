@@ -21,7 +21,7 @@ struct DetectionPaths {
 /// Errors: UsageError.
 DetectionPaths find_detection_set(const DataRequest& request);
 
-[[nodiscard]] bool is_json(const std::filesystem::path& half);
+[[nodiscard]] bool is_json(const std::filesystem::path& path);
 
 /// The folder of label files for a folder of images: the last `images` in its path becomes
 /// `labels`; without one the labels are beside the images.
