@@ -84,8 +84,8 @@ int run(const std::vector<std::string>& arguments) {
   const std::vector<NamedTensor> weights = copies(request.parameters);
   if (group->is_root()) {
     write_safetensors(arguments.at(4), view(weights));
-    if (const std::optional<DdpTimings> figures = replica.figures()) {
-      std::cout << "rebuilt " << figures->has_rebuilt_buckets << " overlap " << figures->overlap
+    if (const std::optional<DdpTimings> timings = replica.timings()) {
+      std::cout << "rebuilt " << timings->has_rebuilt_buckets << " overlap " << timings->overlap
                 << std::endl;
     }
     std::cout << "odd ranks:" << odd << std::endl;

@@ -160,8 +160,8 @@ Gradients train_rank(const ParityCase& one, Group& group) {
     replica.remove_gradients();
   }
   EXPECT_TRUE(replica.diverged_ranks().empty());
-  const std::optional<DdpTimings> figures = replica.figures();
-  EXPECT_EQ(figures->has_rebuilt_buckets, !one.request.find_unused || one.request.static_graph);
+  const std::optional<DdpTimings> timings = replica.timings();
+  EXPECT_EQ(timings->has_rebuilt_buckets, !one.request.find_unused || one.request.static_graph);
   return all;
 }
 
@@ -205,7 +205,7 @@ TEST(DdpTimings, TheSlowFirstStepsAreForgotten) {
       replica.backward(mean_loss(net.forward(draw(1, {4, kInputs}), true)), true);
       replica.remove_gradients();
     }
-    return replica.figures()->forward;
+    return replica.timings()->forward;
   });
   for (const double mean : means)
     EXPECT_LT(mean, 40);

@@ -10,8 +10,8 @@
 
 #include "common/error.h"
 #include "tests/unit/ranks.h"
-#include "worker/dist/single_process_group.h"
 #include "worker/dist/device.h"
+#include "worker/dist/single_process_group.h"
 
 namespace ddp::worker {
 namespace {
@@ -37,14 +37,15 @@ Ending ending_of(const std::function<void()>& call) {
 /// What each rank with a text ends with; a rank without one never comes.
 std::vector<Ending> agree_all(const std::vector<std::optional<std::string>>& texts,
                               milliseconds timeout,
-                              Rule rule = Rule::equal) {
+                              Rule rule = TextRule::equal) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<Ending> endings(texts.size());
   std::vector<std::jthread> ranks;
   for (std::size_t rank = 0; rank < texts.size(); ++rank) {
     if (!texts[rank]) continue;
     ranks.emplace_back([&, rank] {
-      const Ranks voters{store, static_cast<int>(rank), static_cast<int>(texts.size()), timeout};
+      const ComparingRanks voters{
+          store, static_cast<int>(rank), static_cast<int>(texts.size()), timeout};
       endings[rank] = ending_of([&] {
         agree(voters, {"q", "model", "did not join", rule}, *texts[rank]);
       });
@@ -98,7 +99,7 @@ TEST(StoreAgreement, NodesHaveTheNamesThatNcclGivesThem) {
     return agree_all(
         {gpu_of_nccl(gpu, {{"NCCL_HOSTID", first}}), gpu_of_nccl(gpu, {{"NCCL_HOSTID", second}})},
         seconds(20),
-        Rule::distinct)[0];
+        TextRule::distinct)[0];
   };
   EXPECT_EQ(ends("a", "b").code, 0);
   EXPECT_EQ(ends("a", "a").code, exit_code::kRefused);

@@ -14,17 +14,17 @@
 
 namespace ddp::worker {
 
-enum class Rule { equal, distinct };
+enum class TextRule { equal, distinct };
 
 struct ComparedText {
-  std::string key;      // unique in the store
-  std::string what;     // "model", for messages
-  std::string absence;  // "did not join": what a message says of a missing rank
-  Rule rule = Rule::equal;
+  std::string key;           // unique in the store
+  std::string what;          // "model", for messages
+  std::string missing_text;  // "did not join": what a message says of a missing rank
+  TextRule rule = TextRule::equal;
   std::string advice = "Start all ranks with the same job, data and release.";
 };
 
-struct Ranks {
+struct ComparingRanks {
   c10::intrusive_ptr<c10d::Store> store;
   int rank = 0;
   int world_size = 1;
@@ -37,10 +37,10 @@ struct Ranks {
 /// ranks every 10 s.
 /// Errors: PeerError: 203 when the texts differ (TextRule::distinct: when two ranks have the same
 /// text, not empty), 124 when a rank is missing, 202 when the store fails.
-void agree(const Ranks& ranks, const ComparedText& compared, const std::string& text);
+void agree(const ComparingRanks& ranks, const ComparedText& compared, const std::string& text);
 
 /// The store's key of the text of `rank`; `key` is that of ComparedText. It exists once the rank
 /// has sent it.
-std::string answer_key(const std::string& question_key, int rank);
+std::string answer_key(const std::string& key, int rank);
 
 }  // namespace ddp::worker

@@ -21,7 +21,7 @@ class Compress final : public c10d::CppCommHookInterface<ProcessGroup> {
   c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
     const at::Tensor buffer = bucket.getBuffer();
     std::vector<at::Tensor> compressed{buffer.div_(state_->getSize()).to(type_)};
-    // Copied back into the bucket, so that the gradients stay views of it.
+    // Copies back into the bucket, because the gradients are views of it.
     const auto decompress = [buffer](c10::ivalue::Future& sent) {
       buffer.copy_(sent.value().toTensorVector().at(0));
       return c10::IValue(std::vector<at::Tensor>{buffer});

@@ -16,7 +16,7 @@ using Connection = std::pair<int, ino_t>;
 std::set<Connection> open_connections();
 
 /// Those of `connections` that are connected to a peer by IPv4 or IPv6.
-std::set<Connection> with_peer(const std::set<Connection>& connections);
+std::set<Connection> only_connected(const std::set<Connection>& connections);
 
 /// Whether this process still has all of them open, whatever the other end does.
 bool are_open(const std::set<Connection>& connections);

@@ -85,7 +85,7 @@ class Ddp {
   /// last bucket is reduced. Errors: PeerError; UsageError, with their names, when parameters got
   /// no gradient and neither `find_unused` nor `static_graph` is set; std::logic_error for a static
   /// graph without `reduce`.
-  void backward(const at::Tensor& loss, bool reduce, const at::Tensor& start = {});
+  void backward(const at::Tensor& loss, bool reduce, const at::Tensor& initial_gradient = {});
 
   /// Gradients of all parameters, in order; undefined for those that backward() found unused.
   [[nodiscard]] std::vector<at::Tensor> gradients() const;
@@ -109,7 +109,7 @@ class Ddp {
   [[nodiscard]] const std::vector<NamedTensor>& parameters() const { return request_.parameters; }
 
   /// No value in a world of one.
-  [[nodiscard]] std::optional<DdpTimings> figures() const;
+  [[nodiscard]] std::optional<DdpTimings> timings() const;
 
   /// A hash of the bytes of all parameters and of `more`.
   [[nodiscard]] std::int64_t digest(const std::vector<NamedTensor>& more = {}) const;
@@ -125,7 +125,7 @@ class Ddp {
   void note_sample();
   [[nodiscard]] bool searches_unused() const;
   void finish_reduction(const at::Tensor& loss);
-  void own_gradients();
+  void unshare_gradients();
   void note_reduction();
   void log_unused() const;
 
@@ -137,8 +137,8 @@ class Ddp {
   std::shared_ptr<c10d::Reducer> reducer_;
   std::shared_ptr<c10d::Logger> logger_;
   std::int64_t iterations_ = 0;  // of the reducer
-  std::int64_t late_samples_ = 0;
-  DdpTimings sampled_sums_;  // sums over the late samples
+  std::int64_t sample_count_ = 0;
+  DdpTimings sample_sums_;  // sums over the late samples
 };
 
 /// The factor for the mean loss of a micro-step of `samples`, in an optimizer step of `whole`

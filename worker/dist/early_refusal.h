@@ -22,6 +22,6 @@ namespace ddp::worker {
 /// the victim of rank 0: it must not be the first to exit. Errors: those of `print`.
 bool print_once(const WorkerIdentity& self,
                 const std::string& problem,
-                const std::function<void()>& say);
+                const std::function<void()>& print);
 
 }  // namespace ddp::worker

@@ -17,7 +17,8 @@ using Bytes = std::vector<std::uint8_t>;
 
 constexpr const char* kKey = "lost-peers";
 
-// One key for all ranks: with 1,000 ranks, each reads one value of 1,000 lines, not 1,000 keys.
+// All ranks append to one key: with 1,000 ranks, each reads one value of 1,000 lines, not 1,000
+// keys.
 Reports exchange(c10d::Store& store, const std::string& line, std::chrono::milliseconds wait) {
   try {
     store.append(kKey, Bytes(line.begin(), line.end()));
@@ -34,8 +35,8 @@ Reports exchange(c10d::Store& store, const std::string& line, std::chrono::milli
 Reports exchange_reports(const c10::intrusive_ptr<c10d::Store>& store,
                          const FailureReport& own,
                          std::chrono::milliseconds wait) {
-  // Trap: LibTorch's client waits for an answer of the store without a limit, so a thread of its
-  // own asks. If no answer comes the thread is left behind: as a rule the process is about to end.
+  // Trap: LibTorch's client waits for the store without a limit, so another thread asks. If no
+  // answer comes, that thread is leaked: the process is about to end anyway.
   auto task = std::make_shared<std::packaged_task<Reports()>>(
       [store, line = to_line(own), wait] { return exchange(*store, line, wait); });
   std::future<Reports> answer = task->get_future();

@@ -32,6 +32,6 @@ std::vector<std::int64_t> gather_digests(Group& group, std::int64_t digest);
 std::vector<int> gather_diverged_ranks(Group& group, std::int64_t digest);
 
 /// "the weights of rank 1, 3 are not those of the others"
-std::string diverged_text(const std::string& what, const std::vector<int>& odd);
+std::string diverged_text(const std::string& what, const std::vector<int>& diverged);
 
 }  // namespace ddp::worker

@@ -17,8 +17,7 @@ using Wide =
                        float,
                        Element>;
 
-/// Sums the rows in their order into `sums`, which may be one of them, and into `copy` unless that
-/// is null. Blocks of a fixed size, for the compiler to vectorize.
+/// See SumRows. Works in blocks of a fixed size, so that the compiler can vectorize the loops.
 template <typename Element>
 void sum_rows(const std::vector<const char*>& rows, std::size_t count, Element* sums, char* copy) {
   constexpr std::size_t kBlock = 512;

@@ -63,8 +63,8 @@ class WatchedGloo : public c10d::ProcessGroupGloo {
               int size,
               const c10::intrusive_ptr<Options>& options);
 
-  c10::intrusive_ptr<c10d::Work> share_out(SharedSums::Call call, bool is_async);
-  [[nodiscard]] std::chrono::milliseconds time_for(std::chrono::milliseconds wanted);
+  c10::intrusive_ptr<c10d::Work> run_shared(SharedSums::Call call, bool is_async);
+  [[nodiscard]] std::chrono::milliseconds timeout_for(std::chrono::milliseconds wanted);
 
   std::set<Connection> connections_;
   std::unique_ptr<SharedSums> sums_;  // null: all goes by Gloo

@@ -39,7 +39,7 @@ class Checkpoints {
   std::int64_t restore(torch::nn::Module& model, torch::optim::Optimizer& optimizer);
 
  private:
-  [[nodiscard]] std::string on_root(const std::function<void()>& work);
+  [[nodiscard]] std::string run_on_rank_0(const std::function<void()>& work);
 
   struct Disk;  // rank 0's
 

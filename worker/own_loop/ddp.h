@@ -44,10 +44,10 @@ class Ddp {
   /// step except the last.
   class NoSync {
    public:
-    explicit NoSync(Ddp& replica) : replica_(replica) { ++replica_.holds_; }
+    explicit NoSync(Ddp& replica) : replica_(replica) { ++replica_.no_syncs_; }
     NoSync(const NoSync&) = delete;
     NoSync& operator=(const NoSync&) = delete;
-    ~NoSync() { --replica_.holds_; }
+    ~NoSync() { --replica_.no_syncs_; }
 
    private:
     Ddp& replica_;
@@ -59,7 +59,7 @@ class Ddp {
   struct Engine;  // it ends with Context::finish()
 
   std::shared_ptr<Engine> engine_;
-  int holds_ = 0;
+  int no_syncs_ = 0;
 };
 
 }  // namespace ddp

@@ -17,7 +17,7 @@ namespace ddp {
 /// Trap: the reducer must be destroyed before its group. It uses the group after free otherwise.
 struct Ddp::Engine {
   std::optional<worker::Ddp> reducer;  // none after Context::finish()
-  bool is_inside = false;              // also after backward() has thrown
+  bool is_in_backward = false;         // also after backward() has thrown
 };
 
 struct Context::State {

@@ -15,7 +15,7 @@ std::string find_disagreement(const std::string& what, const std::map<int, std::
 
 /// Empty when no two `texts` are equal; empty texts are not compared. Else one line about `what`
 /// that names the first ranks with equal texts.
-std::string find_repetition(const std::string& what, const std::map<int, std::string>& texts);
+std::string find_duplicates(const std::string& what, const std::map<int, std::string>& texts);
 
 /// "rank 3", "ranks 1, 2 and 5", "ranks 0, 1, 2 and 97 more".
 std::string name_ranks(const std::vector<int>& ranks);

@@ -40,8 +40,8 @@ struct PeerLoss {
   /// The reports of all ranks that left one in time. No value: they were not read, or the store did
   /// not answer.
   std::optional<std::vector<FailureReport>> reports;
-  bool is_on_rank_0 = false;  // then no answer means that rank 0 does not run
-  std::string cause;          // in the library's words
+  bool rank_0_serves_store = false;  // then no answer means that rank 0 does not run
+  std::string cause;                 // in the library's words
 };
 
 /// How this rank ends: its exit code, and the text of its error.

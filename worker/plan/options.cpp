@@ -343,7 +343,7 @@ Options parse_options(int argc, const char* const* argv) {
   options.help = given.count("help") > 0;
   options.version = given.count("version") > 0;
   options.check = given.count("check") > 0;
-  options.takes_average = given.count("ema") > 0;
+  options.exports_ema = given.count("ema") > 0;
   options.is_json = given.count("json") > 0;
   options.trust = given.count("trust-checkpoint") > 0;
   options.init_method = {
@@ -388,7 +388,7 @@ Options parse_options(int argc, const char* const* argv) {
   return options;
 }
 
-bool is_for_many_ranks(int argc, const char* const* argv) {
+bool needs_all_ranks(int argc, const char* const* argv) {
   const VerbRule* const verb = find_verb(argc, argv);
   if (verb != nullptr && verb->verb != Verb::evaluate) return false;
   return std::none_of(argv + std::min(argc, 1), argv + argc, [](std::string_view argument) {

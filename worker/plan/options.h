@@ -32,7 +32,7 @@ struct Options {
   Verb verb = Verb::train;
   std::vector<std::filesystem::path> files{};     // for verbs: the checkpoint, then others
   std::optional<std::filesystem::path> output{};  // for preview, export and predict
-  bool takes_average = false;  // for export: the moving averages instead of the weights
+  bool exports_ema = false;  // for export: the moving averages instead of the weights
   bool is_json = false;
   std::optional<int> top{};            // for predict: classes or objects per image
   std::optional<double> confidence{};  // for predict, for objects: only scores above it
@@ -53,7 +53,7 @@ Options parse_options(int argc, const char* const* argv);
 /// Whether the command needs all ranks of the job: a training or an evaluation, without --check,
 /// --as-rank, --completion, --man, --help or --version (or a prefix of one of these). The command
 /// line may be wrong.
-bool is_for_many_ranks(int argc, const char* const* argv);
+bool needs_all_ranks(int argc, const char* const* argv);
 
 /// The text of --help; behind a verb, the part about that verb.
 std::string help_text(Verb verb);

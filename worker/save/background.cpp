@@ -31,7 +31,7 @@ void Background::run(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (true) {
     if (!changed_.wait(lock, stop, [this] { return !work_.empty(); })) return;
-    // A deque does not move its elements while others are added.
+    // The reference stays valid: a deque does not move elements when others are added.
     const std::function<void()>& work = work_.front();
     lock.unlock();
     work();

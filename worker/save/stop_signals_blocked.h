@@ -1,6 +1,6 @@
-// A scope guard that blocks stop signals while a thread is started, because a thread inherits the signal mask
-// (pthread_sigmask(3)). So only the thread that trains handles them. Signals of crashes, and
-// SIGUSR2 (prints stacks), stay unblocked.
+// A scope guard that blocks stop signals while a thread is started, because a thread inherits the
+// signal mask (pthread_sigmask(3)). So only the thread that trains handles them. Signals of
+// crashes, and SIGUSR2 (prints stacks), stay unblocked.
 #pragma once
 
 #include <csignal>

@@ -14,8 +14,8 @@
 #include "common/progress/progress_page.h"
 #include "worker/dist/ddp.h"
 #include "worker/dist/group.h"
-#include "worker/plan/job.h"
 #include "worker/plan/failed_saves.h"
+#include "worker/plan/job.h"
 #include "worker/save/background.h"
 #include "worker/save/checkpoint/checkpoint.h"
 #include "worker/train/snapshot.h"
@@ -93,7 +93,7 @@ class Checkpointer {
   /// The exit code if `outcome` ends the run: 96 for weights that are not finite or differ between
   /// ranks, 125 for too many failed saves (FailedSaves) or a run directory that was removed. All
   /// ranks call it with the same outcome and get the same code. Errors: PeerError.
-  [[nodiscard]] std::optional<int> why_end(const SaveOutcome& outcome) const;
+  [[nodiscard]] std::optional<int> exit_code_of(const SaveOutcome& outcome) const;
   /// The exit code of a run that ends because it cannot be saved. As for exit_code_of().
   [[nodiscard]] int fail_unsaved() const;
 

@@ -9,7 +9,7 @@
 namespace ddp::worker {
 namespace {
 
-/// Parts of a loss ("loss/box") appear in the files only.
+/// Parts of a loss ("loss/box") are only in the files.
 bool is_shown(const std::string& name) {
   return name.find('/') == std::string::npos;
 }
@@ -69,7 +69,7 @@ std::string epoch_line(const EpochRecord& record,
   std::string text = number <= epochs
                          ? fmt::format("epoch {}/{}", number, epochs)
                          : fmt::format("epoch {}, beyond train.epochs={}", number, epochs);
-  // An epoch in which nothing was left to train has no rate.
+  // No rate: the epoch's steps were done before a resume.
   const bool is_trained = record.images_per_s > 0;
   if (is_trained) text += " | train" + to_text(record.train);
   if (!record.test.empty()) text += " | test" + to_text(record.test);
@@ -108,14 +108,14 @@ std::string nothing_left_line(const Job& job, std::int64_t epochs) {
       "nothing is left to train: {} epochs are done, train.epochs is {}", epochs, job.epochs);
 }
 
-std::string figures_line(const DdpTimings& figures) {
+std::string timings_line(const DdpTimings& timings) {
   return fmt::format(
       "per step: forward {:.1f} ms, backward {:.1f} ms, communication {:.1f} ms ({:.1f} ms of it "
       "during backward)",
-      figures.forward,
-      figures.backward,
-      figures.communication,
-      figures.overlap);
+      timings.forward,
+      timings.backward,
+      timings.communication,
+      timings.overlap);
 }
 
 std::string final_table(const std::vector<EpochRecord>& records,

@@ -39,7 +39,7 @@ std::string other_length_line(const Schedule& before, const Schedule& now, std::
 std::string nothing_left_line(const Job& job, std::int64_t epochs);
 
 /// "per step: forward 1.2 ms, backward 3.4 ms, communication 0.9 ms (0.7 ms of it during backward)"
-std::string figures_line(const DdpTimings& figures);
+std::string timings_line(const DdpTimings& timings);
 
 /// A header and one row per epoch: its number, training and test values, images/s. Marks the epoch
 /// whose last step is `best_step` as the best.

@@ -15,7 +15,7 @@
 namespace ddp::worker {
 namespace {
 
-/// An evaluation has a batch of its own.
+/// Advice for a lack of memory.
 constexpr const char* kSmallerEvaluation =
     "This was in an evaluation: a smaller eval.batch takes less of it.";
 

@@ -16,7 +16,7 @@ EvaluationPolicy::EvaluationPolicy(const Job& job,
     : watch_{usual.name, usual.is_higher_better, job.evaluation.patience} {
   const EvaluationJob& wanted = job.evaluation;
   if (wanted.metric != "auto") {
-    // The named metric decides everything. Without it a plateau follows the loss, as in Python.
+    // The named metric also drives the plateau schedule, which else follows the loss, as in Python.
     watch_.metric = wanted.metric;
     watch_.is_higher_better = wanted.metric.find("loss") == std::string::npos;
     plateau_metric_ = wanted.metric;

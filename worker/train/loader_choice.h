@@ -15,7 +15,7 @@ namespace ddp::worker {
 struct LoaderChoice {
   const DataJob& job;
   at::Device device;
-  bool speaks = false;  // true on rank 0
+  bool logs = false;  // true on rank 0
 };
 
 /// Errors: UsageError if data.resident is true but the set cannot be on the device with these

@@ -31,7 +31,7 @@ void fail_together(Group& group, const std::string& problem);
 /// may be anywhere. Rank 0 reports it at once, also for other ranks that find the same. Blocks: at
 /// most two seconds for rank 0's report, then as fail_together().
 /// Errors: UsageError when alone, or when `group` is abandoned; AlreadyReported.
-[[noreturn]] void refuse_here(Group& group, const std::string& problem);
+[[noreturn]] void fail_outside_collective(Group& group, const std::string& problem);
 
 /// The message of the UsageError that `action` throws; "" if it throws none.
 template <typename Action>

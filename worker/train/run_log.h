@@ -53,14 +53,16 @@ class RunLog {
 
   /// After open(): whether the files have a record of the position's step; true if no files are
   /// written.
-  [[nodiscard]] bool has_newest() const { return !metrics_ || metrics_->has_resumed_step(); }
+  [[nodiscard]] bool has_record_of_position() const {
+    return !metrics_ || metrics_->has_resumed_step();
+  }
 
   void set_phase(Phase phase) const { parts_.page.phase.store(phase, std::memory_order_relaxed); }
   /// Shows a finished step on the progress page.
   void note_step(const Position& position, double lr) const;
   void note_loss(double loss) const { parts_.page.loss.store(loss, std::memory_order_relaxed); }
   /// Shows an evaluation on the progress page.
-  void note_test(const NamedValues& test) const;
+  void note_evaluation(const NamedValues& test) const;
 
   /// Whether a step gets a record: every train.log_every steps.
   [[nodiscard]] bool is_due(std::int64_t step) const { return step % parts_.job.log_every == 0; }

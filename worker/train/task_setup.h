@@ -24,12 +24,12 @@ std::unique_ptr<Task> make_task(const Job& job,
 /// but there is a checkpoint, it logs that and removes them from `job`, because the checkpoint's
 /// weights will replace them. `run_dir` is rank 0's; null: there is none. `run_id` is for temporary
 /// names. Errors: UsageError; SystemError as load_newest().
-std::unique_ptr<Task> make_task_to_go_on(Job& job,
-                                         const DataFacts& data,
-                                         const Registry& registry,
-                                         const OwnedDir* run_dir,
-                                         const std::string& run_id,
-                                         Group& group);
+std::unique_ptr<Task> make_task_for_resume(Job& job,
+                                           const DataFacts& data,
+                                           const Registry& registry,
+                                           const OwnedDir* run_dir,
+                                           const std::string& run_id,
+                                           Group& group);
 
 /// Moves the model to the device of this rank, and compares the models of all ranks. All ranks call
 /// it. Errors: PeerError, with 203 when models differ.

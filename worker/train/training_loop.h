@@ -66,9 +66,9 @@ class TrainingLoop {
   End apply(const SaveOutcome& saves);  // the outcome of rank 0's saves
   End apply_pending();                  // completes all votes and applies them
   End between_steps();                  // comparisons, saves, evaluations
-  End test_between_steps(bool is_saved);
+  End evaluate_between_steps(bool is_saved);
   End redo_missed_evaluation();  // if a stop or a kill has interrupted it
-  [[nodiscard]] bool is_test_due() const;
+  [[nodiscard]] bool is_evaluation_due() const;
   End end_epoch(Clock::time_point start, std::int64_t first_step);
   End evaluate(NamedValues& test, bool& is_best);
   End stop();

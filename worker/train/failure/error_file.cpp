@@ -26,7 +26,7 @@ void write_error_file(const std::string& path, int rank, const std::exception& e
   try {
     replace_file(path, boost::json::serialize(file));
   } catch (const SystemError&) {
-    return;  // the same disk may be why we are here
+    return;  // the disk may be the cause of the error
   }
 }
 

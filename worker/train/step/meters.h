@@ -96,9 +96,9 @@ class Meters {
  private:
   /// Numbers of one dtype, which one operator and one copy send together.
   struct Row {
-    std::vector<std::size_t> places;  // index of each among all numbers of the step
-    std::vector<at::Tensor> numbers;  // [], on the device
-    at::Tensor there;                 // [numbers], on the host
+    std::vector<std::size_t> positions;  // index of each among all numbers of the step
+    std::vector<at::Tensor> numbers;     // [], on the device
+    at::Tensor on_host;                  // [numbers], on the host
   };
   /// A step whose numbers are being copied to the host: those of all passes, then skips.
   struct Sent {

@@ -24,7 +24,7 @@ std::vector<double> lr_factors(const OptimizerJob& job,
   return factors;
 }
 
-// By name: bias, in_proj_bias of attention, bias_ih_l0 of recurrent layers.
+// Decided by the name: bias, in_proj_bias of attention, bias_ih_l0 of recurrent layers.
 bool is_bias(const std::string& name) {
   const std::string last = name.substr(name.rfind('.') + 1);
   return last == "bias" || last.ends_with("_bias") || last.starts_with("bias_");
@@ -140,7 +140,8 @@ std::vector<double> Optimizer::rates_of_groups(const StepRates& rates) const {
   return own;
 }
 
-/// By one copy that the host does not wait for, so from memory that nothing else changes before.
+/// Copies asynchronously, so the host memory must not change before the copy is done: it is new
+/// each time.
 void Optimizer::send_to_device(const std::vector<double>& rates) {
   const at::Tensor row =
       at::empty(device_rates_.sizes(), at::TensorOptions(at::kFloat).pinned_memory(true));
@@ -165,8 +166,7 @@ void Optimizer::step(const StepRates& rates) {
   }
   if (!plan_.low.empty()) at::_foreach_copy_(plan_.wide, plan_.low);
   const std::optional<at::Tensor> found_inf = find_overflow();
-  // If the norm is not finite this spoils gradients, but nothing that lasts: the rule skips the
-  // step.
+  // If the norm is not finite this makes the gradients NaN, but then the rule skips the step.
   if (job_.clip_norm && !plan_.all.empty()) clip_norm(plan_.all, *job_.clip_norm);
   const std::vector<double> group_rates = rates_of_groups(rates);
   if (device_rates_.defined() && group_rates != sent_rates_) send_to_device(group_rates);
@@ -214,7 +214,7 @@ std::vector<NamedTensor> Optimizer::named_state(const std::vector<NamedTensor>& 
 
 void clip_norm(const std::vector<at::Tensor>& gradients, double limit) {
   const at::NoGradGuard no_grad;
-  // Squares of low types overflow or vanish: their norms are computed in float32.
+  // Squares in 16 bits may overflow or vanish, so norms are computed in float32.
   const bool has_low = std::any_of(gradients.begin(), gradients.end(), [](const at::Tensor& one) {
     return is_low(one.scalar_type());
   });

@@ -7,8 +7,8 @@
 namespace ddp::worker {
 namespace {
 
-// Whether the layer's kernels take low images with float32 parameters. Trap: the kernels of layer
-// and group norm do so on the CPU, but throw on CUDA (pytorch issue 135969, as of torch 2.11).
+// Whether the layer's kernels accept 16-bit inputs with float32 parameters. Trap: those of layer
+// and group norm do on a CPU, but throw on CUDA (pytorch issue 135969, as of torch 2.11).
 bool is_wide_norm(const torch::nn::Module& layer, at::Device device) {
   const NormKind kind = norm_kind(layer);
   return kind == NormKind::batch || (kind == NormKind::layer && device.is_cpu());

@@ -81,15 +81,15 @@ class Step {
   void set_phase(Phase phase) const { parts_.page.phase.store(phase, std::memory_order_relaxed); }
   /// The gradient of `loss` with which backward starts, all `factor`. Reuses the same tensor, which
   /// saves the launches of a product with the loss, of its backward and of a tensor of ones.
-  const at::Tensor& start_of_backward(const at::Tensor& loss, double factor);
+  const at::Tensor& initial_gradient(const at::Tensor& loss, double factor);
   /// `weight` ([1] of float64) is changed.
   void divide_by_weight(at::Tensor weight, double least, std::int64_t whole);
   void run_passes(const StepPartition& partition, const Place& place, Meters& meters);
   void close(const Place& place, Meters& meters) const;
 
   Parts parts_;
-  at::Tensor start_;  // from the last backward
-  double start_factor_ = 1;
+  at::Tensor initial_gradient_;  // from the last backward
+  double initial_factor_ = 1;
   int bad_losses_ = 0;         // in a row
   bool has_compared_ = false;  // since the start or a resume
 };

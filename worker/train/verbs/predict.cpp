@@ -39,7 +39,7 @@ namespace json = boost::json;
 
 constexpr std::int64_t kBatch = 32;  // as in evaluations on a CPU, so that sums are the same
 
-/// Images, and what an evaluation does to them.
+/// Images, and how an evaluation prepares them.
 struct Prepared {
   std::shared_ptr<const Source> source;
   Augment fit;
@@ -166,7 +166,7 @@ JobValues job_of(const LoadedCheckpoint& checkpoint) {
   std::vector<JobOverride> overrides;
   for (const auto& [path, value] : checkpoint.head.job)
     overrides.push_back({path, value, checkpoint.path.string()});
-  overrides.push_back({"data.root", ".", "predict"});  // some sets must have one; nothing is read
+  overrides.push_back({"data.root", ".", "predict"});  // some sets require it; nothing is read
   return resolve_job(nullptr, overrides);
 }
 
