@@ -92,12 +92,12 @@ TEST(StoreAgreement, ADifferenceIsToldBeforeTheLastRankComes) {
 // NCCL's own refusal goes by it.
 TEST(StoreAgreement, NodesHaveTheNamesThatNcclGivesThem) {
   Device gpu;
-  EXPECT_EQ(gpu_of_nccl(gpu, {}), "") << "not known";
+  EXPECT_EQ(nccl_gpu_id(gpu, {}), "") << "not known";
   gpu.identity = "GPU-1";
-  EXPECT_EQ(gpu_of_nccl(gpu, {}), "GPU-1 of " + host_name());
+  EXPECT_EQ(nccl_gpu_id(gpu, {}), "GPU-1 of " + host_name());
   const auto ends = [&gpu](const std::string& first, const std::string& second) {
     return agree_all(
-        {gpu_of_nccl(gpu, {{"NCCL_HOSTID", first}}), gpu_of_nccl(gpu, {{"NCCL_HOSTID", second}})},
+        {nccl_gpu_id(gpu, {{"NCCL_HOSTID", first}}), nccl_gpu_id(gpu, {{"NCCL_HOSTID", second}})},
         seconds(20),
         TextRule::distinct)[0];
   };

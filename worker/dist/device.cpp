@@ -118,7 +118,7 @@ Device choose_device(const DeviceJob& job,
   return chosen;
 }
 
-std::string gpu_of_nccl(const Device& device, const Environment& environment) {
+std::string nccl_gpu_id(const Device& device, const Environment& environment) {
   if (device.identity.empty()) return "";
   // NCCL identifies nodes by this variable if a user has set it.
   const std::string node = find_variable(environment, "NCCL_HOSTID").value_or(host_name());

@@ -37,7 +37,7 @@ Device choose_device(const DeviceJob& job,
 
 /// Identifies the GPU and its node as NCCL does, which refuses two ranks on one GPU. Empty: not
 /// known.
-std::string gpu_of_nccl(const Device& device, const Environment& environment);
+std::string nccl_gpu_id(const Device& device, const Environment& environment);
 
 /// Bytes of GPU memory that LibTorch's allocator has reserved for this process; 0 on a CPU. Does
 /// not wait for the device.

@@ -74,7 +74,7 @@ std::unique_ptr<Group> join(const WorkerIdentity& self,
            TextRule::distinct,
            "NCCL takes one rank per GPU: set LOCAL_RANK or CUDA_VISIBLE_DEVICES for each, or use "
            "backend=gloo."},
-          gpu_of_nccl(device, environment));
+          nccl_gpu_id(device, environment));
   }
   // Beyond this point every rank is here and all have the same release and job.
   if (kGlooTrustsLengths && self.rank == 0 && self.group_world_size > 1 && self.round == 0) {

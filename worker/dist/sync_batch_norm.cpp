@@ -256,7 +256,7 @@ class SyncBatchNorm final : public Norm {
 }  // namespace
 
 MakeNorm sync_batch_norm(Group& group) {
-  if (group.process_group() == nullptr) return batch_norm();  // alone
+  if (group.process_group() == nullptr) return batch_norm();
   return
       [&group](std::int64_t channels) { return std::make_shared<SyncBatchNorm>(channels, group); };
 }

@@ -34,7 +34,7 @@ inline constexpr std::size_t kSeriesColors = 20;
 Color series_color(std::size_t number);
 
 /// A color from white (0) to dark (1).
-Color heat_color(double share);
+Color heat_color(double value);
 
 class Chart {
  public:
@@ -52,7 +52,7 @@ class Chart {
   /// Text that is centred at a point.
   void text(double x, double y, Color color, const std::string& text);
   /// Text to the right of a point.
-  void text_behind(double x, double y, Color color, const std::string& text);
+  void text_right_of(double x, double y, Color color, const std::string& text);
   /// A legend at the right side, from the top.
   void legend(const std::vector<LegendEntry>& entries);
 
@@ -62,7 +62,7 @@ class Chart {
 
  private:
   void draw_grid();
-  void draw_places();
+  void draw_interval_names();
   void draw_titles(const std::string& title);
   [[nodiscard]] double column(double x) const;
   [[nodiscard]] double row(double y) const;

@@ -14,7 +14,7 @@ namespace {
 // Pixels of a row that are computed together: their data stay in the cache.
 constexpr int kSpan = 64;
 
-/// Neighbouring pixels of one row: the upper left source pixel of each, and the share of its
+/// Neighbouring pixels of one row: the upper left source pixel of each, and the weights of its
 /// neighbours.
 struct Block {
   std::size_t count = 0;

@@ -16,7 +16,7 @@ namespace ddp::worker {
 void split_row(const std::uint8_t* row, int y, Image& into);
 
 /// Writes row `y` of `into`. `row` has one grey byte per pixel.
-void spread_row(const std::uint8_t* row, int y, Image& into);
+void write_grey_row(const std::uint8_t* row, int y, Image& into);
 
 /// Joins four rows of `count` bytes into pixels of four bytes. Writes 4 * `count` bytes.
 void interleave(const std::array<const std::uint8_t*, 4>& rows,

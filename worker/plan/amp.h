@@ -1,5 +1,5 @@
 // What each level of mixed precision means, and which combinations are refused. Decided before a
-// model is built. The levels are those of NVIDIA's apex. `low`: the 16-bit type.
+// model is built. The levels are those of NVIDIA's apex.
 #pragma once
 
 #include <cstdint>
@@ -23,16 +23,16 @@ struct LossScaleRule {
   bool operator==(const LossScaleRule&) const = default;
 };
 
-/// | level | weights | norms | compute  | masters | loss scale (for fp16; bf16 never has one)    |
-/// | O0    | fp32    | fp32  | fp32     | no      | none                                         |
-/// | O1    | fp32    | fp32  | autocast | no      | dynamic                                      |
-/// | O2    | low     | fp32  | low      | fp32    | dynamic                                      |
-/// | O3    | low     | low   | low      | no      | 1                                            |
+/// | level | weights | norms  | compute  | masters | loss scale (for fp16; bf16 never has one)   |
+/// | O0    | fp32    | fp32   | fp32     | no      | none                                        |
+/// | O1    | fp32    | fp32   | autocast | no      | dynamic                                     |
+/// | O2    | 16-bit  | fp32   | 16-bit   | fp32    | dynamic                                     |
+/// | O3    | 16-bit  | 16-bit | 16-bit   | no      | 1                                           |
 struct AmpPlan {
-  bool autocast = false;     // torch chooses the type of each operation in forward
-  bool low_weights = false;  // weights are 16-bit, and so are the images
-  bool low_norms = false;    // norm layers are 16-bit, too
-  bool masters = false;      // the optimizer updates float32 copies of the weights
+  bool autocast = false;        // torch chooses the type of each operation in forward
+  bool weights_16_bit = false;  // weights are 16-bit, and so are the images
+  bool norms_16_bit = false;    // norm layers are 16-bit, too
+  bool masters = false;         // the optimizer updates float32 copies of the weights
   std::optional<LossScaleRule> loss_scale{};
 
   bool operator==(const AmpPlan&) const = default;

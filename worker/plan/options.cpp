@@ -67,9 +67,9 @@ constexpr std::string_view kCheckpointWords =
     "CKPT is the directory of a run (its newest whole checkpoint) or of a checkpoint, or best or "
     "latest of a run: RUN/best.";
 
-const VerbWords kTraining{"JOB.yaml [KEY=VALUE ...]",
-                          "Trains one rank of a job; alone (no launcher), it is rank 0 of 1."};
-const VerbWords kFetching{"fetch mnist DIR", "gets a published data set"};
+const VerbHelp kTraining{"JOB.yaml [KEY=VALUE ...]",
+                         "Trains one rank of a job; alone (no launcher), it is rank 0 of 1."};
+const VerbHelp kFetching{"fetch mnist DIR", "gets a published data set"};
 
 /// Flags that only some verbs take, and the words of these verbs; "train": no word at all.
 struct FlagRule {
@@ -430,8 +430,8 @@ std::string help_text(Verb verb) {
   return text.str();
 }
 
-std::vector<VerbWords> verb_words() {
-  std::vector<VerbWords> words{kTraining};
+std::vector<VerbHelp> describe_verbs() {
+  std::vector<VerbHelp> words{kTraining};
   for (const VerbRule& rule : kVerbs)
     words.push_back({std::string(rule.usage), std::string(rule.what)});
   words.push_back(kFetching);

@@ -60,11 +60,11 @@ std::string help_text(Verb verb);
 
 /// The usage of each verb, and what it does, for --help; training comes first. ("eval CKPT
 /// [JOB.yaml]", "evaluates it")
-struct VerbWords {
+struct VerbHelp {
   std::string usage;
   std::string what;
 };
-std::vector<VerbWords> verb_words();
+std::vector<VerbHelp> describe_verbs();
 
 /// The program's flags and verbs, for completions and the manual.
 CompletedProgram completed_program();

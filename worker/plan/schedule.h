@@ -20,9 +20,9 @@ struct Schedule {
   std::vector<std::int64_t> milestones{};  // multistep: steps of the drops, ascending
   double power = 1.0;                      // polynomial
   double min_lr = 0.0;                     // cosine, polynomial: where they end
-  double rising = 0.3;                     // one-cycle: the share of steps in which the rate rises
-  double first_divisor = 25.0;             // one-cycle: starts at base_lr / first_divisor
-  double last_divisor = 1e4;               // one-cycle: ends at its start / last_divisor
+  double rising = 0.3;          // one-cycle: the fraction of steps in which the rate rises
+  double first_divisor = 25.0;  // one-cycle: starts at base_lr / first_divisor
+  double last_divisor = 1e4;    // one-cycle: ends at its start / last_divisor
   // Where the warm-up of biases and of momentum begins; no value: biases have the same rate as
   // other parameters, and momentum does not warm up.
   std::optional<double> warmup_bias_lr{};

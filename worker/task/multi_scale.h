@@ -1,6 +1,6 @@
 // Multi-scale training: resizes the images of a step to a random size, so that a model finds
-// objects of any size. The size depends only on the seed, which all ranks and micro-steps of a step
-// share.
+// objects of any size. The size depends only on the seed, which is the same for all ranks and
+// micro-steps of a step.
 #pragma once
 
 #include <cstdint>

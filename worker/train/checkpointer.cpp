@@ -110,12 +110,12 @@ Position Checkpointer::restore(const SumNames& names) {
   const std::optional<int> newest = find_newest(parts_.group, mine);
   if (!newest) return restore_from_disk(names);
   const HeldState* const held = parts_.group.rank() == *newest ? mine : nullptr;
-  const Position position = take_over(parts_.group,
-                                      *newest,
-                                      held != nullptr ? &held->position : nullptr,
-                                      held != nullptr ? &held->shared : nullptr,
-                                      names,
-                                      parts_.shared);
+  const Position position = restore_from_rank(parts_.group,
+                                              *newest,
+                                              held != nullptr ? &held->position : nullptr,
+                                              held != nullptr ? &held->shared : nullptr,
+                                              names,
+                                              parts_.shared);
   parts_.held->reset();
   is_from_memory_ = true;
   if (checkpoints_) mark_best();
@@ -291,11 +291,11 @@ std::optional<int> Checkpointer::exit_code_of(const SaveOutcome& outcome) const 
                                    static_cast<std::int64_t>(outcome.diverged_step),
                                    diverged_text("weights", diverged_ranks_));
   }
-  if (outcome.given_up > 0) return fail_unsaved();
+  if (outcome.given_up > 0) return fail_as_unsaved();
   return {};
 }
 
-int Checkpointer::fail_unsaved() const {
+int Checkpointer::fail_as_unsaved() const {
   const std::string why = [this] {
     const std::lock_guard lock(mutex_);
     return failure_;

@@ -95,7 +95,7 @@ class Checkpointer {
   /// ranks call it with the same outcome and get the same code. Errors: PeerError.
   [[nodiscard]] std::optional<int> exit_code_of(const SaveOutcome& outcome) const;
   /// The exit code of a run that ends because it cannot be saved. As for exit_code_of().
-  [[nodiscard]] int fail_unsaved() const;
+  [[nodiscard]] int fail_as_unsaved() const;
 
  private:
   enum class Last { no, yes };

@@ -50,7 +50,7 @@ std::string node_data_id(const DataJob& job) {
                    job.name + " " + std::to_string(job.seed);
   for (const auto& size : {job.train_size, job.test_size})
     id += " " + std::to_string(size.value_or(0));
-  // Ranks with another root do not share: it may hold other data (the ranks compare them later).
+  // Ranks with another root load their own data, which may differ (the ranks compare it later).
   return id + " " + std::filesystem::absolute(job.root, ignored).string();
 }
 
@@ -177,7 +177,7 @@ DataSet read_set(const Loading& loading) try {
   warn_of_ignored_keys(loading, request, /*is_in_memory=*/true);
   return set;
 } catch (const c10::Error& error) {
-  throw_as_own(error);
+  throw_as_user_code_error(error);
 }
 
 /// Errors: UsageError.
@@ -193,7 +193,7 @@ Sources open_sources(const Loading& loading) try {
   }
   return sources;
 } catch (const c10::Error& error) {
-  throw_as_own(error);
+  throw_as_user_code_error(error);
 }
 
 /// Loads the data for this rank only. Errors: UsageError.
@@ -210,7 +210,7 @@ bool is_shareable(const Registry& registry, const DataJob& job) {
 }
 
 /// Copies the set into shared memory; null when there is not enough.
-std::unique_ptr<SharedSet> share(const DataSet& set) {
+std::unique_ptr<SharedSet> copy_to_shared_memory(const DataSet& set) {
   try {
     return std::make_unique<SharedSet>(set);
   } catch (const SystemError& error) {
@@ -248,7 +248,7 @@ void load_for_node(const Loading& loading, LoadedData& data) {
   }
   DataSet set = read_set(loading);
   std::unique_ptr<SharedSet> shared;
-  if (is_shareable(loading.registry, loading.job)) shared = share(set);
+  if (is_shareable(loading.registry, loading.job)) shared = copy_to_shared_memory(set);
   if (!adopt_shared(std::move(shared), data)) data.sources = make_sources(std::move(set));
 }
 

@@ -106,7 +106,7 @@ class HookCaller {
     for (const auto& hook : list)
       hook(Event{context, more...});
   } catch (const c10::Error& error) {
-    throw_as_own(error);
+    throw_as_user_code_error(error);
   }
 
   const Hooks& hooks_;

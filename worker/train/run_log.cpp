@@ -175,7 +175,7 @@ void RunLog::write(const AgreedStep& agreed, const SumNames& names, double lr, N
   if (metrics_) metrics_->write(record);
 }
 
-EpochRecord RunLog::start_record(const Position& position, const SumNames& names) const {
+EpochRecord RunLog::make_epoch_record(const Position& position, const SumNames& names) const {
   EpochRecord record;
   record.epoch = position.epoch;
   record.step = position.step;

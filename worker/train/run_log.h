@@ -77,7 +77,8 @@ class RunLog {
   void write_save(std::int64_t step);
   /// The record of an epoch at its end, still without an evaluation. Blocks: until the device has
   /// done the epoch's steps.
-  [[nodiscard]] EpochRecord start_record(const Position& position, const SumNames& names) const;
+  [[nodiscard]] EpochRecord make_epoch_record(const Position& position,
+                                              const SumNames& names) const;
   /// Restarts the measurement of images/s: the time since the last step does not count.
   void restart_clock(const Position& position);
 

@@ -288,7 +288,7 @@ int train_round(const RankContext& context, EarlierRounds& past) {
   } catch (const UsageError& error) {
     fail_outside_collective(*group, error.what());
   } catch (const PeerError& loss) {
-    if (waits_after(loss, context.page)) group->abandon();
+    if (waits_for_next_round(loss, context.page)) group->abandon();
     throw;
   }
 }
@@ -313,7 +313,7 @@ int train(const RankContext& context) {
                                      .metrics_command = context.metrics_command},
                          past);
     } catch (const PeerError& loss) {
-      if (!waits_after(loss, context.page)) throw;
+      if (!waits_for_next_round(loss, context.page)) throw;
       const std::int64_t step = past.state ? past.state->position.step : kNoStep;
       log::info(std::string(loss.what()) + "; this rank waits for the next round" +
                 (past.state ? " with its state of step " + std::to_string(step) : ""));

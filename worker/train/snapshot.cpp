@@ -257,12 +257,12 @@ Position restore(Group& group,
   return broadcast_state(group, 0, &position, names, shared);
 }
 
-Position take_over(Group& group,
-                   int from,
-                   const Position* position,
-                   const SharedState* held,
-                   const SumNames& names,
-                   SharedState& shared) {
+Position restore_from_rank(Group& group,
+                           int from,
+                           const Position* position,
+                           const SharedState* held,
+                           const SumNames& names,
+                           SharedState& shared) {
   const at::NoGradGuard no_grad;
   const auto copy = [](const std::vector<NamedTensor>& source, std::vector<NamedTensor>& target) {
     for (std::size_t i = 0; i < target.size(); ++i)

@@ -91,11 +91,11 @@ Position restore(Group& group,
 
 /// Copies the state of rank `from` to every rank. Only that rank passes `position`, and `held`,
 /// which has the names and shapes of `shared`. All ranks call it. Errors: PeerError.
-Position take_over(Group& group,
-                   int from,
-                   const Position* position,
-                   const SharedState* held,
-                   const SumNames& names,
-                   SharedState& shared);
+Position restore_from_rank(Group& group,
+                           int from,
+                           const Position* position,
+                           const SharedState* held,
+                           const SumNames& names,
+                           SharedState& shared);
 
 }  // namespace ddp::worker

@@ -35,7 +35,7 @@ bool can_survive(Group& group, const Device& device, ProgressPage& page) {
   return all_can;
 }
 
-bool waits_after(const PeerError& loss, ProgressPage& page) {
+bool waits_for_next_round(const PeerError& loss, ProgressPage& page) {
   return survivor_page(page).can_wait != 0 && loss.code() == exit_code::kLostPeer;
 }
 

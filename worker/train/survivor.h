@@ -29,7 +29,7 @@ bool can_survive(Group& group, const Device& device, ProgressPage& page);
 
 /// Whether this rank waits for the next round after `loss`: can_survive() was true, and a peer was
 /// lost.
-bool waits_after(const PeerError& loss, ProgressPage& page);
+bool waits_for_next_round(const PeerError& loss, ProgressPage& page);
 
 /// Of the ranks that hold a state, the one that has done the most steps (in a tie the lowest); no
 /// value when none holds a state. `held` is this rank's, or null. All ranks call it. Errors:

@@ -89,7 +89,7 @@ std::unique_ptr<Task> make_task(const Job& job,
   use_layout(model, job.model.layout);
   return task;
 } catch (const c10::Error& error) {
-  throw_as_own(error);
+  throw_as_user_code_error(error);
 }
 
 std::unique_ptr<Task> make_task_for_resume(Job& job,

@@ -330,8 +330,8 @@ int train_or_hold(const TrainingRun& run,
                   std::optional<HeldState>& held) try {
   return loop.run();
 } catch (const PeerError& loss) {
-  if (!waits_after(loss, run.context.page)) throw;
-  if (const std::optional<Position> position = loop.whole_position())
+  if (!waits_for_next_round(loss, run.context.page)) throw;
+  if (const std::optional<Position> position = loop.consistent_position())
     held = {*position, without_gradients(shared_state(model.task, model.optimizer, policy))};
   run.group.abandon();  // now: the others wait for it, and a save in progress may take long
   throw;

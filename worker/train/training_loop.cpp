@@ -43,7 +43,7 @@ int TrainingLoop::run() {
   return exit_code::kOk;
 }
 
-std::optional<Position> TrainingLoop::whole_position() const {
+std::optional<Position> TrainingLoop::consistent_position() const {
   return applied_step_ == position_.step ? std::optional(position_) : std::nullopt;
 }
 
@@ -186,7 +186,7 @@ TrainingLoop::End TrainingLoop::end_epoch(Clock::time_point start, std::int64_t 
   if (const End end = apply_pending()) return end;
   if (const End end = agree()) return end;
   if (const End end = parts_.bad_data.report(parts_.train_data)) return end;
-  EpochRecord record = parts_.run_log.start_record(position_, parts_.meters.names());
+  EpochRecord record = parts_.run_log.make_epoch_record(position_, parts_.meters.names());
   record.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   const std::int64_t samples = samples_of(parts_.plan, position_.step - first_step);
   record.images_per_s = static_cast<double>(samples) / record.seconds;
@@ -273,7 +273,7 @@ TrainingLoop::End TrainingLoop::finish(const Position& position) {
   const SaveOutcome saves = parts_.checkpointer.finish(position);
   if (const End end = apply(saves)) return end;
   if (static_cast<std::int64_t>(saves.step) != position.step)
-    return parts_.checkpointer.fail_unsaved();
+    return parts_.checkpointer.fail_as_unsaved();
   return {};
 }
 

@@ -52,7 +52,7 @@ class TrainingLoop {
 
   /// The position, if weights and sums belong to the same step, which all ranks have done: after a
   /// PeerError of run() the job can continue from this rank's state. Else no value.
-  [[nodiscard]] std::optional<Position> whole_position() const;
+  [[nodiscard]] std::optional<Position> consistent_position() const;
 
  private:
   using Clock = std::chrono::steady_clock;

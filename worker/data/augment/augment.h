@@ -35,11 +35,11 @@ using AugmentFactory = std::function<Augment(const AugmentRequest&)>;
 ///   letterbox       {size: the data set's}: the larger side to that, and grey around the rest
 ///   rotate          {degrees: 15}: by a random angle of up to that, either way
 ///   affine          {degrees: 0, translate: 0, min_scale: 1, max_scale: 1, shear: 0}: translate is
-///                   a share of the image's size, shear in degrees
+///                   a fraction of the image's size, shear in degrees
 ///   random-perspective {degrees: 0, translate: 0.1, scale: 0.5, shear: 0, perspective: 0, size:
 ///                   the data set's}: turned, scaled by 1 plus or minus `scale`, sheared and
 ///                   shifted at once, around the image's middle, into a square of that size with
-///                   grey around the rest. translate is a share of the size, shear in degrees,
+///                   grey around the rest. translate is a fraction of the size, shear in degrees,
 ///                   perspective a change of depth per pixel (0.001 is much). The image is first
 ///                   resized to a larger side of `size`; after a mosaic it is not, and the
 ///                   mosaic's middle is shown. Boxes of which less than a tenth is left are
@@ -48,9 +48,9 @@ using AugmentFactory = std::function<Augment(const AugmentRequest&)>;
 ///                   around a random point, each with its larger side of `size`, on grey. The image
 ///                   is then twice that size: random-perspective after it shows a part of `size`,
 ///                   and without it all of it is shrunk at the end. For boxes alone. In the last
-///                   `close` epochs, and where it is not done (share), the image stays alone, its
-///                   larger side of `size`; a run of no more than `close` epochs has mosaics to its
-///                   end
+///                   `close` epochs, and where it is not done (share), the image is only resized
+///                   to a larger side of `size`; a run of no more than `close` epochs has mosaics
+///                   to its end
 ///   hsv             {hue: 0.015, saturation: 0.7, value: 0.4}: the hue turned by up to `hue`
 ///                   turns, saturation and value multiplied by 1 plus or minus theirs
 ///   color-jitter    {brightness: 0, contrast: 0, saturation: 0, hue: 0}: by factors of at most 1

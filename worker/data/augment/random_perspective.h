@@ -26,7 +26,7 @@ class RandomPerspective {
   /// The largest moves of an image.
   struct Ranges {
     double degrees = 0;      // to both sides
-    double translate = 0;    // a share of the new size
+    double translate = 0;    // a fraction of the new size
     double scale = 0;        // 1 plus or minus it
     double shear = 0;        // degrees
     double perspective = 0;  // change of depth per pixel

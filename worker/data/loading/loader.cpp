@@ -93,7 +93,7 @@ void Loader::start(Plans plans) {
 }
 
 // Plans without the lock, because the first plan of an epoch permutes all samples.
-void Loader::plan_one(std::unique_lock<std::mutex>& lock) {
+void Loader::plan_micro_batch(std::unique_lock<std::mutex>& lock) {
   is_planning_ = true;
   std::unique_ptr<Slot> slot = std::move(free_.back());
   free_.pop_back();
@@ -168,7 +168,7 @@ void Loader::work() {
     const std::optional<Claim> mine = claim();
     if (!mine) {
       if (!plans_exhausted_ && !is_planning_ && !free_.empty()) {
-        plan_one(lock);
+        plan_micro_batch(lock);
         work_ready_.notify_all();
         batch_ready_.notify_all();
       } else {
@@ -199,7 +199,7 @@ Batch Loader::next() {
   const Clock::time_point start = Clock::now();
   std::unique_lock lock(mutex_);
   if (request_.threads == 0) {
-    if (!plans_exhausted_) plan_one(lock);
+    if (!plans_exhausted_) plan_micro_batch(lock);
     if (!under_way_.empty() && !under_way_.front()->error) {
       Slot& slot = *under_way_.front();
       try {

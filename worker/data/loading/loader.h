@@ -85,7 +85,7 @@ class Loader : public BatchLoader {
 
   void work();
   [[nodiscard]] std::optional<Claim> claim();
-  void plan_one(std::unique_lock<std::mutex>& lock);
+  void plan_micro_batch(std::unique_lock<std::mutex>& lock);
   void send_front(std::unique_lock<std::mutex>& lock);
 
   std::shared_ptr<const Source> source_;

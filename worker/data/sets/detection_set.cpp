@@ -125,7 +125,7 @@ std::vector<std::string> read_names(const fs::path& path) {
 std::vector<std::string> find_names(const DataRequest& request) {
   if (request.args.has("names")) return read_names(request.root / request.args.text("names"));
   for (const char* const name : {"names.txt", "classes.txt", "data.yaml", "data.yml"}) {
-    if (is_there(request.root / name)) return read_names(request.root / name);
+    if (path_exists(request.root / name)) return read_names(request.root / name);
   }
   return {};
 }

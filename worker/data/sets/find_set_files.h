@@ -24,7 +24,7 @@ std::vector<std::filesystem::path> find_set_files(const SetFiles& wanted,
                                                   const std::filesystem::path& root);
 
 /// Whether something exists at `path`; false if that cannot be found out.
-[[nodiscard]] bool is_there(const std::filesystem::path& path);
+[[nodiscard]] bool path_exists(const std::filesystem::path& path);
 
 /// Errors: UsageError, with `advice`, when `root` is not set, does not exist or is not a directory.
 void require_root(const std::string& set,

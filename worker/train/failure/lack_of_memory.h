@@ -24,7 +24,7 @@ inline std::string with_advice(const std::string& text, const std::string& advic
 }
 
 /// The message of `error`, then `advice`, which may be empty.
-inline std::string told_with_advice(const c10::Error& error, const std::string& advice) {
+inline std::string message_with_advice(const c10::Error& error, const std::string& advice) {
   return with_advice("LibTorch: " + message_of(error), advice);
 }
 

@@ -108,7 +108,7 @@ Uncaught as_own_error(const std::exception& error) {
   const auto* const torch = dynamic_cast<const c10::Error*>(&error);
   if (torch == nullptr) return as_error(error);
   try {
-    throw_as_own(*torch);
+    throw_as_user_code_error(*torch);
   } catch (const std::exception& own) {
     return as_error(own);
   }
@@ -141,19 +141,20 @@ bool is_lost_device(int code) {
   return std::ranges::find(kCodes, code) != kCodes.end();
 }
 
-void throw_as_own(const c10::Error& error) {
+void throw_as_user_code_error(const c10::Error& error) {
   if (is_peer_error(error) || is_lack_of_memory(error) ||
       dynamic_cast<const c10::AcceleratorError*>(&error) != nullptr)
     throw;
-  throw OwnError(with_type(demangled(typeid(error)), message_of(error)), stack_of(error));
+  throw UserCodeError(with_type(demangled(typeid(error)), message_of(error)), stack_of(error));
 }
 
 Uncaught as_error(const std::exception& error) {
-  if (const auto* const own = dynamic_cast<const OwnError*>(&error)) return {*own, own->stack()};
+  if (const auto* const own = dynamic_cast<const UserCodeError*>(&error))
+    return {*own, own->stack()};
   if (const auto* const ours = dynamic_cast<const Error*>(&error)) return {*ours};
   if (is_peer_error(error)) return {PeerError("lost a peer: " + message_of(error))};
   if (const auto* const torch = dynamic_cast<const c10::Error*>(&error)) {
-    return {SystemError(told_with_advice(*torch, advice_for(*torch)))};
+    return {SystemError(message_with_advice(*torch, advice_for(*torch)))};
   }
   const std::string type = type_of(error);
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)

@@ -24,9 +24,9 @@ struct Uncaught {
 };
 
 /// An error that LibTorch has thrown in a call from the user's own code.
-class OwnError : public Error {
+class UserCodeError : public Error {
  public:
-  OwnError(const std::string& message, std::vector<const void*> stack)
+  UserCodeError(const std::string& message, std::vector<const void*> stack)
       : Error(message, kUncaught), stack_(std::move(stack)) {}
   [[nodiscard]] const std::vector<const void*>& stack() const { return stack_; }
 
@@ -35,10 +35,10 @@ class OwnError : public Error {
 };
 
 /// Call it in a handler around the user's own code (model, loss, metric, augmentation, optimizer or
-/// hook). Throws an OwnError, with the error's type before its text: for shapes that do not match,
-/// say. A lost peer, a lack of memory and a failing device are not the program's fault: rethrows
-/// those unchanged.
-[[noreturn]] void throw_as_own(const c10::Error& error);
+/// hook). Throws an UserCodeError, with the error's type before its text: for shapes that do not
+/// match, say. A lost peer, a lack of memory and a failing device are not the program's fault:
+/// rethrows those unchanged.
+[[noreturn]] void throw_as_user_code_error(const c10::Error& error);
 
 /// Whether `code` (a cudaError_t) means that a device has failed for good: from then on every CUDA
 /// call of this process fails. A device-side assert in a kernel is enough.
@@ -57,7 +57,7 @@ Uncaught as_error(const std::exception& error);
 /// The same for an exception that ends the process by std::terminate, in any thread; call it in the
 /// terminate handler. A lost peer gets code 97, all else 125, with the stack. If the exception may
 /// have left main, it is treated as in as_error(); all code of such a program is the user's, so
-/// throw_as_own() applies, too.
+/// throw_as_user_code_error() applies, too.
 Uncaught as_terminating_error(bool may_have_left_main = false);
 
 }  // namespace ddp::worker

@@ -34,11 +34,11 @@ void Ema::update(const std::optional<at::Tensor>& skipped) {
   if (has_other_types_ || skipped) {
     const at::Tensor is_skipped = skipped ? skipped->ne(0) : at::Tensor();
     for (std::size_t i = 0; i < sources_.size(); ++i) {
-      const at::Tensor wide =
+      const at::Tensor source =
           sources_[i].to(averaged_[i].scalar_type());  // the same tensor if it has that type
       // For a skipped step the average itself is the source, so it does not move. A factor of 0
       // would not do, because the statistics may be NaN.
-      replaced.push_back(skipped ? at::where(is_skipped, averaged_[i], wide) : wide);
+      replaced.push_back(skipped ? at::where(is_skipped, averaged_[i], source) : source);
     }
   }
   const std::vector<at::Tensor>& now = replaced.empty() ? sources_ : replaced;

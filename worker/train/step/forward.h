@@ -38,7 +38,7 @@ class Forward {
 
  private:
   [[nodiscard]] Outputs outputs_of(Batch& batch) const;
-  /// As throw_as_own(), plus the name of the layer that fails.
+  /// As throw_as_user_code_error(), plus the name of the layer that fails.
   [[noreturn]] void throw_with_layer(const c10::Error& error, Batch& batch) const;
 
   Task& task_;

@@ -198,9 +198,9 @@ std::optional<Meters::Closed> Meters::take(const Group& group, bool also_newest)
   }
   std::vector<double> numbers(sent.count);
   for (const Row& row : sent.rows) {
-    const at::Tensor wide = row.on_host.to(at::kDouble);
+    const at::Tensor in_float64 = row.on_host.to(at::kDouble);
     for (std::size_t i = 0; i < row.positions.size(); ++i)
-      numbers[row.positions[i]] = wide.data_ptr<double>()[i];
+      numbers[row.positions[i]] = in_float64.data_ptr<double>()[i];
   }
   Closed closed{sent.step, {}, 0};
   const std::size_t width = passed_names_.size();

@@ -95,8 +95,8 @@ class Optimizer {
     std::vector<UpdateLists> calls{};                // one for each group
     std::vector<std::vector<at::Tensor>> by_call{};  // the gradients of each call
     std::vector<at::Tensor> all{};                   // all of them in one list
-    std::vector<at::Tensor> low{};                   // 16-bit gradients, which are first copied ...
-    std::vector<at::Tensor> wide{};                  // ... to these of float32
+    std::vector<at::Tensor> gradients_16_bit{};      // first copied ...
+    std::vector<at::Tensor> gradients_float32{};     // ... to these
   };
 
   [[nodiscard]] Slot make_slot(const NamedTensor& parameter) const;
@@ -116,9 +116,9 @@ class Optimizer {
   std::vector<UpdateRule::State> state_;  // rule_->state()
   std::vector<Slot> slots_;               // in the order of the parameters
   std::vector<ParameterGroup> groups_;
-  at::Tensor device_rates_;              // [groups] of float32; undefined on the CPU
-  std::vector<double> sent_rates_;       // the values in device_rates_
-  std::vector<at::Tensor> low_weights_;  // weights with masters
+  at::Tensor device_rates_;                 // [groups] of float32; undefined on the CPU
+  std::vector<double> sent_rates_;          // the values in device_rates_
+  std::vector<at::Tensor> weights_16_bit_;  // weights with masters
   std::vector<at::Tensor> masters_;
   std::optional<Ema> ema_;
   std::optional<FiniteCheck> finite_check_;

@@ -34,31 +34,31 @@ void cast_layers(torch::nn::Module& layer, const Cast& cast) {
 
 }  // namespace
 
-bool is_low(at::ScalarType type) {
+bool is_16_bit(at::ScalarType type) {
   return type == at::kBFloat16 || type == at::kHalf;
 }
 
 Precision::Precision(const AmpJob& job, at::Device device)
     : plan_(plan_amp(job)),
       device_(device),
-      low_(job.type == AmpJob::Type::bf16 ? at::kBFloat16 : at::kHalf) {
+      type_16_bit_(job.type == AmpJob::Type::bf16 ? at::kBFloat16 : at::kHalf) {
   if (plan_.loss_scale) loss_scale_.emplace(*plan_.loss_scale, device);
 }
 
 void Precision::prepare(torch::nn::Module& model) const {
-  if (plan_.low_weights) cast_layers(model, {low_, plan_.low_norms, device_});
+  if (plan_.weights_16_bit) cast_layers(model, {type_16_bit_, plan_.norms_16_bit, device_});
 }
 
 Autocast Precision::autocast() const {
-  return Autocast(device_.type(), plan_.autocast ? std::optional(low_) : std::nullopt);
+  return Autocast(device_.type(), plan_.autocast ? std::optional(type_16_bit_) : std::nullopt);
 }
 
 at::Tensor Precision::input(const at::Tensor& images) const {
-  return plan_.low_weights ? images.to(low_) : images;
+  return plan_.weights_16_bit ? images.to(type_16_bit_) : images;
 }
 
 at::Tensor Precision::output(const at::Tensor& scores) const {
-  return is_low(scores.scalar_type()) ? scores.to(at::kFloat) : scores;
+  return is_16_bit(scores.scalar_type()) ? scores.to(at::kFloat) : scores;
 }
 
 at::Tensor Precision::scale(const at::Tensor& loss) const {

@@ -14,7 +14,7 @@
 namespace ddp::worker {
 
 /// True for bf16 and fp16.
-bool is_low(at::ScalarType type);
+bool is_16_bit(at::ScalarType type);
 
 class Precision {
  public:
@@ -48,7 +48,7 @@ class Precision {
  private:
   AmpPlan plan_;
   at::Device device_;
-  at::ScalarType low_;
+  at::ScalarType type_16_bit_;
   std::optional<LossScale> loss_scale_;
 };
 

@@ -76,7 +76,7 @@ SumNames Step::fix_bucket_layout(const std::vector<std::int64_t>& samples) try {
   parts_.group.agree("values to show", to_lines(names.parts) + to_lines(names.counts));
   return names;
 } catch (const c10::Error& error) {
-  throw_as_own(error);
+  throw_as_user_code_error(error);
 }
 
 void Step::start(const PartitionRequest& partition,
@@ -109,7 +109,7 @@ void Step::run(const StepPartition& partition,
   if (!parts_.replica.keeps_gradients()) parts_.optimizer.release_gradients();
   if (!commit) close(place, meters);
 } catch (const c10::Error& error) {
-  throw_as_own(error);
+  throw_as_user_code_error(error);
 }
 
 // Closes the step in the meters, with the number of skipped steps in a row; with a commit, this

@@ -12,11 +12,11 @@ namespace {
 
 using MaybeTensor = std::optional<at::Tensor>;
 
-std::vector<at::Tensor> widened(const std::vector<at::Tensor>& tensors) {
-  std::vector<at::Tensor> wide;
+std::vector<at::Tensor> to_float32(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> in_float32;
   for (const at::Tensor& one : tensors)
-    wide.push_back(one.to(at::kFloat));
-  return wide;
+    in_float32.push_back(one.to(at::kFloat));
+  return in_float32;
 }
 
 // Traps: the kernels walk raw memory, so state must have its parameter's strides. They get
@@ -72,13 +72,13 @@ class Sgd : public Fused {
     const at::Tensor& first = lists.parameters[0];
     // Trap: on a CPU, torch 2.11's _fused_sgd_ does not write 16-bit weights back: only the
     // elements after the last full vector change. So this updates float32 copies of such weights.
-    if (is_low(first.scalar_type()) && first.is_cpu()) {
-      UpdateLists wide{widened(lists.parameters), widened(lists.gradients)};
-      if (!momentum.empty()) wide.state.push_back(widened(momentum));
-      wide.momentum = lists.momentum;
-      run(wide, lr, weight_decay, found_inf);
-      at::_foreach_copy_(lists.parameters, wide.parameters);
-      if (!momentum.empty()) at::_foreach_copy_(momentum, wide.state[0]);
+    if (is_16_bit(first.scalar_type()) && first.is_cpu()) {
+      UpdateLists in_float32{to_float32(lists.parameters), to_float32(lists.gradients)};
+      if (!momentum.empty()) in_float32.state.push_back(to_float32(momentum));
+      in_float32.momentum = lists.momentum;
+      run(in_float32, lr, weight_decay, found_inf);
+      at::_foreach_copy_(lists.parameters, in_float32.parameters);
+      if (!momentum.empty()) at::_foreach_copy_(momentum, in_float32.state[0]);
       return;
     }
     // Trap: is_first_step=true with an overflow would leave momentum uninitialised. Zeros with

@@ -112,9 +112,10 @@ class ClassPrinter : public PredictionPrinter {
     if (!has_scores)
       throw UsageError(
           "predict: this checkpoint's task gives no score for each class of an image.");
-    const at::Tensor shares = outputs[0].to(at::kCPU, at::kDouble).softmax(1);  // [B, classes]
+    const at::Tensor probabilities =
+        outputs[0].to(at::kCPU, at::kDouble).softmax(1);  // [B, classes]
     const int top = std::min(options_.top.value_or(1), data_.classes);
-    const auto [values, numbers] = shares.topk(top, 1);  // [B, k]
+    const auto [values, numbers] = probabilities.topk(top, 1);  // [B, k]
     for (std::int64_t i = 0; i < batch.size(); ++i) {
       const auto index = static_cast<std::size_t>(batch.indices[static_cast<std::size_t>(i)]);
       Answer answer{images_.at(index).path.string(), {}};
