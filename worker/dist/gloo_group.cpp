@@ -91,7 +91,7 @@ class GlooGroup : public Group {
   TimeoutNames timeout_names_;
   bool rank_0_serves_store_;
   std::vector<StartedSum> sums_;  // sums that may not have ended
-  int questions_ = 0;
+  int agreement_count_ = 0;       // calls of agree(), whose keys in the store differ
   bool is_abandoned_ = false;
 };
 
@@ -219,7 +219,7 @@ at::Tensor GlooGroup::gather(const at::Tensor& tensor) {
 
 void GlooGroup::agree(const std::string& what, const std::string& text) {
   const InCollective waiting = enter();
-  const std::string key = "agree/" + std::to_string(questions_++);
+  const std::string key = "agree/" + std::to_string(agreement_count_++);
   ddp::worker::agree({store_, rank(), world_size(), join_timeout_, timeout_names_.join},
                      {key, what, "did not say its " + what},
                      text);

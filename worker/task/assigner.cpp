@@ -106,7 +106,7 @@ Assignment assign(const at::Tensor& logits,
   result.rows = row_of(choosing_objects, chosen_points);
 
   // If several objects choose the same anchor point, the one with the largest IoU gets it.
-  const at::Tensor times =
+  const at::Tensor chosen_count =
       at::zeros({rows}, choosing_objects.options())
           .scatter_add_(0, result.rows, is_chosen.to(choosing_objects.scalar_type()));
   const at::Tensor pair_rows = row_of(fits.objects, fits.points);
@@ -115,7 +115,7 @@ Assignment assign(const at::Tensor& logits,
   const at::Tensor nobody = at::full_like(fits.objects, std::numeric_limits<std::int64_t>::max());
   const at::Tensor winner = scatter_min(pair_rows, at::where(is_best, fits.objects, nobody), rows)
                                 .index_select(0, result.rows);
-  const at::Tensor is_contested = times.index_select(0, result.rows).gt(1);
+  const at::Tensor is_contested = chosen_count.index_select(0, result.rows).gt(1);
   result.objects = at::where(is_contested & is_chosen, winner, choosing_objects);
   // Its row is used only once, that of the first object that has chosen it.
   const at::Tensor first =

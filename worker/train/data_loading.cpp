@@ -136,8 +136,8 @@ class NodeLoading {
 struct Loading {
   const Registry& registry;
   const DataJob& job;
-  bool logs = false;     // rank 0 logs for all
-  bool is_first = true;  // it is its node's leader
+  bool logs = false;      // rank 0 logs for all
+  bool is_leader = true;  // of its node
 };
 
 DataRequest request_for(const Loading& loading) {
@@ -154,7 +154,7 @@ DataRequest request_for(const Loading& loading) {
   // Augmentations may use any part of an image at full size.
   if (job.augment.empty()) request.train_at_least = fitted_side(job.image_size);
   if (job.cache_labels)
-    request.label_cache = loading.is_first ? LabelCacheUse::write : LabelCacheUse::read;
+    request.label_cache = loading.is_leader ? LabelCacheUse::write : LabelCacheUse::read;
   return request;
 }
 
@@ -283,7 +283,7 @@ std::string load(const Registry& registry,
     return problem_of([&] { data.sources = load_unshared(loading); });
   }
   NodeLoading node(*store, page, job, group.rank());
-  loading.is_first = node.is_leader();
+  loading.is_leader = node.is_leader();
   std::string problem;
   try {
     problem = problem_of([&] { load_on_node(loading, node, data); });

@@ -96,8 +96,8 @@ void keep_batch(Job& job, const JobValues& values, const OwnedDir* run_dir, Grou
   }
 }
 
-/// Errors: UsageError for a GPU that is not there.
-void require_there(const DeviceJob& job) {
+/// Errors: UsageError for a GPU that does not exist.
+void require_devices(const DeviceJob& job) {
   std::vector<std::string> all = job.devices;
   if (!job.output_device.empty()) all.push_back(job.output_device);
   const int count = at::hasCUDA() ? at::accelerator::deviceCount() : 0;
@@ -113,7 +113,7 @@ void require_there(const DeviceJob& job) {
 /// The devices of `parallel: data`. Errors: UsageError when none are named and there are no GPUs.
 std::vector<std::string> list_devices(const DeviceJob& job, const at::Device& first) {
   if (!job.devices.empty()) {
-    require_there(job);
+    require_devices(job);
     return job.devices;
   }
   if (!first.is_cuda())
@@ -135,9 +135,9 @@ std::int64_t memory_of(const at::Device& device) {
 std::unique_ptr<Task> build_or_refuse(const RankContext& context,
                                       const Job& job,
                                       const DataFacts& data,
-                                      Group& alone) {
+                                      Group& single) {
   try {
-    return make_task(job, data, context.registry, alone);
+    return make_task(job, data, context.registry, single);
   } catch (const c10::Error& error) {
     throw UsageError("model.name: " + job.model.name + " cannot be built in this machine's " +
                      format_bytes(memory_of(at::kCPU)) + ": " + message_of(error) +
@@ -171,7 +171,7 @@ std::unique_ptr<Group> join_ranks(const RankContext& context,
 
 /// Loads the data and checks that they are equal on every rank. Errors: UsageError;
 /// AlreadyReported; PeerError.
-void load_alike(const RankContext& context, const Job& job, Group& group, LoadedData& data) {
+void load_and_compare(const RankContext& context, const Job& job, Group& group, LoadedData& data) {
   context.page.phase = Phase::loading;
   load_data(context.registry, job.data, group, context.page, data);
   group.agree("data", describe_data(data.sources));
@@ -202,12 +202,12 @@ Device prepare_device(const Job& job, const RankContext& context) {
 int check_job(const RankContext& context) {
   const Job job = make_job(context.job, context.self.world_size);
   const Device device = prepare_device(job, context);
-  const std::unique_ptr<Group> alone = single_process_group();
+  const std::unique_ptr<Group> single = single_process_group();
   LoadedData loaded;
-  load_data(context.registry, job.data, *alone, context.page, loaded);
+  load_data(context.registry, job.data, *single, context.page, loaded);
   const Sources& data = loaded.sources;
   require_sizes(job.data, data);
-  const std::unique_ptr<Task> task = build_or_refuse(context, job, data.train->facts(), *alone);
+  const std::unique_ptr<Task> task = build_or_refuse(context, job, data.train->facts(), *single);
   const LoaderChoice choice{job.data, device.device};
   require_residence(choice,
                     *data.train,
@@ -270,7 +270,7 @@ int train_together(
   keep_batch(job, context.job, run_dir, group);
   if (group.is_root())
     std::cout << batch_line(job.batch, self.world_size, job.first_world_size) << std::endl;
-  load_alike(context, job, group, past.data);
+  load_and_compare(context, job, group, past.data);
   // Beyond this point every rank holds the same data set.
   return train_task(context, job, device, past.data.sources, run_dir, ranks, past.state, group);
 }
@@ -331,7 +331,7 @@ int evaluate(const RankContext& context, const std::filesystem::path& checkpoint
   const std::unique_ptr<Group> group = join_ranks(context, job, device);
   try {
     LoadedData data;
-    load_alike(context, job, *group, data);
+    load_and_compare(context, job, *group, data);
     const int code =
         evaluate_task(context, job, device, data.sources, {checkpoint, is_json}, *group);
     group->close();

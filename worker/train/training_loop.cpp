@@ -37,7 +37,6 @@ int TrainingLoop::run() {
   if (const End end = redo_missed_evaluation()) return *end;
   while (!is_finished_ && (position_.step < parts_.plan.steps || position_.step_in_epoch > 0)) {
     if (const End end = train_epoch()) return *end;
-    // The newest checkpoint is whole.
   }
   parts_.run_log.close();
   return exit_code::kOk;
@@ -241,9 +240,9 @@ TrainingLoop::End TrainingLoop::evaluate(NamedValues& test, bool& is_best) {
     return fail_as_not_finite(
         parts_.group, "the test loss of epoch " + std::to_string(epoch_number(position_.epoch)));
   }
-  const bool is_judged = position_.result.has_value();  // the same weights were evaluated before
+  const bool was_evaluated = position_.result.has_value();  // these weights, before
   position_.result = parts_.policy.result_of(test);
-  if (is_judged) return {};
+  if (was_evaluated) return {};
   is_best = parts_.policy.note(test, position_.watch);
   if (const std::optional<std::string> why = parts_.policy.why_stop(position_.watch)) {
     is_finished_ = true;

@@ -59,7 +59,7 @@ Mosaic::Mosaic(const AugmentRequest& request)
   }
 }
 
-bool Mosaic::is_drawn(Random& random) const {
+bool Mosaic::is_applied(Random& random) const {
   return random.uniform() < share_ && random.epoch() < first_epoch_without_;
 }
 
@@ -129,7 +129,7 @@ Collage Mosaic::arrange(const Collage& first,
 
 void Mosaic::operator()(Sample& sample, Random& random, const Source& source) const {
   shrink(sample, size_);
-  if (!is_drawn(random)) return;
+  if (!is_applied(random)) return;
   Spare mine = std::exchange(spare, {});
   const Collage collage = arrange(collage_of(sample.input), random, source, sample, mine.others);
   paint(collage, mine.canvas);
@@ -151,7 +151,7 @@ void Mosaic::read_moved(std::int64_t index,
     std::swap(into.input, mine.first);
     image = collage_of(mine.first);
   }
-  if (is_drawn(random)) image = arrange(*image, random, source, into, mine.others);
+  if (is_applied(random)) image = arrange(*image, random, source, into, mine.others);
   move.move(*image, random, into);
   spare = std::move(mine);
 }

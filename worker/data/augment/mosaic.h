@@ -34,7 +34,7 @@ class Mosaic {
 
  private:
   using Others = std::array<Sample, 3>;
-  [[nodiscard]] bool is_drawn(Random& random) const;
+  [[nodiscard]] bool is_applied(Random& random) const;
   [[nodiscard]] std::optional<Collage> borrow(std::int64_t index,
                                               const Source& source,
                                               Sample& boxes) const;
