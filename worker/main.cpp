@@ -15,7 +15,8 @@
 
 namespace {
 
-/// ddp-fetch alone needs it, so a system may lack it; the loader would not say what to type.
+/// Only ddp-fetch needs it, so it may be missing; the dynamic loader's message would give no
+/// advice.
 constexpr const char* kCurl = "libcurl-gnutls.so.4";
 
 /// Returns only on failure, with the exit code.

@@ -39,7 +39,7 @@
 namespace ddp::worker {
 namespace {
 
-// What the signal handler may touch: lock-free atomics only (signal-safety(7)).
+// The signal handlers may only use lock-free atomics (signal-safety(7)).
 std::atomic<bool> stop_requested{false};
 std::atomic<ProgressPage*> page_of_handler{nullptr};
 
@@ -47,9 +47,9 @@ bool has_begun(const ProgressPage& page) {
   return has_begun(page.phase.load(std::memory_order_relaxed));
 }
 
-// The agent writes on the page why it stops us. In a teardown a peer is gone and every collective
-// would hang, so this leaves at once. Before training there is nothing to save. After that, all
-// ranks agree on a step and save; alone, a second request means now.
+// The agent writes on the page why it stops us. In a teardown a peer is lost and every collective
+// would hang, so this exits at once. Before training there is nothing to save, so it exits, too.
+// Later all ranks agree on a step and save; without an agent, a second signal means exit now.
 extern "C" void on_stop_signal(int signal) {
   ProgressPage& page = *page_of_handler.load(std::memory_order_relaxed);
   const StopReason reason = page.stop_reason.load(std::memory_order_relaxed);
@@ -61,7 +61,8 @@ extern "C" void on_stop_signal(int signal) {
   stop_requested = true;
 }
 
-// Does what an agent's request for a checkpoint does; before training there is nothing to save.
+// train.time_limit: acts like an agent's request for a checkpoint. Before training there is nothing
+// to save.
 std::atomic<bool> time_is_up{false};
 extern "C" void on_time_limit(int) {
   const ProgressPage& page = *page_of_handler.load(std::memory_order_relaxed);
@@ -75,10 +76,11 @@ extern "C" void on_time_limit(int) {
   ::_exit(exit_code::kStoppedAfterCheckpoint);
 }
 
-/// Under an agent of ours the job's time has begun with the agent.
+/// Arms the timer of train.time_limit. Under an agent of ours the time began when the agent
+/// started.
 void limit_time(const JobValues& job, const Environment& environment) {
   if (job.is_null("train.time_limit")) return;
-  using Clock = std::chrono::steady_clock;  // of the node, so the agent's is the same
+  using Clock = std::chrono::steady_clock;  // the same clock as the agent's
   const Clock::time_point now = Clock::now();
   const std::string text = find_variable(environment, "DDP_JOB_START").value_or("");
   std::int64_t start = now.time_since_epoch().count();
@@ -95,8 +97,8 @@ void limit_time(const JobValues& job, const Environment& environment) {
   check(::setitimer(ITIMER_REAL, &timer, nullptr), "setitimer", "train.time_limit");
 }
 
-/// The environment may have the same rank, as in the launcher's command for a debugger. Errors:
-/// UsageError when it has another rank of several.
+/// Applies --as-rank. The environment may have the same rank, as in the launcher's command for a
+/// debugger. Errors: UsageError when it has another rank of several.
 WorkerIdentity as_rank(const std::optional<AsRank>& as, WorkerIdentity self) {
   if (!as) return self;
   const bool is_that_rank = self.rank == as->rank && self.world_size == as->world_size;
@@ -109,15 +111,15 @@ WorkerIdentity as_rank(const std::optional<AsRank>& as, WorkerIdentity self) {
   return self;
 }
 
-/// The identity of a rank whose command line is not read yet; no value if it is not known.
+/// The identity before the command line was read; no value if the environment is incomplete.
 std::optional<WorkerIdentity> find_identity(const Environment& environment) try {
   return read_identity(environment);
 } catch (const UsageError&) {
   return {};
 }
 
-/// Reports the error of a rank that does not join the others. Returns the exit code: under a
-/// launcher that stops the others, a rank that does not print is the victim of rank 0.
+/// Reports an error of a rank that has not joined the others. Returns the exit code. Under a
+/// launcher, a rank that does not print is a victim of rank 0.
 int refuse_early(const WorkerIdentity& self, const UsageError& error) {
   if (print_once(self, error.what(), [&error] { (void)error_reporter().print(error); }))
     return error.code();
@@ -126,13 +128,13 @@ int refuse_early(const WorkerIdentity& self, const UsageError& error) {
   return error.code();
 }
 
-/// For verbs that print a result: the result is out, or the exit code says that it is not, because
-/// somebody may rely on the code.
+/// Ends a verb that the program prints a result: if the result could not be written, the exit code
+/// says so, because scripts rely on the code.
 [[noreturn]] void leave_with_result(int code) {
   if (!std::cout.flush() && code == exit_code::kOk) {
     pollfd end{STDOUT_FILENO, POLLOUT, 0};
     if (::poll(&end, 1, 0) == 1 && (end.revents & POLLERR) != 0) {
-      ::signal(SIGPIPE, SIG_DFL);  // `| head` has read enough: ends as others do, in silence
+      ::signal(SIGPIPE, SIG_DFL);  // a reader such as head has closed the pipe: end silently
       (void)::raise(SIGPIPE);
     }
     code =
@@ -161,26 +163,27 @@ void handle_stop_signals(ProgressPage& page) {
   }
 }
 
-/// State that lives to the very end: a signal handler, or the way out of an error, may need it.
+/// State that lives to the end of the process, because signal handlers and error reports may use
+/// it.
 struct ProcessState {
   std::optional<MappedProgressPage> page;
   Screen screen;
   std::optional<RunDir> own_run_dir;
   std::unique_ptr<MetricsCommand> metrics_command;
-  std::optional<WorkerIdentity> refuses_as;  // set where all ranks report one error once
+  std::optional<WorkerIdentity> refuses_as;  // set while errors are for refuse_early()
   bool has_result = false;                   // prints a result
 };
 
-/// Errors: UsageError; if the ranks meet, it is for refuse_early().
+/// Parses the command line. Errors: UsageError; for refuse_early() if the command needs all ranks.
 Options read_arguments(int argc, char** argv, const Environment& given, ProcessState& process) {
-  if (is_for_many_ranks(argc, argv)) process.refuses_as = find_identity(given);
+  if (needs_all_ranks(argc, argv)) process.refuses_as = find_identity(given);
   Options options = parse_options(argc, argv);
   process.refuses_as.reset();
   process.has_result = options.verb != Verb::train || options.check;
   return options;
 }
 
-/// Prints what was asked about the program itself. Returns whether anything was asked.
+/// Handles --help, --version, --completion and --man. Returns whether there was one of them.
 bool print_about(const Options& options) {
   if (options.help) std::cout << help_text(options.verb) << std::flush;
   if (options.version) std::cout << version_text() << std::endl;
@@ -195,13 +198,13 @@ bool trains(const Options& options) {
 }
 
 /// Who this process is: from the launcher's environment, or rank 0 of 1. Errors: UsageError.
-WorkerIdentity identify(const Options& options, const Environment& environment, bool meets_others) {
+WorkerIdentity identify(const Options& options, const Environment& environment, bool needs_others) {
   error_reporter().error_file = find_variable(environment, "TORCHELASTIC_ERROR_FILE").value_or("");
   WorkerIdentity self = as_rank(options.as_rank, read_identity(environment));
   error_reporter().rank = self.rank;
-  // Under an agent of ours the prefix of each line shows it.
+  // Under an agent of ours each line already has a prefix with the rank.
   const bool trains_here = trains(options) && !options.as_rank;
-  if (self.run_id.empty() && (trains_here || (meets_others && self.world_size > 1)))
+  if (self.run_id.empty() && (trains_here || (needs_others && self.world_size > 1)))
     log::info(describe(self));
   return self;
 }
@@ -210,10 +213,11 @@ WorkerIdentity identify(const Options& options, const Environment& environment, 
 struct VerbCall {
   const RankContext& context;
   const Options& options;
-  const LoadedCheckpoint* checkpoint;  // predict's, which has the job; null: there is none
+  const LoadedCheckpoint* checkpoint;  // for predict, which has no job file; else null
 };
 
-/// How a verb runs: without a job and other ranks, or on a job. Errors: those of the verb.
+/// How a verb is run: `alone` without a job and other ranks, or `on_job`. Errors: those of the
+/// verb.
 struct VerbAction {
   Verb verb;
   int (*alone)(const Options&) = nullptr;
@@ -256,7 +260,7 @@ int run_on_job(const Options& options,
                const Registry& registry,
                ProcessState& process) {
   ProgressPage& page = **process.page;
-  // predict has no job file: its checkpoint holds all that it needs.
+  // predict has no job file: its checkpoint has all that it needs.
   std::optional<LoadedCheckpoint> checkpoint;
   if (options.verb == Verb::predict)
     checkpoint = find_checkpoint(options.files.at(0), options.trust);
@@ -301,19 +305,19 @@ int run_verb(int argc, char** argv, const Registry& registry, ProcessState& proc
   arm_failpoints(find_variable(environment, "DDP_FAILPOINTS").value_or(""));
   check_torch_version();
   if (const auto alone = action_of(options.verb).alone) return alone(options);
-  const bool meets_others = is_for_many_ranks(argc, argv);
-  const WorkerIdentity self = identify(options, environment, meets_others);
+  const bool needs_others = needs_all_ranks(argc, argv);
+  const WorkerIdentity self = identify(options, environment, needs_others);
   process.page = self.progress_fd >= 0 ? MappedProgressPage::open(self.progress_fd)
                                        : MappedProgressPage::create();
   (*process.page)->saves_on_stop = 1;
-  if (meets_others) process.refuses_as = self;
+  if (needs_others) process.refuses_as = self;
   handle_stop_signals(**process.page);
   print_stacks_on_signal();
   print_stack_on_crash();
   return run_on_job(options, self, environment, registry, process);
 }
 
-/// As run_verb(), with every exception (ours, LibTorch's or the program's own) turned into an exit
+/// As run_verb(), but turns every exception (ours, LibTorch's or of the user's code) into an exit
 /// code.
 int run_to_code(int argc, char** argv, const Registry& registry, ProcessState& process) try {
   return run_verb(argc, argv, registry, process);
@@ -331,7 +335,7 @@ int run_to_code(int argc, char** argv, const Registry& registry, ProcessState& p
   return error_reporter().print(uncaught.error, uncaught.stack);
 }
 
-/// Writes the end into a run directory of our own; removes one without a step.
+/// Writes result and report into a run directory of our own, or removes it if no step was done.
 void close_run_dir(RunDir& run_dir, const ProgressPage& page, int code) try {
   write_result(run_dir.directory(), code, "\"decided_by\":\"worker\"");
   if (page.step.load() == 0 && run_dir.remove_unused(code)) {

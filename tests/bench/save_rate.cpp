@@ -10,9 +10,9 @@
 #include <string>
 
 #include "common/files/owned_dir.h"
-#include "worker/dist/alone.h"
 #include "worker/dist/ddp.h"
 #include "worker/dist/replica_check.h"
+#include "worker/dist/single_process_group.h"
 #include "worker/train/checkpointer.h"
 
 namespace {

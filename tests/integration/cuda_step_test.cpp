@@ -12,10 +12,10 @@
 
 #include "tests/unit/step_rig.h"
 #include "worker/data/loading/upload.h"
-#include "worker/dist/alone.h"
 #include "worker/dist/cuda_module.h"
 #include "worker/dist/device.h"
 #include "worker/dist/gloo_group.h"
+#include "worker/dist/single_process_group.h"
 
 namespace ddp::worker {
 namespace {

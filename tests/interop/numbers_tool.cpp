@@ -12,7 +12,7 @@
 #include "common/error.h"
 #include "common/job/resolve_job.h"
 #include "tests/interop/verbs.h"
-#include "worker/dist/alone.h"
+#include "worker/dist/single_process_group.h"
 #include "worker/plan/plateau.h"
 #include "worker/save/format/safetensors.h"
 #include "worker/task/loss.h"

@@ -47,8 +47,8 @@ TEST(Agreement, RanksThatHaveNotAnsweredYetDoNotCount) {
 }
 
 TEST(Agreement, WhatMustBeDistinctIsNamedWhereItIsNot) {
-  EXPECT_EQ(find_repetition("GPU", {{0, "a"}, {1, "b"}, {2, ""}, {3, ""}}), "");
-  EXPECT_EQ(find_repetition("GPU", {{0, "a"}, {1, "b"}, {2, "b"}}),
+  EXPECT_EQ(find_duplicates("GPU", {{0, "a"}, {1, "b"}, {2, ""}, {3, ""}}), "");
+  EXPECT_EQ(find_duplicates("GPU", {{0, "a"}, {1, "b"}, {2, "b"}}),
             "ranks 1 and 2 have the same GPU, b");
 }
 

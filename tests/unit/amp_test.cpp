@@ -19,22 +19,22 @@ TEST(Amp, LevelsMeanWhatTheyMeanInApex) {
   EXPECT_EQ(plan_amp({1, kFp16, {}, {}}),
             (AmpPlan{.autocast = true, .loss_scale = LossScaleRule{}}));
   EXPECT_EQ(plan_amp({2, kFp16, {}, {}}),
-            (AmpPlan{.low_weights = true, .masters = true, .loss_scale = LossScaleRule{}}));
+            (AmpPlan{.weights_16_bit = true, .masters = true, .loss_scale = LossScaleRule{}}));
   EXPECT_EQ(plan_amp({3, kFp16, {}, {}}),
-            (AmpPlan{.low_weights = true, .low_norms = true, .loss_scale = kFixedAt1}));
+            (AmpPlan{.weights_16_bit = true, .norms_16_bit = true, .loss_scale = kFixedAt1}));
 }
 
 TEST(Amp, Bf16NeedsNoScale) {
   EXPECT_EQ(plan_amp({1, kBf16, {}, {}}), AmpPlan{.autocast = true});
-  EXPECT_EQ(plan_amp({2, kBf16, {}, {}}), (AmpPlan{.low_weights = true, .masters = true}));
-  EXPECT_EQ(plan_amp({3, kBf16, {}, {}}), (AmpPlan{.low_weights = true, .low_norms = true}));
+  EXPECT_EQ(plan_amp({2, kBf16, {}, {}}), (AmpPlan{.weights_16_bit = true, .masters = true}));
+  EXPECT_EQ(plan_amp({3, kBf16, {}, {}}), (AmpPlan{.weights_16_bit = true, .norms_16_bit = true}));
 }
 
 TEST(Amp, ANumberFixesTheScaleAndNormsAreChosen) {
   const AmpPlan fixed = plan_amp({1, kFp16, 128, {}});
   EXPECT_EQ(fixed.loss_scale, (LossScaleRule{.start = 128, .growth = 1, .backoff = 1}));
-  EXPECT_TRUE(plan_amp({2, kFp16, {}, false}).low_norms);
-  EXPECT_FALSE(plan_amp({3, kFp16, {}, true}).low_norms);
+  EXPECT_TRUE(plan_amp({2, kFp16, {}, false}).norms_16_bit);
+  EXPECT_FALSE(plan_amp({3, kFp16, {}, true}).norms_16_bit);
 }
 
 TEST(Amp, OnACpuOnlyBf16) {

@@ -11,7 +11,7 @@
 
 #include "common/error.h"
 #include "tests/unit/ranks.h"
-#include "worker/dist/alone.h"
+#include "worker/dist/single_process_group.h"
 
 namespace ddp::worker {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "common/error.h"
 #include "tests/unit/scratch.h"
-#include "worker/dist/alone.h"
 #include "worker/dist/replica_check.h"
+#include "worker/dist/single_process_group.h"
 
 namespace ddp::worker {
 namespace {
@@ -81,7 +81,7 @@ TEST_F(CheckpointerTest, WhatTheOtherRanksHoldTooIsSaved) {
   Checkpointer checkpointer = make_checkpointer();
   const SaveOutcome outcome = checkpointer.finish({.step = 7, .sums = {}, .watch = {}});
   EXPECT_EQ(outcome, (SaveOutcome{.count = 1, .step = 7}));
-  EXPECT_FALSE(checkpointer.why_end(outcome));
+  EXPECT_FALSE(checkpointer.exit_code_of(outcome));
   EXPECT_TRUE(has_saved("step-000007"));
 }
 
@@ -94,7 +94,7 @@ TEST_F(CheckpointerTest, WeightsThatOtherRanksDoNotHoldAreNoCheckpoint) {
   const SaveOutcome outcome = checkpointer.finish({.step = 9, .sums = {}, .watch = {}});
   EXPECT_EQ(outcome.count, 1);
   EXPECT_EQ(outcome.diverged_step, 8) << "the first of them";
-  EXPECT_EQ(checkpointer.why_end(outcome), exit_code::kDiverged);
+  EXPECT_EQ(checkpointer.exit_code_of(outcome), exit_code::kDiverged);
   EXPECT_TRUE(has_saved("step-000007"));
   EXPECT_FALSE(has_saved("step-000008"));
   EXPECT_FALSE(has_saved("step-000009"));

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tests/unit/ranks.h"
-#include "worker/dist/alone.h"
+#include "worker/dist/single_process_group.h"
 #include "worker/task/class_results.h"
 #include "worker/task/classification.h"
 

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "worker/dist/alone.h"
+#include "worker/dist/single_process_group.h"
 
 namespace ddp::worker {
 namespace {

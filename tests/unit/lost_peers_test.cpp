@@ -67,7 +67,7 @@ TEST(LostPeers, AStoreThatStandsStillWithRank0NamesRank0) {
   PeerLoss silent = loss(late(1), 3, {});
   silent.reports.reset();
   EXPECT_THAT(explain(silent).text, HasSubstr("the store does not answer either"));
-  silent.is_on_rank_0 = true;
+  silent.rank_0_serves_store = true;
   EXPECT_THAT(explain(silent).text, HasSubstr("rank 0 of 3 did not come"));
   silent.own.rank = 0;
   EXPECT_THAT(explain(silent).text, HasSubstr("the store does not answer either"));

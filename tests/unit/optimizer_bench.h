@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "worker/dist/alone.h"
+#include "worker/dist/single_process_group.h"
 #include "worker/train/step/optimizer.h"
 
 namespace ddp::worker::test {

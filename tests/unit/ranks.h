@@ -15,9 +15,9 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <vector>
 
-#include "worker/dist/alone.h"
 #include "worker/dist/gloo_group.h"
 #include "worker/dist/group.h"
+#include "worker/dist/single_process_group.h"
 
 namespace ddp::worker {
 

@@ -11,7 +11,7 @@
 
 #include "net_rig.h"
 #include "tests/support/second_device.h"
-#include "worker/dist/alone.h"
+#include "worker/dist/single_process_group.h"
 
 namespace ddp::worker {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "second_device_rig.h"
 #include "tests/support/second_device.h"
-#include "worker/dist/alone.h"
+#include "worker/dist/single_process_group.h"
 #include "worker/plan/schedule.h"
 
 namespace ddp::worker {

@@ -15,7 +15,7 @@
 #include "second_device_rig.h"
 #include "tests/support/second_device.h"
 #include "tests/support/second_device_backend.h"
-#include "worker/dist/alone.h"
+#include "worker/dist/single_process_group.h"
 
 namespace ddp::worker {
 namespace {

@@ -15,7 +15,7 @@
 #include "step_rig.h"
 #include "tests/support/second_device.h"
 #include "worker/data/loading/upload.h"
-#include "worker/dist/alone.h"
+#include "worker/dist/single_process_group.h"
 
 namespace ddp::worker {
 namespace {

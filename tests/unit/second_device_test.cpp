@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "worker/data/sets/ground_truth.h"
-#include "worker/dist/alone.h"
+#include "worker/dist/single_process_group.h"
 #include "worker/model/norm.h"
 #include "worker/model/state.h"
 #include "worker/model/yolo.h"

@@ -22,7 +22,7 @@
 #include "common/job/resolve_job.h"
 #include "scratch.h"
 #include "tests/support/second_device.h"
-#include "worker/dist/alone.h"
+#include "worker/dist/single_process_group.h"
 #include "worker/train/data_loading.h"
 #include "worker/train/failure/uncaught.h"
 #include "worker/train/registry.h"

@@ -206,7 +206,7 @@ TEST(Culprit, IsFoundByCppStacksToo) {
 
 TEST(Culprit, IsFoundWhereTheOthersWaitForASumThroughSharedMemory) {
   const Stacks waits = only({{"syscall", "/lib/libc.so.6", 0},
-                             {"ddp::worker::SharedSums::await", "./mine", 0},
+                             {"ddp::worker::SharedSums::wait_for", "./mine", 0},
                              {"mine::train", "./mine", 0}});
   const Stacks computes = only({{"pause", "/lib/libc.so.6", 0}, {"mine::load", "./mine", 0}});
   const auto odd = find_culprit({{0, waits}, {1, computes}});

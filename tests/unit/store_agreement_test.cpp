@@ -10,8 +10,8 @@
 
 #include "common/error.h"
 #include "tests/unit/ranks.h"
-#include "worker/dist/alone.h"
 #include "worker/dist/device.h"
+#include "worker/dist/single_process_group.h"
 
 namespace ddp::worker {
 namespace {
@@ -37,14 +37,15 @@ Ending ending_of(const std::function<void()>& call) {
 /// What each rank with a text ends with; a rank without one never comes.
 std::vector<Ending> agree_all(const std::vector<std::optional<std::string>>& texts,
                               milliseconds timeout,
-                              Rule rule = Rule::equal) {
+                              Rule rule = TextRule::equal) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<Ending> endings(texts.size());
   std::vector<std::jthread> ranks;
   for (std::size_t rank = 0; rank < texts.size(); ++rank) {
     if (!texts[rank]) continue;
     ranks.emplace_back([&, rank] {
-      const Ranks voters{store, static_cast<int>(rank), static_cast<int>(texts.size()), timeout};
+      const ComparingRanks voters{
+          store, static_cast<int>(rank), static_cast<int>(texts.size()), timeout};
       endings[rank] = ending_of([&] {
         agree(voters, {"q", "model", "did not join", rule}, *texts[rank]);
       });
@@ -91,14 +92,14 @@ TEST(StoreAgreement, ADifferenceIsToldBeforeTheLastRankComes) {
 // NCCL's own refusal goes by it.
 TEST(StoreAgreement, NodesHaveTheNamesThatNcclGivesThem) {
   Device gpu;
-  EXPECT_EQ(gpu_of_nccl(gpu, {}), "") << "not known";
+  EXPECT_EQ(nccl_gpu_id(gpu, {}), "") << "not known";
   gpu.identity = "GPU-1";
-  EXPECT_EQ(gpu_of_nccl(gpu, {}), "GPU-1 of " + host_name());
+  EXPECT_EQ(nccl_gpu_id(gpu, {}), "GPU-1 of " + host_name());
   const auto ends = [&gpu](const std::string& first, const std::string& second) {
     return agree_all(
-        {gpu_of_nccl(gpu, {{"NCCL_HOSTID", first}}), gpu_of_nccl(gpu, {{"NCCL_HOSTID", second}})},
+        {nccl_gpu_id(gpu, {{"NCCL_HOSTID", first}}), nccl_gpu_id(gpu, {{"NCCL_HOSTID", second}})},
         seconds(20),
-        Rule::distinct)[0];
+        TextRule::distinct)[0];
   };
   EXPECT_EQ(ends("a", "b").code, 0);
   EXPECT_EQ(ends("a", "a").code, exit_code::kRefused);

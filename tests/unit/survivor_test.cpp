@@ -83,12 +83,12 @@ TEST(Survivors, WhatOneHoldsIsOnAllRanksBitForBit) {
     const SharedState held = state_of(7);
     SharedState shared = state_of(group.rank());
     const bool is_holder = group.rank() == kHolder;
-    const Position position = take_over(group,
-                                        kHolder,
-                                        is_holder ? &expected : nullptr,
-                                        is_holder ? &held : nullptr,
-                                        kNames,
-                                        shared);
+    const Position position = restore_from_rank(group,
+                                                kHolder,
+                                                is_holder ? &expected : nullptr,
+                                                is_holder ? &held : nullptr,
+                                                kNames,
+                                                shared);
     expect_same_state(shared, held);
     EXPECT_TRUE(shared.model[0].tensor.is_contiguous(at::MemoryFormat::ChannelsLast));
     EXPECT_EQ(position.step, expected.step);

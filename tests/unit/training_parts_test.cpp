@@ -14,7 +14,7 @@
 #include "tests/unit/scratch.h"
 #include "worker/data/loading/loader.h"
 #include "worker/data/sets/memory_source.h"
-#include "worker/dist/alone.h"
+#include "worker/dist/single_process_group.h"
 #include "worker/model/model_factory.h"
 #include "worker/plan/run_plan.h"
 #include "worker/save/format/safetensors.h"

@@ -124,7 +124,7 @@ Uncaught own_of(Throw fail) {
     try {
       fail();
     } catch (const c10::Error& error) {
-      throw_as_own(error);
+      throw_as_user_code_error(error);
     }
   });
 }

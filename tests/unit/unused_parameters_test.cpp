@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "worker/dist/alone.h"
 #include "worker/dist/ddp.h"
+#include "worker/dist/single_process_group.h"
 #include "worker/train/step/optimizer.h"
 
 namespace ddp::worker {

@@ -44,7 +44,7 @@ TEST(WorkerOptions, AVerbTakesItsFilesAndFlags) {
   EXPECT_EQ(exported.verb, Verb::export_weights);
   EXPECT_THAT(exported.files, ElementsAre("runs/job"));
   EXPECT_EQ(exported.output, "x.pt");
-  EXPECT_TRUE(exported.takes_average);
+  EXPECT_TRUE(exported.exports_ema);
   const Options evaluated = parse({"eval", "lr=1/latest", "job.yaml", "eval.batch=7", "--json"});
   EXPECT_EQ(evaluated.verb, Verb::evaluate);
   EXPECT_THAT(evaluated.files, ElementsAre("lr=1/latest"));
@@ -128,7 +128,7 @@ TEST(WorkerOptions, TooFewOrTooManyFilesShowHowItIsTyped) {
 TEST(WorkerOptions, RanksMeetToTrainAndToEvaluateWhateverIsWrongWithTheRest) {
   const auto is_for_many = [](std::vector<const char*> words) {
     words.insert(words.begin(), "ddp-worker");
-    return is_for_many_ranks(static_cast<int>(words.size()), words.data());
+    return needs_all_ranks(static_cast<int>(words.size()), words.data());
   };
   EXPECT_TRUE(is_for_many({}));
   EXPECT_TRUE(is_for_many({"job.yaml", "--nonsense", "--"}));

@@ -13,9 +13,9 @@ namespace ddp::worker {
 namespace {
 
 // Label tools round, some of them upwards.
-constexpr double kMaxShare = 1.01;
+constexpr double kMaxFraction = 1.01;
 
-float share(double value) {
+float clamp_to_unit(double value) {
   return static_cast<float>(std::clamp(value, 0.0, 1.0));
 }
 
@@ -34,13 +34,15 @@ void append(std::string& text, std::span<const AnnotatedBox> boxes) {
 }  // namespace
 
 std::string read_box(double center_x, double center_y, double width, double height, Box& into) {
-  const auto is_share = [](double value) { return value >= 0 && value <= kMaxShare; };  // nor NaN
+  const auto is_share = [](double value) {
+    return value >= 0 && value <= kMaxFraction;
+  };  // nor NaN
   if (!is_share(center_x) || !is_share(center_y) || !is_share(width) || !is_share(height))
     return "is not inside of the image";
-  into = {share(center_x - width / 2),
-          share(center_y - height / 2),
-          share(center_x + width / 2),
-          share(center_y + height / 2)};
+  into = {clamp_to_unit(center_x - width / 2),
+          clamp_to_unit(center_y - height / 2),
+          clamp_to_unit(center_x + width / 2),
+          clamp_to_unit(center_y + height / 2)};
   return area(into) > 0 ? "" : "is empty";
 }
 

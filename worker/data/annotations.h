@@ -13,32 +13,32 @@ namespace ddp::worker {
 
 struct AnnotatedBox {
   int label = 0;                 // in [0, classes)
-  Box box{};                     // in shares of the image's size: {0, 0, 1, 1} is all of it
-  std::optional<double> area{};  // of its outline, as a share of the image; no value: the box's
+  Box box{};                     // as fractions of the image's size: {0, 0, 1, 1} is all of it
+  std::optional<double> area{};  // of its outline, as a fraction of the image; no value: the box's
 
   bool operator==(const AnnotatedBox&) const = default;
 };
 
 struct AnnotatedImage {
-  std::string file{};  // below the images' folder
+  std::string file{};  // its path below the images' folder
   std::vector<AnnotatedBox> boxes{};
-  std::string problem{};  // what is wrong with its labels; empty: nothing
-  /// Groups of objects that nobody has drawn one by one (COCO's iscrowd). A model is not trained on
-  /// them, and what it finds in them is neither right nor wrong.
+  std::string problem{};  // what is wrong with its labels; empty: no problem
+  /// Groups of objects that were labelled as one (COCO's iscrowd). They are not trained on, and
+  /// detections in them count neither as right nor as wrong.
   std::vector<AnnotatedBox> crowds{};
-  std::string crowd_problem{};  // what is wrong with those; training alone ignores it
+  std::string crowd_problem{};  // what is wrong with `crowds`; only evaluations need them
 
   bool operator==(const AnnotatedImage&) const = default;
 };
 
-/// Makes a box from its centre and size, in shares of the image's size. Cuts off what reaches over
-/// the edge, as label tools round. Returns "is empty", "is not inside of the image", or "".
+/// Makes a box from centre and size, in fractions of the image's size. Clips a box that reaches
+/// over the edge, as label tools round. Returns "is empty", "is not inside of the image", or "".
 std::string read_box(double center_x, double center_y, double width, double height, Box& into);
 
 /// "0.5 0.5 0.1 0.2", for messages.
 std::string to_text(double a, double b, double c, double d);
 
-/// Equal for sets with the same files, labels and `more`, wherever they lie: 32 hexadecimal digits.
+/// 32 hexadecimal digits, equal for sets with the same file names, labels and `more`, anywhere.
 std::string digest(const std::vector<AnnotatedImage>& images, const std::string& more = "");
 
 }  // namespace ddp::worker

@@ -1,5 +1,5 @@
-// The objects that a model found in an image, as text: a line for people, JSON, and the forms of
-// YOLO and COCO, which other programs read.
+// The objects that a model found in an image, as text: one line for people, JSON, and the formats
+// of YOLO and COCO, which other programs read.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ std::string to_line(std::span<const FoundObject> objects, std::span<const std::s
 std::string to_json(std::span<const FoundObject> objects, std::span<const std::string> class_names);
 
 /// A label file of the YOLO family with scores: one line "class center_x center_y width height
-/// score" per object, in shares of the image's size. Empty without objects.
+/// score" per object, in fractions of the image's size. Empty without objects.
 std::string to_yolo(std::span<const FoundObject> objects, ImageSize image);
 
 /// Entries of COCO's results: {"image_id": 1, "category_id": 16, "bbox": [left, top, width,

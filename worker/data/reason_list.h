@@ -1,4 +1,4 @@
-// The reasons why samples cannot be used, as lines for people: the first twenty, and how many more
+// Why samples cannot be used, as lines of a message: the first twenty reasons, and how many more
 // there are.
 #pragma once
 
@@ -8,17 +8,16 @@
 
 namespace ddp::worker {
 
-/// Bytes of a reason in one line: it names a file, and a path may have 4096.
+/// Bytes of one reason, at most: it names a file, and a path may have 4096.
 inline constexpr std::size_t kLongestReason = 8192;
 
 class ReasonList {
  public:
-  /// `reason` may hold the name of a file, and so any character: it becomes one line.
+  /// Line breaks in `reason` are escaped: names of files may hold them.
   void add(std::string_view reason);
 
-  [[nodiscard]] std::size_t size() const { return size_; }  // of all that were added
-  /// Text to put behind a message: each line begins with a line break. Empty when nothing was
-  /// added.
+  [[nodiscard]] std::size_t size() const { return size_; }  // also counts those that are not shown
+  /// Text to append to a message: each line begins with a line break. Empty when nothing was added.
   [[nodiscard]] std::string to_text() const;
 
  private:

@@ -1,5 +1,5 @@
-// One sample as a source reads it: plain numbers, without Torch. Buffers are kept from one read to
-// the next.
+// One sample as a source reads it: plain numbers, without Torch. Reading into a sample reuses its
+// buffers.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,7 @@ struct Array {
     return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
   }
 
-  /// Takes a copy of `numbers`. Errors: std::logic_error when they do not fill `dimensions`.
+  /// Copies `numbers`. Errors: std::logic_error when they do not fill `dimensions`.
   template <typename Number>
   void assign(const std::vector<std::int64_t>& dimensions, std::span<const Number> numbers) {
     type = number_type<Number>();
@@ -61,10 +61,10 @@ struct Array {
   bool operator==(const Array&) const = default;
 };
 
-/// What a source reads at one index. All samples of a source have equally many targets.
+/// All samples of a source have equally many targets.
 struct Sample {
-  Array input;  // bytes are pixels [channels, height, width]; others go in as they are
-  std::vector<Array> targets;  // one number each, or [n, ...] with an n of the sample's own
+  Array input;  // uint8: pixels [channels, height, width]; other types are not normalised
+  std::vector<Array> targets;  // one number each, or [n, ...] with an n of each sample's own
   std::int64_t index = 0;
 };
 

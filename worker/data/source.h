@@ -1,4 +1,4 @@
-// Where samples come from: a set in memory, files, or whatever a program brings.
+// Where samples come from: a set in memory, files, or a user's own source.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace ddp::worker {
 
-/// Facts about a source that are known before a sample is read.
+/// What is known of a source before a sample is read.
 struct DataFacts {
   std::string name;  // "mnist train"
   std::int64_t count = 0;
@@ -25,18 +25,18 @@ struct DataFacts {
   int classes = 0;                  // 0: this is not a classification
   std::vector<float> mean;          // [channels], of pixel / 255; empty: bytes are not normalised
   std::vector<float> deviation;     // [channels], of pixel / 255
-  std::int64_t boxes = 0;           // in all samples
+  std::int64_t boxes = 0;           // in all samples together
   bool has_boxes = false;     // target 0 of a sample: [boxes, 5], see data/augment/sample_image.h
-  bool varies = false;        // images come in any size; they are fitted to `shape` at the end
-  bool is_in_memory = false;  // reading a sample costs next to nothing
+  bool varies = false;        // images have any size; the last augmentation fits them to `shape`
+  bool is_in_memory = false;  // reading a sample is cheap
   std::vector<std::string> class_names{};  // [classes], or empty
-  std::string digest{};                    // of files or of memory; empty: there is none
+  std::string digest{};                    // of the files or of the pixels; empty: not known
 
   bool operator==(const DataFacts&) const = default;
 };
 
 /// A sample that cannot be read: damaged, empty, too large, gone. The text says which file, and
-/// why. The sample is replaced or left out, counted and listed (data.max_bad).
+/// why. The loader replaces it or leaves it out, counts it and lists it (data.max_bad).
 class BadSample : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -56,13 +56,13 @@ class Source {
   /// data with which nothing can go on.
   virtual void read(std::int64_t index, Sample& into) const = 0;
 
-  /// The sample in memory, as read() gives it, for as long as the source lives: a caller that only
-  /// looks at it need not copy it. Null: it has to be read.
+  /// A sample that the source keeps in memory, as read() gives it, valid as long as the source:
+  /// saves a copy to callers that only look at it. Null: it must be read.
   [[nodiscard]] virtual const Sample* kept(std::int64_t /*index*/) const { return nullptr; }
 
-  /// As read(), but of an image only the part that `request` names, in the size that it names: for
-  /// sources that have less to decode then. False if the source only has whole samples: nothing was
-  /// read, and `request` was not asked.
+  /// As read(), but only the part of the image that `request` names, at the size that it names: for
+  /// sources that then decode less. False if the source only has whole samples; then nothing was
+  /// read, and no function of `request` was called.
   [[nodiscard]] virtual bool read_part(std::int64_t /*index*/,
                                        const DecodeRequest& /*request*/,
                                        Sample& /*into*/) const {
@@ -70,7 +70,7 @@ class Source {
   }
 
   /// The class of a sample, in [0, facts().classes), without reading it; no value if it is not
-  /// known. Samplers that look at classes need it.
+  /// known. Samplers that balance classes need it.
   [[nodiscard]] virtual std::optional<std::int64_t> label(std::int64_t /*index*/) const {
     return {};
   }
@@ -88,12 +88,12 @@ class Source {
   }
 };
 
-/// Changes a sample of the training set. It may read other samples of `source` (mosaic, mixup). All
-/// its random numbers come from `random`, so that the result is the same for any number of threads
+/// Changes a sample of the training set. It may read other samples of `source` (mosaic, mixup). It
+/// takes all random numbers from `random`, so that the result is the same for any number of threads
 /// and after a resume.
 using Augment = std::function<void(Sample& sample, Random& random, const Source& source)>;
 
-/// The two halves of a data set. The loaders of a run share them with the program that made them.
+/// The two splits of a data set. Loaders share ownership with the program that made them.
 struct Sources {
   std::shared_ptr<const Source> train;
   std::shared_ptr<const Source> test;

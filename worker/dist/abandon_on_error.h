@@ -1,4 +1,4 @@
-// Abandons a group when an exception leaves the scope.
+// A scope guard that abandons a group when an exception leaves the scope.
 #pragma once
 
 #include <exception>
@@ -7,8 +7,8 @@
 
 namespace ddp::worker {
 
-/// Declare it after the reducer: when an exception leaves the scope, the group is abandoned first,
-/// so the reducer's destructor does not wait for peers.
+/// Declare it after the reducer: it is then destroyed first, so the reducer's destructor does not
+/// wait for peers.
 class AbandonOnError {
  public:
   AbandonOnError(Group& group, bool is_on) : group_(group), is_on_(is_on) {}

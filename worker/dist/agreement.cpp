@@ -20,36 +20,37 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kShortestDelay{1};
-constexpr milliseconds kLongestDelay{100};
-constexpr std::chrono::seconds kFirstLook{1};
-constexpr std::chrono::seconds kLookEvery{10};
+constexpr milliseconds kMinPause{1};
+constexpr milliseconds kMaxPause{100};
+constexpr std::chrono::seconds kFirstProbe{1};
+constexpr std::chrono::seconds kProbeEvery{10};
 constexpr std::chrono::seconds kReadWait{2};
 
 std::string read_key(const ComparedText& compared, int rank) {
   return compared.key + "/read/" + std::to_string(rank);
 }
 
-/// Polls, because the store's own wait prints two lines when it times out. After 1 s, after 10 s
-/// and then every 10 s it calls `probe`, which ends the wait by returning true.
-template <typename Look>
+/// Waits for keys by polling, because the store's own wait prints two lines when it times out.
+/// Calls `probe` after 1 s and then every 10 s; it ends the wait by returning true. Returns whether
+/// all keys exist.
+template <typename Probe>
 bool wait_for(c10d::Store& store,
               const std::vector<std::string>& keys,
               milliseconds timeout,
-              Look probe) {
+              Probe probe) {
   const Clock::time_point start = Clock::now();
-  Clock::duration next_look = kFirstLook;
+  Clock::duration next_probe = kFirstProbe;
   while (!store.check(keys)) {
     throw_if_round_over();
     const Clock::duration waited = Clock::now() - start;
     if (waited >= timeout) return false;
-    if (waited >= next_look) {
+    if (waited >= next_probe) {
       if (probe(waited)) return false;
-      next_look = next_look == kFirstLook ? kLookEvery : next_look + kLookEvery;
+      next_probe = next_probe == kFirstProbe ? kProbeEvery : next_probe + kProbeEvery;
     }
     const auto left = std::chrono::ceil<milliseconds>(timeout - waited);
-    const milliseconds delay = pause_after(waited, kShortestDelay, kLongestDelay);
-    ::poll(nullptr, 0, static_cast<int>(std::min(delay, left).count()));
+    const milliseconds pause = pause_after(waited, kMinPause, kMaxPause);
+    ::poll(nullptr, 0, static_cast<int>(std::min(pause, left).count()));
   }
   return true;
 }
@@ -58,104 +59,107 @@ std::string text_of(const std::vector<std::uint8_t>& bytes) {
   return {bytes.begin(), bytes.end()};
 }
 
-struct Answered {
-  std::vector<int> here;
+struct Answers {
+  std::vector<int> answered;
   std::vector<int> missing;
 };
 
-Answered look_around(const Ranks& ranks, const ComparedText& compared) {
-  Answered found;
+Answers find_answers(const ComparingRanks& ranks, const ComparedText& compared) {
+  Answers found;
   for (int rank = 0; rank < ranks.world_size; ++rank) {
-    const bool is_here = ranks.store->check({answer_key(compared.key, rank)});
-    (is_here ? found.here : found.missing).push_back(rank);
+    const bool has_answered = ranks.store->check({answer_key(compared.key, rank)});
+    (has_answered ? found.answered : found.missing).push_back(rank);
   }
   return found;
 }
 
-void name_missing(const Ranks& ranks, const ComparedText& compared, Clock::duration waited) {
-  if (waited < kLookEvery) return;
-  const std::vector<int> missing = look_around(ranks, compared).missing;
+void log_missing(const ComparingRanks& ranks,
+                 const ComparedText& compared,
+                 Clock::duration waited) {
+  if (waited < kProbeEvery) return;
+  const std::vector<int> missing = find_answers(ranks, compared).missing;
   if (missing.empty()) return;
   log::info("waiting for " + name_ranks(missing) + " of " + std::to_string(ranks.world_size));
 }
 
-// Rank 0's result, as the store holds it: an exit code (0: all agree) and a line of text.
+// The result of a comparison: an exit code (0: all agree) and a line of text.
 struct Finding {
   int code = exit_code::kOk;
   std::string text;
 };
 
-Finding absence(const Ranks& ranks, const ComparedText& compared) {
-  std::vector<int> missing = look_around(ranks, compared).missing;
-  if (missing.empty()) missing.push_back(0);  // all have answered, but nobody compared
+Finding describe_missing(const ComparingRanks& ranks, const ComparedText& compared) {
+  std::vector<int> missing = find_answers(ranks, compared).missing;
+  if (missing.empty()) missing.push_back(0);  // rank 0 has answered, but has not published a result
   return {exit_code::kTimeout,
-          name_ranks(missing) + " of " + std::to_string(ranks.world_size) + " " + compared.absence +
-              " within " + format_duration(ranks.timeout) + " (" + ranks.timeout_name +
-              "). Is it running, and does it reach the store?"};
+          name_ranks(missing) + " of " + std::to_string(ranks.world_size) + " " +
+              compared.missing_text + " within " + format_duration(ranks.timeout) + " (" +
+              ranks.timeout_name + "). Is it running, and does it reach the store?"};
 }
 
 /// Compares the texts of the ranks that have answered.
-Finding compare(const Ranks& ranks, const ComparedText& compared) {
-  const std::vector<int> here = look_around(ranks, compared).here;
+Finding compare(const ComparingRanks& ranks, const ComparedText& compared) {
+  const std::vector<int> answered = find_answers(ranks, compared).answered;
   std::vector<std::string> keys;
-  for (const int rank : here)
+  for (const int rank : answered)
     keys.push_back(answer_key(compared.key, rank));
   const std::vector<std::vector<std::uint8_t>> answers = ranks.store->multiGet(keys);
   std::map<int, std::string> texts;
-  for (std::size_t i = 0; i < here.size(); ++i)
-    texts[here[i]] = text_of(answers[i]);
-  const std::string problem = compared.rule == Rule::equal ? find_disagreement(compared.what, texts)
-                                                           : find_repetition(compared.what, texts);
+  for (std::size_t i = 0; i < answered.size(); ++i)
+    texts[answered[i]] = text_of(answers[i]);
+  const std::string problem = compared.rule == TextRule::equal
+                                  ? find_disagreement(compared.what, texts)
+                                  : find_duplicates(compared.what, texts);
   if (problem.empty()) return {};
   return {exit_code::kRefused, problem + ". " + compared.advice};
 }
 
-/// Waits for all answers. Compares those that have come while it waits, too: a missing rank may be
-/// waiting with another world size.
-Finding gather(const Ranks& ranks, const ComparedText& compared) {
+/// Waits for all texts and compares them. Compares those that it has while it waits, too, because a
+/// missing rank may have another world size and so wait elsewhere.
+Finding gather(const ComparingRanks& ranks, const ComparedText& compared) {
   std::vector<std::string> keys;
   for (int rank = 0; rank < ranks.world_size; ++rank)
     keys.push_back(answer_key(compared.key, rank));
   const auto probe = [&](Clock::duration waited) {
-    name_missing(ranks, compared, waited);
+    log_missing(ranks, compared, waited);
     return compare(ranks, compared).code != exit_code::kOk;
   };
-  const bool all_are_here = wait_for(*ranks.store, keys, ranks.timeout, probe);
+  const bool all_have_answered = wait_for(*ranks.store, keys, ranks.timeout, probe);
   const Finding finding = compare(ranks, compared);
-  if (finding.code != exit_code::kOk || all_are_here) return finding;
-  return absence(ranks, compared);
+  if (finding.code != exit_code::kOk || all_have_answered) return finding;
+  return describe_missing(ranks, compared);
 }
 
-Finding lead(const Ranks& ranks, const ComparedText& compared) {
+Finding decide_as_rank_0(const ComparingRanks& ranks, const ComparedText& compared) {
   const Finding finding = gather(ranks, compared);
   ranks.store->set(compared.key + "/found", std::to_string(finding.code) + " " + finding.text);
   if (finding.code == exit_code::kOk) return finding;
-  std::vector<std::string> readers;
-  for (const int rank : look_around(ranks, compared).here) {
-    if (rank != 0) readers.push_back(read_key(compared, rank));
+  std::vector<std::string> reader_keys;
+  for (const int rank : find_answers(ranks, compared).answered) {
+    if (rank != 0) reader_keys.push_back(read_key(compared, rank));
   }
-  // The result does not matter: a reader may have ended without reading.
-  (void)wait_for(*ranks.store, readers, kReadWait, [](Clock::duration) { return false; });
+  // Whether all have read it does not matter: a rank may have ended.
+  (void)wait_for(*ranks.store, reader_keys, kReadWait, [](Clock::duration) { return false; });
   return finding;
 }
 
-Finding follow(const Ranks& ranks, const ComparedText& compared) {
+Finding read_decision(const ComparingRanks& ranks, const ComparedText& compared) {
   const std::string key = compared.key + "/found";
   const auto probe = [&](Clock::duration waited) {
-    name_missing(ranks, compared, waited);
+    log_missing(ranks, compared, waited);
     return false;
   };
   if (!wait_for(*ranks.store, {key}, ranks.timeout, probe)) {
     ranks.store->set(read_key(compared, ranks.rank), std::string("gave up"));
-    return absence(ranks, compared);
+    return describe_missing(ranks, compared);
   }
   const std::string found = text_of(ranks.store->get(key));
   const std::size_t split = found.find(' ');
   const Finding finding{std::stoi(found.substr(0, split)), found.substr(split + 1)};
   if (finding.code != exit_code::kOk) {
     ranks.store->set(read_key(compared, ranks.rank), std::string("1"));
-    // Trap: set() returns before the store has the value. The answer to a later request proves that
-    // it does.
+    // Trap: set() returns before the store has the value. The reply to a later request proves that
+    // it has.
     (void)ranks.store->check({key});
   }
   return finding;
@@ -163,15 +167,15 @@ Finding follow(const Ranks& ranks, const ComparedText& compared) {
 
 }  // namespace
 
-std::string answer_key(const std::string& question_key, int rank) {
-  return question_key + "/" + std::to_string(rank);
+std::string answer_key(const std::string& key, int rank) {
+  return key + "/" + std::to_string(rank);
 }
 
-void agree(const Ranks& ranks, const ComparedText& compared, const std::string& text) {
+void agree(const ComparingRanks& ranks, const ComparedText& compared, const std::string& text) {
   Finding finding;
   try {
     ranks.store->set(answer_key(compared.key, ranks.rank), text);
-    finding = ranks.rank == 0 ? lead(ranks, compared) : follow(ranks, compared);
+    finding = ranks.rank == 0 ? decide_as_rank_0(ranks, compared) : read_decision(ranks, compared);
   } catch (const c10::Error& error) {
     throw PeerError("rank " + std::to_string(ranks.rank) +
                         " lost the store while the ranks compared their " + compared.what + ": " +

@@ -1,8 +1,8 @@
-// All ranks compare a text over the store, before a difference could hang a collective or terminate
-// the process.
-// Promises: all ranks end alike, rank 0 included: they agree, or throw the same message, which
-// names the rank that differs or is missing. Cost: one text per rank. Rank 0 compares them all and
-// publishes the result.
+// All ranks compare a text over the store, because a difference would later hang a collective or
+// terminate the process.
+// Promises: all ranks get the same result: they agree, or all throw the same message, which names
+// the rank that differs or is missing. Each rank sends one text; rank 0 compares them and publishes
+// the result.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -14,32 +14,33 @@
 
 namespace ddp::worker {
 
-enum class Rule { equal, distinct };
+enum class TextRule { equal, distinct };
 
 struct ComparedText {
-  std::string key;      // unique in the store
-  std::string what;     // "model", for messages
-  std::string absence;  // "did not join", for a rank that does not answer
-  Rule rule = Rule::equal;
+  std::string key;           // unique in the store
+  std::string what;          // "model", for messages
+  std::string missing_text;  // "did not join": what a message says of a missing rank
+  TextRule rule = TextRule::equal;
   std::string advice = "Start all ranks with the same job, data and release.";
 };
 
-struct Ranks {
+struct ComparingRanks {
   c10::intrusive_ptr<c10d::Store> store;
   int rank = 0;
   int world_size = 1;
-  std::chrono::milliseconds timeout{0};  // until the last rank has answered
+  std::chrono::milliseconds timeout{0};  // for the texts of all ranks
   std::string timeout_name = TimeoutNames().join;
 };
 
-/// Blocks: until all ranks have answered, at most the timeout. On an error rank 0 waits up to 2 s
-/// longer for the others to read it, because rank 0 may serve the store. Every 10 s one line names
-/// the missing ranks.
-/// Errors: PeerError: 203 when `text` is not the same on all ranks (Rule::distinct: when two ranks
-/// have the same one, not empty), 124 when a rank does not answer, 202 when the store fails.
-void agree(const Ranks& ranks, const ComparedText& compared, const std::string& text);
+/// Blocks: until all ranks have sent their texts, at most the timeout. On an error rank 0 waits up
+/// to 2 s more for the others to read it, because rank 0 may serve the store. Logs the missing
+/// ranks every 10 s.
+/// Errors: PeerError: 203 when the texts differ (TextRule::distinct: when two ranks have the same
+/// text, not empty), 124 when a rank is missing, 202 when the store fails.
+void agree(const ComparingRanks& ranks, const ComparedText& compared, const std::string& text);
 
-/// Key in the store that exists once `rank` has answered `question_key`.
-std::string answer_key(const std::string& question_key, int rank);
+/// The store's key of the text of `rank`; `key` is that of ComparedText. It exists once the rank
+/// has sent it.
+std::string answer_key(const std::string& key, int rank);
 
 }  // namespace ddp::worker

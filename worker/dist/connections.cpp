@@ -29,7 +29,7 @@ std::set<Connection> open_connections() {
   return error ? std::set<Connection>() : found;
 }
 
-std::set<Connection> with_peer(const std::set<Connection>& connections) {
+std::set<Connection> only_connected(const std::set<Connection>& connections) {
   std::set<Connection> found;
   for (const Connection& connection : connections) {
     sockaddr_storage address{};

@@ -18,14 +18,14 @@ const CudaModule& load_cuda_module(const std::filesystem::path& path) {
     refuse(path,
            "there is no such file. Build it with the CUDA wheels of torch, or use device=cpu");
   }
-  // RTLD_GLOBAL: LibTorch finds the kernels that libtorch_cuda registers by names of its own.
+  // RTLD_GLOBAL, because LibTorch looks up names of libtorch_cuda.
   void* const handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (handle == nullptr) {
     refuse(path,
            std::string(::dlerror()) +
                ". Install all the wheels that torch needs (nvidia-*), or use device=cpu");
   }
-  // It stays loaded: LibTorch keeps pointers into it to the end of the process.
+  // Never closed: LibTorch keeps pointers into it to the end of the process.
   void* const entry = ::dlsym(handle, kCudaModuleEntry);
   if (entry == nullptr) refuse(path, "it has no " + std::string(kCudaModuleEntry));
   std::string build = kCudaModuleBuild;

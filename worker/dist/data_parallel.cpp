@@ -19,14 +19,14 @@ void copy_state(const ImageModel& from, ImageModel& to) {
   to.train(from.is_training());
 }
 
-// The autograd graphs of one forward, one per replica, kept until its backward has used them.
+// The autograd graphs of one forward, one per replica, kept until backward has used them.
 struct Graphs : torch::CustomClassHolder {
   std::shared_ptr<const std::vector<Model>> replicas;
   std::vector<at::Tensor> scores;  // of each part, on its replica's device
 };
 
-// To autograd, the replicas together are one operation on the first replica's parameters. Backward
-// goes through the replicas' graphs one after the other. Kernels of different devices still
+// For autograd all replicas together are one operation on the first replica's parameters. Backward
+// runs through the replicas' graphs one after the other; kernels of different devices still
 // overlap, because the host does not wait for them.
 struct Replicated : torch::autograd::Function<Replicated> {
   static at::Tensor forward(AutogradContext* context,
@@ -35,7 +35,7 @@ struct Replicated : torch::autograd::Function<Replicated> {
                             const std::shared_ptr<const std::vector<Model>>& replicas,
                             at::Device output,
                             bool is_training) {
-    const at::AutoGradMode with_grad(is_training);  // off inside a Function
+    const at::AutoGradMode with_grad(is_training);  // autograd turns it off inside a Function
     const auto graphs = c10::make_intrusive<Graphs>();
     graphs->replicas = replicas;
     const std::vector<at::Tensor> parts =
@@ -89,7 +89,7 @@ DataParallel::DataParallel(std::vector<Model> replicas, at::Device output)
     : replicas_(std::make_shared<const std::vector<Model>>(std::move(replicas))), output_(output) {}
 
 at::Tensor DataParallel::forward(const at::Tensor& x) const {
-  // A TensorList, because apply() does not look for parameters in a vector.
+  // As a TensorList, because apply() would not find parameters in a vector.
   const std::vector<at::Tensor> parameters = tensors_of(trainable_of(*replicas_->front()));
   return Replicated::apply(
       x, at::TensorList(parameters), replicas_, output_, at::GradMode::is_enabled());

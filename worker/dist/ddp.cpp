@@ -39,7 +39,7 @@ int sample_every(const DdpRequest& request) {
   return is_cpu ? kOnCpu : kOnDevice;
 }
 
-/// `kind`: "avg_" for the means, "" for the newest sample.
+/// Reads the times in c10d's log. `kind`: "avg_" for means, "" for the newest sample.
 DdpTimings read_timings(const c10::DDPLoggingData& data, const std::string& kind) {
   const auto integer = [&data](const std::string& name) {
     const auto found = data.ints_map.find(name);
@@ -57,16 +57,16 @@ DdpTimings read_timings(const c10::DDPLoggingData& data, const std::string& kind
   return timings;
 }
 
-// Names of the parameters that no edge of the graph behind `loss` leads to.
-std::string not_reached_from(const at::Tensor& loss, const std::vector<NamedTensor>& parameters) {
-  std::vector<const torch::autograd::Node*> open{loss.grad_fn().get()};
-  std::unordered_set<const torch::autograd::Node*> seen{open.front()};
-  while (!open.empty()) {
-    const torch::autograd::Node* const node = open.back();
-    open.pop_back();
+// Names of the parameters that the graph of `loss` does not reach.
+std::string find_unreached(const at::Tensor& loss, const std::vector<NamedTensor>& parameters) {
+  std::vector<const torch::autograd::Node*> pending{loss.grad_fn().get()};
+  std::unordered_set<const torch::autograd::Node*> seen{pending.front()};
+  while (!pending.empty()) {
+    const torch::autograd::Node* const node = pending.back();
+    pending.pop_back();
     for (const torch::autograd::Edge& edge : node->next_edges()) {
       if (edge.is_valid() && seen.insert(edge.function.get()).second)
-        open.push_back(edge.function.get());
+        pending.push_back(edge.function.get());
     }
   }
   std::vector<std::string> names;
@@ -78,7 +78,7 @@ std::string not_reached_from(const at::Tensor& loss, const std::vector<NamedTens
 }
 
 /// Advice for parameters that got no gradient but should have.
-std::string what_to_do(const DdpRequest& request) {
+std::string unused_advice(const DdpRequest& request) {
   if (request.static_graph) {
     return std::string(", as it did in the first step. Set ") +
            (request.has_job_file ? "ddp.static_graph=false."
@@ -90,22 +90,22 @@ std::string what_to_do(const DdpRequest& request) {
                                 "requires_grad_(false) on them before the ddp::Ddp is made.";
 }
 
-/// While this lives, `page` shows the rank as inside a collective from the moment on at which the
-/// backward of `loss` has computed all gradients. The reducer waits for its buckets in a callback
-/// at the end of backward; the callback queued here, when backward begins, runs before it. A null
-/// page: does nothing.
-class MarkedWait {
+/// A scope guard for the backward of `loss`: once all gradients are computed, `page` shows this
+/// rank as inside a collective. The reducer waits for its buckets in a callback at the end of
+/// backward; the callback that this guard queues when backward begins runs before it. Does nothing
+/// if `page` is null.
+class ShownWait {
  public:
-  MarkedWait(const at::Tensor& loss, ProgressPage* page) : loss_(loss) {
+  ShownWait(const at::Tensor& loss, ProgressPage* page) : loss_(loss) {
     if (page == nullptr || !loss.requires_grad()) return;
     hook_ = loss.register_hook([this, page](const at::Tensor&) {
       torch::autograd::Engine::get_default_engine().queue_callback(
           [this, page] { inside_.emplace(page); });
     });
   }
-  MarkedWait(const MarkedWait&) = delete;
-  MarkedWait& operator=(const MarkedWait&) = delete;
-  ~MarkedWait() {
+  ShownWait(const ShownWait&) = delete;
+  ShownWait& operator=(const ShownWait&) = delete;
+  ~ShownWait() {
     if (hook_) loss_.remove_hook(*hook_);
   }
 
@@ -115,8 +115,8 @@ class MarkedWait {
   std::optional<InCollective> inside_;
 };
 
-/// Keeps `object` to the end of the process, where a leak checker does not report it.
-void keep_for_ever(std::shared_ptr<void> object) {
+/// Keeps `object` to the end of the process, without a report of a leak checker.
+void leak(std::shared_ptr<void> object) {
   static std::mutex mutex;
   static auto& kept = *new std::vector<std::shared_ptr<void>>();
   const std::lock_guard lock(mutex);
@@ -125,9 +125,9 @@ void keep_for_ever(std::shared_ptr<void> object) {
 
 using ProcessGroupPointer = c10::intrusive_ptr<c10d::ProcessGroup>;
 
-/// A hook of the Reducer for gradients that travel in 16 bits: half the bytes on the wire. It
+/// Gradient compression, a hook of the Reducer: sends gradients in 16 bits, half the bytes. It
 /// averages each bucket over the ranks, sent as `type`; each mean keeps 8 significant bits (bf16)
-/// or 11 (fp16). Worth it between nodes; on loopback it costs more than it saves. Trap: with a hook
+/// or 11 (fp16). It pays between nodes; on loopback it costs more than it saves. Trap: with a hook
 /// the Reducer does not divide. This hook divides before it rounds: a sum of fp16 values could
 /// overflow, the mean of values that fit cannot. Source:
 /// torch/distributed/algorithms/ddp_comm_hooks/default_hooks.py of torch 2.11.
@@ -157,16 +157,16 @@ class Compress final : public c10d::CppCommHookInterface<ProcessGroupPointer> {
 
 Ddp::Ddp(DdpRequest request, Group& group) : request_(std::move(request)), group_(group) {
   if (group_.process_group() == nullptr) return;
-  if (request_.has_views) remove_gradients();  // of a step that was given up
+  if (request_.has_views) remove_gradients();  // gradients of an abandoned step
   build_reducer();
 }
 
 Ddp::~Ddp() {
   if (std::uncaught_exceptions() == 0 || group_.is_abandoned()) return;
-  // Unwinding after a lost peer: the reducer's destructor may wait for work that never ends, and
-  // the process ends anyway.
-  keep_for_ever(std::move(logger_));
-  keep_for_ever(std::move(reducer_));
+  // After a lost peer the reducer's destructor may wait for work that never ends. The process ends
+  // anyway.
+  leak(std::move(logger_));
+  leak(std::move(reducer_));
 }
 
 void Ddp::build_reducer() {
@@ -234,19 +234,18 @@ void Ddp::build_reducer() {
   }
 }
 
-/// Adds the newest sample to our own sums. c10d's means always include the slow first steps, and in
-/// a short run consist of them. Called after the Logger has taken the times of the previous
-/// iteration, if it samples that one.
+/// Adds the newest sample to our own sums, because c10d's means include the slow first steps.
+/// Called when the Logger has taken the times of the previous iteration, if it samples that one.
 void Ddp::note_sample() {
   const std::int64_t done = iterations_++;
-  const bool is_late = done > kFirstSamples && done % sample_every(request_) == 0;
-  if (!is_late) return;
+  const bool counts = done > kFirstSamples && done % sample_every(request_) == 0;
+  if (!counts) return;
   const DdpTimings newest = read_timings(logger_->get_ddp_logging_data(), "");
-  ++late_samples_;
-  sampled_sums_.forward += newest.forward;
-  sampled_sums_.backward += newest.backward;
-  sampled_sums_.communication += newest.communication;
-  sampled_sums_.overlap += newest.overlap;
+  ++sample_count_;
+  sample_sums_.forward += newest.forward;
+  sample_sums_.backward += newest.backward;
+  sample_sums_.communication += newest.communication;
+  sample_sums_.overlap += newest.overlap;
 }
 
 void Ddp::prepare_to_reduce() {
@@ -257,13 +256,13 @@ void Ddp::prepare_to_reduce() {
   reducer_->prepare_for_forward();
 }
 
-void Ddp::backward(const at::Tensor& loss, bool reduce, const at::Tensor& start) {
+void Ddp::backward(const at::Tensor& loss, bool reduce, const at::Tensor& initial_gradient) {
   // Trap: the reducer would give wrong gradients without an error.
   if (request_.static_graph && !reduce)
     throw std::logic_error("a static graph cannot accumulate gradients over micro-steps");
   if (!reducer_) {
-    torch::autograd::backward({loss}, {start});
-    own_gradients();
+    torch::autograd::backward({loss}, {initial_gradient});
+    unshare_gradients();
     if (reduce) note_reduction();
     return;
   }
@@ -271,39 +270,38 @@ void Ddp::backward(const at::Tensor& loss, bool reduce, const at::Tensor& start)
     // Trap: the reducer supports neither create_graph nor gradients of another dtype than their
     // parameters. create_graph is off here, and autograd gives a gradient its parameter's dtype,
     // which is that of the buckets too.
-    // Trap: the reducer waits for every parameter that the given outputs lead to. Given the loss
-    // itself, each of these gets a gradient.
+    // Trap: the reducer waits for every parameter that is reachable from the given outputs. From
+    // the loss itself, each of these gets a gradient.
     if (reduce)
       reducer_->prepare_for_backward(searches_unused() ? std::vector{loss}
                                                        : std::vector<at::Tensor>{});
-    const MarkedWait waiting(loss, reduce ? group_.page() : nullptr);
-    torch::autograd::backward({loss}, {start});
+    const ShownWait waiting(loss, reduce ? group_.page() : nullptr);
+    torch::autograd::backward({loss}, {initial_gradient});
     if (reduce) {
       finish_reduction(loss);
     } else if (request_.has_views) {
-      own_gradients();
+      unshare_gradients();
     }
   });
 }
 
 void Ddp::finish_reduction(const at::Tensor& loss) {
-  // Trap: without this call the ranks never reduce the first step of a static graph, and no error
-  // says so.
+  // Trap: without this call the first step of a static graph is never reduced, without an error.
   if (request_.static_graph && !has_reduced_) reducer_->delay_all_reduce();
   try {
     // Trap: the reducer would check this only at the start of the next step, after this one has
     // used gradients that were never reduced.
     reducer_->check_finalized();
   } catch (const c10::Error& error) {
-    const std::string names = not_reached_from(loss, request_.parameters);
+    const std::string names = find_unreached(loss, request_.parameters);
     if (names.empty()) throw;
     throw UsageError("no gradient for " + names + " on rank " + std::to_string(group_.rank()) +
-                     ": the loss does not depend on them" + what_to_do(request_));
+                     ": the loss does not depend on them" + unused_advice(request_));
   }
-  // Trap: new buckets take the gradients that are there as their views, and the reducer divides a
-  // view by the number of ranks, but multiplies any other gradient by its inverse. So they are made
-  // here, once, and not before a last micro-step, as DistributedDataParallel does: all steps round
-  // alike.
+  // Trap: rebuilt buckets turn existing gradients into views, and the reducer divides views by the
+  // number of ranks, but multiplies other gradients by its inverse. So buckets are rebuilt here,
+  // once, and not before a last micro-step as in DistributedDataParallel: then all steps round in
+  // the same way.
   reducer_->rebuild_buckets();
   note_reduction();
 }
@@ -345,9 +343,10 @@ void Ddp::remove_gradients() {
     parameter.tensor.mutable_grad() = at::Tensor();
 }
 
-// Trap: autograd hands a gradient over without a look at its memory, which two parameters share
-// where the model adds views of them. What changes gradients in place would change it twice.
-void Ddp::own_gradients() {
+// Trap: autograd may install gradients that share memory, as when a model adds views of two
+// parameters. Code that changes gradients in place would change such memory twice. So these
+// gradients are cloned.
+void Ddp::unshare_gradients() {
   for (NamedTensor& parameter : request_.parameters) {
     at::Tensor& gradient = parameter.tensor.mutable_grad();
     if (gradient.defined() && gradient.storage().use_count() > 1) gradient = gradient.clone();
@@ -360,16 +359,17 @@ bool Ddp::keeps_gradients() const {
 
 int Ddp::bucket_warmup_steps() const {
   if (!reducer_) return 0;
-  // The first step of a static graph counts gradients, and the second sees their order.
+  // In the first step of a static graph the reducer counts gradients, in the second it records
+  // their order.
   if (request_.static_graph) return 2;
   return request_.find_unused ? 0 : 1;
 }
 
 void Ddp::sync_buffers(const std::vector<NamedTensor>& more) {
   if (!reducer_ || request_.buffer_sync == BufferSync::never || request_.buffers.empty()) return;
-  // Trap: autograd forbids writing a buffer between a forward pass that used it and its backward.
-  // Batch norm's backward reads no buffer, so this writes by variable_data(), which autograd does
-  // not count.
+  // Trap: autograd forbids writing a buffer between a forward that used it and its backward. Batch
+  // norm's backward reads no buffer, so this writes through variable_data(), which autograd does
+  // not track.
   std::vector<at::Tensor> buffers;
   for (const NamedTensor& buffer : request_.buffers)
     buffers.push_back(buffer.tensor.variable_data());
@@ -384,12 +384,12 @@ void Ddp::sync_buffers(const std::vector<NamedTensor>& more) {
 std::optional<DdpTimings> Ddp::timings() const {
   if (!logger_) return {};
   DdpTimings timings = read_timings(logger_->get_ddp_logging_data(), "avg_");
-  if (late_samples_ == 0) return timings;
-  const auto samples = static_cast<double>(late_samples_);
-  timings.forward = sampled_sums_.forward / samples;
-  timings.backward = sampled_sums_.backward / samples;
-  timings.communication = sampled_sums_.communication / samples;
-  timings.overlap = sampled_sums_.overlap / samples;
+  if (sample_count_ == 0) return timings;
+  const auto samples = static_cast<double>(sample_count_);
+  timings.forward = sample_sums_.forward / samples;
+  timings.backward = sample_sums_.backward / samples;
+  timings.communication = sample_sums_.communication / samples;
+  timings.overlap = sample_sums_.overlap / samples;
   return timings;
 }
 

@@ -1,8 +1,8 @@
-// Distributed data parallel: c10d's Reducer in the order of calls that
-// torch.nn.parallel.DistributedDataParallel uses. Promises: the same weights on every rank after
+// Distributed data parallel: calls c10d's Reducer in the same order as
+// torch.nn.parallel.DistributedDataParallel. Promises: the same weights on every rank after
 // construction; the same gradients on every rank after backward() of the last micro-step, reduced
 // in buckets while backward still runs. Every rank calls backward() with `reduce` equally often;
-// sizes of batches, and the number of micro-steps before it, may differ (see loss_share).
+// batch sizes and the number of micro-steps before it may differ (see loss_share).
 // Traps: reduced gradients are views into buckets (torch::optim's zero_grad throws for a view:
 // DdpRequest::has_views); memory format and dtype must be final before construction. Trap: c10d's
 // check of parameters throws on every rank but 0: compare model_digest() over the store first.
@@ -35,7 +35,7 @@ struct DdpRequest {
   std::vector<NamedTensor> buffers;
   std::int64_t bucket_bytes = 25 << 20;
   std::string model_name;     // for c10d's own log
-  bool find_unused = false;   // some parameters may get no gradient; a walk of the graph each step
+  bool find_unused = false;   // some parameters may get no gradient; walks the graph in each step
   bool static_graph = false;  // the same parameters get gradients each step; no accumulation
   // True: reduced gradients are views into buckets. False: they are copies, which torch::optim's
   // zero_grad may zero.
@@ -46,11 +46,11 @@ struct DdpRequest {
   bool has_sync_batch_norm = false;  // for c10d's own log
 };
 
-/// Times of a step: means over the steps that c10d's Logger samples, every tenth on the CPU, every
-/// hundredth on a GPU, where reading the times waits for the device. The first ten steps, in which
-/// memory and connections are new, count only if no later step was sampled. Units: milliseconds.
-/// `overlap` is the part of `communication` that ran while backward was still computing; forward,
-/// backward and the rest of communication follow each other.
+/// Mean times of a step, over the steps that c10d's Logger samples: every tenth on a CPU, every
+/// hundredth on a GPU, because reading the times there waits for the device. The first ten steps
+/// are slower (new memory and connections) and count only if no later step was sampled. Units:
+/// milliseconds. `overlap` is the part of `communication` that ran while backward was still
+/// computing; a step takes forward + backward + communication - overlap.
 struct DdpTimings {
   double forward = 0;
   double backward = 0;
@@ -73,36 +73,36 @@ class Ddp {
   /// optimizer step. With BufferSync::each_step it copies rank 0's buffers.
   void prepare_to_reduce();
 
-  /// Adds the gradients of `loss`, times `start` where that is defined, to those that are there.
-  /// `start` has the shape and dtype of `loss`; a product would cost two operators. With `reduce`,
-  /// each gradient is then the mean over ranks of what the micro-steps since remove_gradients()
-  /// have added. A parameter that no rank used in them has no gradient until the next
-  /// remove_gradients(), as in Python, so that an optimizer leaves it alone: no decay, no momentum.
-  /// (With several ranks and `find_unused`, a parameter that the graph reaches but that got no
-  /// gradient has zeros.) The first call with `reduce` must run the same graph as the later ones: a
-  /// static graph is recorded in it, and unused parameters are logged after it. On a GPU,
-  /// `find_unused` waits for the device if this rank left a parameter unused. Blocks: with
-  /// `reduce`, until the last bucket is reduced. Errors: PeerError; UsageError, with their names,
-  /// when parameters got no gradient and neither `find_unused` nor `static_graph` is set;
-  /// std::logic_error for a static graph without `reduce`.
-  void backward(const at::Tensor& loss, bool reduce, const at::Tensor& start = {});
+  /// Adds the gradients of `loss` to the existing ones, multiplied by `initial_gradient` where that
+  /// is defined. It has the shape and dtype of `loss`; scaling the loss itself would cost two
+  /// operators. With `reduce`, each gradient then becomes the mean over ranks of what the
+  /// micro-steps since remove_gradients() have added. A parameter that no rank used in them has no
+  /// gradient, as in Python, so that an optimizer leaves it alone: no decay, no momentum. (With
+  /// several ranks and `find_unused`, a parameter that the graph reaches but that got no gradient
+  /// has zeros.) The first call with `reduce` must run the same graph as the later ones: a static
+  /// graph is recorded in it, and unused parameters are logged after it. On a GPU, `find_unused`
+  /// waits for the device if this rank has not used a parameter. Blocks: with `reduce`, until the
+  /// last bucket is reduced. Errors: PeerError; UsageError, with their names, when parameters got
+  /// no gradient and neither `find_unused` nor `static_graph` is set; std::logic_error for a static
+  /// graph without `reduce`.
+  void backward(const at::Tensor& loss, bool reduce, const at::Tensor& initial_gradient = {});
 
   /// Gradients of all parameters, in order; undefined for those that backward() found unused.
   [[nodiscard]] std::vector<at::Tensor> gradients() const;
 
-  /// Removes all gradients. The next backward() hands its own over, which costs neither zeros nor a
-  /// sum; with several ranks they go into the buckets as they are divided.
+  /// Removes all gradients. The next backward() then installs its own, which saves zeroing and a
+  /// sum; with several ranks they are copied into the buckets when they are divided.
   void remove_gradients();
   /// Whether reduced gradients are the same tensors in every step.
   [[nodiscard]] bool keeps_gradients() const;
 
-  /// How many reducing steps come before the bucket layout is final. With three or more ranks the
-  /// last bit of a sum depends on the layout, so runs that must be bit-equal do that many before
-  /// their first step.
+  /// How many reducing backwards it takes until the bucket layout is final. With three or more
+  /// ranks the last bit of a sum depends on the layout, so runs that must be bit-equal do so many
+  /// before their first step.
   [[nodiscard]] int bucket_warmup_steps() const;
 
-  /// Copies rank 0's buffers (running statistics), and `more` (averages of buffers), to all ranks.
-  /// Call it before evaluation and before a checkpoint; all ranks call it. Does nothing with
+  /// Copies rank 0's buffers (running statistics), and `more` (their moving averages), to all
+  /// ranks. Call it before evaluation and before a checkpoint; all ranks call it. Does nothing with
   /// BufferSync::never or without buffers. Errors: PeerError.
   void sync_buffers(const std::vector<NamedTensor>& more = {});
 
@@ -111,10 +111,10 @@ class Ddp {
   /// No value in a world of one.
   [[nodiscard]] std::optional<DdpTimings> timings() const;
 
-  /// Hash of the bytes of all parameters and `more`.
+  /// A hash of the bytes of all parameters and of `more`.
   [[nodiscard]] std::int64_t digest(const std::vector<NamedTensor>& more = {}) const;
 
-  /// Ranks whose digest is not the most frequent one (of a tie, the lowest rank's counts); empty
+  /// Ranks whose digest is not the most frequent one (in a tie, the lowest rank's counts); empty
   /// when all are bit-equal. `more` is other state that must be equal: the optimizer's, EMA
   /// weights.
   /// All ranks call it. Errors: PeerError.
@@ -125,25 +125,25 @@ class Ddp {
   void note_sample();
   [[nodiscard]] bool searches_unused() const;
   void finish_reduction(const at::Tensor& loss);
-  void own_gradients();
+  void unshare_gradients();
   void note_reduction();
   void log_unused() const;
 
   DdpRequest request_;
   Group& group_;
   bool has_reduced_ = false;
-  // Null in a world of one, where the gradients are the mean already. c10d makes each share the
+  // Null in a world of one, where gradients need no mean. c10d lets reducer and logger share each
   // other. Trap: both must be destroyed before the group, the logger first, as declared.
   std::shared_ptr<c10d::Reducer> reducer_;
   std::shared_ptr<c10d::Logger> logger_;
   std::int64_t iterations_ = 0;  // of the reducer
-  std::int64_t late_samples_ = 0;
-  DdpTimings sampled_sums_;  // sums over the late samples
+  std::int64_t sample_count_ = 0;
+  DdpTimings sample_sums_;  // sums over the late samples
 };
 
-/// Factor on the mean loss of a micro-step of `samples`, in an optimizer step of `whole` samples
-/// over all ranks and micro-steps. With it the reduced gradients are those of the mean over the
-/// whole step, however its samples were dealt out: unequal last batches, a short window.
+/// The factor for the mean loss of a micro-step of `samples`, in an optimizer step of `whole`
+/// samples over all ranks and micro-steps. With it the reduced gradients are those of the mean over
+/// the whole step, however the samples are divided among ranks and micro-steps.
 /// Ddp divides by world_size, so the factor is  samples * world_size / whole.
 double loss_share(std::int64_t samples, std::int64_t whole, int world_size);
 

@@ -19,7 +19,7 @@
 namespace ddp::worker {
 namespace {
 
-/// Those of `uses` that are of this job. A rank that is alone on its node has none.
+/// The pids in `uses` that belong to this job. A rank that is alone on its node has none.
 std::vector<int> find_siblings(const std::vector<GpuUse>& uses, const WorkerIdentity& self) {
   std::vector<int> siblings;
   if (self.local_world_size == 1) return siblings;
@@ -34,24 +34,25 @@ std::vector<int> find_siblings(const std::vector<GpuUse>& uses, const WorkerIden
 GpuFacts find_facts(const WorkerIdentity& self, const Environment& environment) {
   GpuFacts facts;
   const std::string version = find_gpu_driver();
-  DriverAnswer told;
+  DriverAnswer answer;
   try {
-    // Where the driver has files, CUDA is started in this process alone: they say enough.
-    told = ask_driver(version.empty() ? CudaStart::where_nvml_shows_no_gpu : CudaStart::never);
+    // If the driver has files, they say enough, and CUDA need not be started in the probe, too.
+    answer = ask_driver(version.empty() ? CudaStart::where_nvml_shows_no_gpu : CudaStart::never);
   } catch (const SystemError& error) {
     facts.problem = std::string("the NVIDIA driver cannot be asked: ") + error.what();
     facts.is_driver_broken = true;
     return facts;
   }
-  facts.gpus = told.gpus();
-  facts.uses = told.nvml.uses;
+  facts.gpus = answer.gpus();
+  facts.uses = answer.nvml.uses;
   facts.siblings = find_siblings(facts.uses, self);
-  facts.cuda.driver = version.empty() ? told.version() : version;
-  facts.cuda.of_driver = told.nvml.cuda > 0 || !told.cuda ? told.nvml.cuda : told.cuda->cuda;
-  // Empty is a value here: it hides all GPUs.
+  facts.cuda.driver = version.empty() ? answer.version() : version;
+  facts.cuda.of_driver =
+      answer.nvml.cuda > 0 || !answer.cuda ? answer.nvml.cuda : answer.cuda->cuda;
+  // An empty value is not the same as no value: it hides all GPUs.
   const auto visible = environment.find("CUDA_VISIBLE_DEVICES");
   if (visible != environment.end()) facts.visible = visible->second;
-  const bool is_cuda_list = told.nvml.gpus.empty() && told.cuda;
+  const bool is_cuda_list = answer.nvml.gpus.empty() && answer.cuda;
   facts.is_cuda_order =
       is_cuda_list || find_variable(environment, "CUDA_DEVICE_ORDER") == "PCI_BUS_ID";
   if (!facts.gpus.empty()) return facts;
@@ -59,8 +60,8 @@ GpuFacts find_facts(const WorkerIdentity& self, const Environment& environment) 
     facts.gpus = find_gpus();
     return facts;
   }
-  facts.problem = told.problem();
-  facts.is_driver_broken = told.is_broken();
+  facts.problem = answer.problem();
+  facts.is_driver_broken = answer.is_broken();
   return facts;
 }
 
@@ -117,9 +118,9 @@ Device choose_device(const DeviceJob& job,
   return chosen;
 }
 
-std::string gpu_of_nccl(const Device& device, const Environment& environment) {
+std::string nccl_gpu_id(const Device& device, const Environment& environment) {
   if (device.identity.empty()) return "";
-  // NCCL tells nodes apart by it, where a user has set it.
+  // NCCL identifies nodes by this variable if a user has set it.
   const std::string node = find_variable(environment, "NCCL_HOSTID").value_or(host_name());
   return device.identity + " of " + node;
 }

@@ -17,20 +17,21 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Where the launcher serves the store:
+// If the launcher serves the store:
 constexpr const char* kRefused = "refused";
-constexpr seconds kStorePatience{5};   // the store starts before its ranks
-constexpr seconds kAgentPatience{10};  // ranks of one launcher start together
-constexpr seconds kEnd{5};             // until the launcher ends this rank, once rank 0 has ended
+constexpr seconds kStoreTimeout{5};    // the store starts before its ranks
+constexpr seconds kReportTimeout{10};  // ranks of one launcher start together
+constexpr seconds kStoppedWithin{
+    5};  // the launcher stops this rank within it, once rank 0 has exited
 
-// Elsewhere rank 0 stays until the ranks that could not reach it have printed their own error:
-constexpr seconds kPatience{5};  // the others wait for a rank 0 that starts later
-constexpr seconds kServe{6};     // rank 0 waits for others that start later
-static_assert(kPatience < kServe && kServe < kLeaveWithin);
+// Else rank 0 waits until the ranks that could not reach it have printed their own error:
+constexpr seconds kRank0Timeout{5};  // the others wait for a rank 0 that starts later
+constexpr seconds kServeFor{6};      // rank 0 waits for others that start later
+static_assert(kRank0Timeout < kServeFor && kServeFor < kLeaveWithin);
 
-/// Rank 0 puts its problem into the store.
-void tell_in_store(const WorkerIdentity& self, const std::string& problem) try {
-  const OpenStore open = open_store(self, kStorePatience);
+/// On rank 0: puts its problem into the store.
+void report_in_store(const WorkerIdentity& self, const std::string& problem) try {
+  const OpenStore open = open_store(self, kStoreTimeout);
   const auto store = store_of_round(self, open);
   store->set(kRefused, problem);
   (void)store->check({kRefused});  // the answer proves that the value has arrived
@@ -41,11 +42,11 @@ void tell_in_store(const WorkerIdentity& self, const std::string& problem) try {
 }
 
 /// On the other ranks: whether rank 0 has reported the same problem.
-bool hear_in_store(const WorkerIdentity& self, const std::string& problem) try {
-  const OpenStore open = open_store(self, kStorePatience);
+bool is_reported_in_store(const WorkerIdentity& self, const std::string& problem) try {
+  const OpenStore open = open_store(self, kStoreTimeout);
   const auto store = store_of_round(self, open);
   const std::string joined = answer_key(kJoinQuestion, 0);
-  (void)poll_until(Clock::now() + kAgentPatience,
+  (void)poll_until(Clock::now() + kReportTimeout,
                    [&] { return store->check({kRefused}) || store->check({joined}); });
   return store->check({kRefused}) && store->get_to_str(kRefused) == problem;
 } catch (const PeerError&) {
@@ -54,10 +55,10 @@ bool hear_in_store(const WorkerIdentity& self, const std::string& problem) try {
   return false;
 }
 
-/// Asks at the store's address why rank 0 does not join. If a store answers, rank 0 joins.
-StoreProbe hear(const WorkerIdentity& self) try {
+/// Asks at the store's address why rank 0 does not join. If a store answers, rank 0 does join.
+StoreProbe ask_rank_0(const WorkerIdentity& self) try {
   const StoreAddresses addresses(self);
-  const Clock::time_point deadline = Clock::now() + kPatience;
+  const Clock::time_point deadline = Clock::now() + kRank0Timeout;
   StoreProbe found;
   (void)poll_until(deadline, [&] {
     found = addresses.probe(deadline);
@@ -68,39 +69,39 @@ StoreProbe hear(const WorkerIdentity& self) try {
   return {};
 }
 
-bool say_once_by_store(const WorkerIdentity& self,
-                       const std::string& problem,
-                       const std::function<void()>& say) {
-  const bool is_said = self.rank != 0 && hear_in_store(self, problem);
-  if (!is_said) say();
-  if (self.rank == 0) tell_in_store(self, problem);
-  if (is_said) (void)poll_until(Clock::now() + kEnd, [] { return false; });
-  return !is_said;
+bool print_once_by_store(const WorkerIdentity& self,
+                         const std::string& problem,
+                         const std::function<void()>& print) {
+  const bool is_reported = self.rank != 0 && is_reported_in_store(self, problem);
+  if (!is_reported) print();
+  if (self.rank == 0) report_in_store(self, problem);
+  if (is_reported) (void)poll_until(Clock::now() + kStoppedWithin, [] { return false; });
+  return !is_reported;
 }
 
-bool say_once_by_socket(const WorkerIdentity& self,
-                        const std::string& problem,
-                        const std::function<void()>& say) {
+bool print_once_by_socket(const WorkerIdentity& self,
+                          const std::string& problem,
+                          const std::function<void()>& print) {
   if (self.rank == 0) {
-    say();  // first: a rank that has read it may leave, and then mpirun ends this rank
-    serve_refusal(self, problem, kServe);
+    print();  // first: a rank that has read it may exit, and then mpirun ends this rank
+    serve_refusal(self, problem, kServeFor);
     return true;
   }
-  const StoreProbe found = hear(self);
-  const bool is_said = found.refusal == problem.substr(0, kLongestRefusal);
-  if (!is_said) say();
+  const StoreProbe found = ask_rank_0(self);
+  const bool is_reported = found.refusal == problem.substr(0, kLongestRefusal);
+  if (!is_reported) print();
   if (found.refusal) (void)leave_with_rank_0(found.caller, self);
-  return !is_said;
+  return !is_reported;
 }
 
 }  // namespace
 
 bool print_once(const WorkerIdentity& self,
                 const std::string& problem,
-                const std::function<void()>& say) {
-  if (self.world_size > 1 && self.agent_store) return say_once_by_store(self, problem, say);
-  if (self.world_size > 1) return say_once_by_socket(self, problem, say);
-  say();
+                const std::function<void()>& print) {
+  if (self.world_size > 1 && self.agent_store) return print_once_by_store(self, problem, print);
+  if (self.world_size > 1) return print_once_by_socket(self, problem, print);
+  print();
   return true;
 }
 

@@ -34,10 +34,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// Once the first rank gives up and closes its connections, all ranks that wait for it fail within
-/// milliseconds. A busy machine takes longer.
+/// How long to wait for the others' reports. Once one rank gives up and closes its connections, all
+/// that wait for it fail within milliseconds; on a busy machine it takes longer.
 constexpr milliseconds kReportWait{400};
-/// Added for a rank 0 that serves the store: the others read it until then.
+/// A rank 0 that serves the store waits this much longer, while the others read from it.
 constexpr milliseconds kServerWait{200};
 constexpr milliseconds kLongest{900};
 
@@ -46,7 +46,8 @@ using Bytes = std::vector<std::uint8_t>;
 
 constexpr const char* kLostPeersKey = "lost-peers";
 
-// One key for all ranks: with 1,000 ranks, each reads one value of 1,000 lines, not 1,000 keys.
+// All ranks append to one key: with 1,000 ranks, each reads one value of 1,000 lines, not 1,000
+// keys.
 Reports exchange(c10d::Store& store, const std::string& line, milliseconds wait) {
   try {
     store.append(kLostPeersKey, Bytes(line.begin(), line.end()));
@@ -65,8 +66,8 @@ Reports exchange(c10d::Store& store, const std::string& line, milliseconds wait)
 Reports exchange_reports(const c10::intrusive_ptr<c10d::Store>& store,
                          const FailureReport& own,
                          milliseconds wait) {
-  // Trap: LibTorch's client waits for an answer of the store without a limit, so a thread of its
-  // own asks. If no answer comes the thread is left behind: as a rule the process is about to end.
+  // Trap: LibTorch's client waits for the store without a limit, so another thread asks. If no
+  // answer comes, that thread is leaked: the process is about to end anyway.
   auto task = std::make_shared<std::packaged_task<Reports()>>(
       [store, line = to_line(own), wait] { return exchange(*store, line, wait); });
   std::future<Reports> answer = task->get_future();
@@ -148,8 +149,8 @@ class GlooGroup : public Group {
   std::chrono::milliseconds collective_timeout_;
   TimeoutNames timeout_names_;
   bool rank_0_serves_store_;
-  std::vector<StartedSum> sums_;  // that may not have ended
-  int questions_ = 0;
+  std::vector<StartedSum> sums_;  // sums that may not have ended
+  int agreement_count_ = 0;       // calls of agree(), whose keys in the store differ
   bool is_abandoned_ = false;
 };
 
@@ -175,7 +176,7 @@ GlooGroup::GlooGroup(const GlooRequest& request)
   gloo_->setTimeout(request.collective_timeout);
   share_memory(request.device.shared_memory);
   group_ = c10::make_intrusive<c10d::ProcessGroup>(store_, request.rank, request.world_size);
-  // Trap: must come before the first backend. Without it NCCL's barrier guesses its device.
+  // Trap: call it before the first setBackend(). Without it NCCL's barrier guesses its device.
   if (device_.is_cuda()) group_->setBoundDeviceId(device_);
   group_->setBackend(at::kCPU, c10d::ProcessGroup::BackendType::GLOO, gloo_);
   group_->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
@@ -195,7 +196,7 @@ void GlooGroup::share_memory(SharedMemory wanted) {
     throw PeerError("backend: shm: " + why_not + ". Use backend=gloo.", exit_code::kRefused);
 }
 
-// Trap: names reach only the backends that are set by now. NCCL's flight recorder shows them.
+// Trap: only backends that are set already get these names, which NCCL's flight recorder shows.
 void GlooGroup::set_names() {
   group_->setGroupName("0");
   group_->setGroupDesc("default_pg");
@@ -223,14 +224,14 @@ GlooGroup::~GlooGroup() {
   gloo_->stop_watching();
   const bool waits_for_nobody = std::uncaught_exceptions() == 0 || is_abandoned_;
   if (waits_for_nobody && !gloo_->has_stuck_work()) return;
-  // The destructor of a group joins threads that may wait for a dead peer, so leak it.
+  // The destructors join threads that may wait for a dead peer, so these objects are leaked.
   (void)gloo_.release();
   (void)nccl_.release();
   (void)group_.release();
 }
 
 void GlooGroup::sum(at::Tensor& tensor) {
-  const InCollective waiting = enter();  // the call itself may wait for the others
+  const InCollective waiting = enter();  // allreduce() itself may wait for the others
   tensor = start_sum(tensor, /*is_async=*/false)->wait();
 }
 
@@ -277,7 +278,7 @@ at::Tensor GlooGroup::gather(const at::Tensor& tensor) {
 
 void GlooGroup::agree(const std::string& what, const std::string& text) {
   const InCollective waiting = enter();
-  const std::string key = "agree/" + std::to_string(questions_++);
+  const std::string key = "agree/" + std::to_string(agreement_count_++);
   ddp::worker::agree({store_, rank(), world_size(), join_timeout_, timeout_names_.join},
                      {key, what, "did not say its " + what},
                      text);
@@ -288,8 +289,8 @@ void GlooGroup::await_device(const std::string& during,
   if (!nccl_) return Group::await_device(during, is_done);
   const InCollective waiting = enter();
   const Clock::time_point deadline = Clock::now() + collective_timeout_;
-  // Trap: a kernel of NCCL waits for a lost peer without end. NCCL's watchdog would end this
-  // process, but only at the time-out, and without the name of the missing rank.
+  // Trap: an NCCL kernel waits for a lost peer forever. NCCL's watchdog would end this process, but
+  // only at the time-out, and without naming the missing rank.
   const auto probe = [this, deadline] {
     const bool is_late = Clock::now() >= deadline;
     if (!is_late && !gloo_->has_lost_peer()) return;
@@ -302,7 +303,7 @@ void GlooGroup::await_device(const std::string& during,
 PeerError GlooGroup::explain_lost_peer(const std::string& during,
                                        Clock::time_point began,
                                        const std::string& cause) const {
-  // A sum that was started earlier may be what has failed: its failure closes all connections.
+  // A sum that was started earlier may have failed first: its failure closes all connections.
   for (const StartedSum& sum : sums_) {
     if (!sum.has_ended_well()) began = std::min(began, sum.at);
   }
@@ -314,11 +315,11 @@ PeerError GlooGroup::explain_lost_peer(const std::string& during,
   loss.world_size = world_size();
   loss.timeout = collective_timeout_;
   loss.timeout_name = timeout_names_.collective;
-  loss.is_on_rank_0 = rank_0_serves_store_;
+  loss.rank_0_serves_store = rank_0_serves_store_;
   loss.cause = cause;
-  // A rank that came earlier may have timed out and closed its connections. If this rank has waited
-  // for less than half the time-out, a peer has ended instead: a launcher knows that already, so
-  // this does not wait for reports.
+  // A rank that began earlier may have timed out and closed its connections. If this rank has
+  // waited for less than half the time-out, a peer has ended instead. A launcher knows that
+  // already, so there is no need to wait for reports.
   const bool may_be_time_out = 2 * waited >= collective_timeout_;
   const bool serves_others = rank_0_serves_store_ && is_root();
   const milliseconds wait = kReportWait + (serves_others ? kServerWait : milliseconds(0));
@@ -333,17 +334,18 @@ void GlooGroup::abandon() {
 }
 
 void GlooGroup::close() {
-  // What the GPU still does may need the peers; nobody leaves before it is done.
+  // Work on the GPU may still need the peers, so nobody exits before it is done.
   await_stream(*this, device_, "the last steps");
   if (!device_.is_cpu())
     c10::impl::VirtualGuardImpl(device_.type()).synchronizeDevice(device_.index());
   const InCollective waiting = enter();
-  gloo_->stop_watching();  // a rank that has its sum leaves while others still wait for theirs
+  gloo_->stop_watching();  // a rank with its result exits while others still wait
   with_peers(*this, "the end of the job", [this] {
-    // Nobody leaves while another still works: a launcher takes the first that leaves as a sign.
+    // Nobody exits while another rank still works: a launcher may stop all when the first one
+    // exits.
     at::Tensor here = at::zeros({1});
     sum(here);
-    // The rank that serves the store leaves last, so that no peer finds it gone.
+    // The rank that serves the store exits last, so that no peer finds the store closed.
     const bool is_last = store_->add("bye", 1) == world_size();
     if (is_last) store_->set("all-gone", std::string("1"));
     if (is_root()) store_->wait({"all-gone"}, collective_timeout_);
@@ -351,7 +353,7 @@ void GlooGroup::close() {
   sums_.clear();
   group_->shutdown();
   group_.reset();
-  nccl_.reset();  // its watchdog reads the store: the store goes last
+  nccl_.reset();  // its watchdog reads the store, so the store ends last
   gloo_.reset();
   store_.reset();
 }

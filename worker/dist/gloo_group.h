@@ -1,5 +1,6 @@
 // A group over c10d's Gloo backend, with NCCL beside it for tensors on GPUs.
-// Control messages, meters and sums on the host go by Gloo always: they must not wait for a stream.
+// Control messages, meters and sums on the host always use Gloo: they must not wait for a CUDA
+// stream.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -15,21 +16,22 @@
 namespace ddp::worker {
 
 struct GlooRequest {
-  c10::intrusive_ptr<c10d::Store> store;  // its keys are this round's alone
+  c10::intrusive_ptr<c10d::Store> store;  // only this round uses its keys
   int rank = 0;
   int world_size = 1;
   std::string interface;      // GLOO_SOCKET_IFNAME, or empty
-  std::string local_address;  // without interface: our side of the link to the store
+  std::string local_address;  // without `interface`: this node's address
   Device device;              // its GPU is current already
   std::chrono::milliseconds join_timeout{0};
   std::chrono::milliseconds collective_timeout{0};
   TimeoutNames timeout_names;
-  bool rank_0_serves_store = false;  // else a process outside of the ranks does
+  bool rank_0_serves_store = false;  // else a launcher does
 };
 
 /// Connects every rank with every other; with NCCL their GPUs too, so that a broken fabric is an
-/// error of the set-up and not a hang of the first step.
-/// Blocks: until all are there. Errors: PeerError, 124 when one does not come, 202 when NCCL fails.
+/// error here and not a hang of the first step.
+/// Blocks: until all are connected. Errors: PeerError: 124 when a rank is missing, 202 when NCCL
+/// fails.
 std::unique_ptr<Group> make_gloo_group(const GlooRequest& request);
 
 }  // namespace ddp::worker

@@ -28,7 +28,7 @@ std::vector<at::Tensor> gather_rows(Group& group, const at::Tensor& rows) {
   const at::Tensor mine = at::full({1}, rows.size(0), at::kLong);
   const at::Tensor counts = group.gather(mine).contiguous();  // [world_size, 1]
   const std::int64_t* const count = counts.data_ptr<std::int64_t>();
-  // A gather takes equally many rows of each rank, so all are padded to the longest.
+  // gather() needs equally many rows on each rank, so all are padded to the longest.
   std::vector<std::int64_t> shape = rows.sizes().vec();
   shape[0] = *std::max_element(count, count + counts.numel());
   if (shape[0] == 0) return std::vector<at::Tensor>(static_cast<std::size_t>(counts.numel()), rows);

@@ -1,7 +1,7 @@
 // The ranks of a job as the training loop sees them: a handful of collectives on
 // tensors of the CPU or of this rank's device.
-// Two implementations: alone (every collective is done at once) and Gloo through c10d. No
-// collective is ever called on an error path: a dead peer would make it hang.
+// Two implementations: a single process, and Gloo through c10d. Never call a collective on an error
+// path: a dead peer would make it hang.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,11 +24,11 @@ class Store;
 
 namespace ddp::worker {
 
-/// A sum over ranks that is under way. Its result is there after wait().
+/// A sum over ranks in progress. wait() returns its result.
 class PendingSum {
  public:
   virtual ~PendingSum() = default;
-  /// Blocks: until every rank has given its part. Errors: PeerError.
+  /// Blocks: until every rank has contributed. Errors: PeerError.
   virtual at::Tensor wait() = 0;
 };
 
@@ -44,70 +44,70 @@ class Group {
   /// Whether this rank prints, reads weights and saves.
   [[nodiscard]] virtual bool is_root() const { return rank() == 0; }
 
-  /// Every rank makes the calls up to gather() in the same order. They block until all have made
-  /// them; of start_sum() only its wait() blocks. Errors: PeerError: 97 when a rank is lost, 124
-  /// with the ranks that did not come when the group's timeout passes.
+  /// Every rank makes the calls from sum() to gather() in the same order. They block until all have
+  /// made them; of start_sum() only wait() blocks. Errors: PeerError: 97 when a rank is lost, 124
+  /// with the missing ranks when the group's timeout is over.
   virtual void sum(at::Tensor& tensor) = 0;  // in place
   [[nodiscard]] virtual std::unique_ptr<PendingSum> start_sum(at::Tensor tensor) = 0;
   virtual void broadcast(at::Tensor& tensor, int from = 0) = 0;  // in place
   [[nodiscard]] virtual at::Tensor gather(
-      const at::Tensor& tensor) = 0;  // [world_size, ...], on every rank; alone [1, ...]
+      const at::Tensor& tensor) = 0;  // [world_size, ...], on every rank
 
   /// All ranks compare `text` over the store, without a collective; call it in the same order on
-  /// all. `what` says what it is, for people: "model". A text of several lines is compared as a
-  /// whole, and the first line that differs is shown.
+  /// all. `what` names it in messages: "model". A text of several lines is compared as a whole, and
+  /// the first line that differs is shown.
   /// Blocks: until all have called it, at most the join time-out. Errors: PeerError, the same on
-  /// every rank: 203 names the rank that differs and both values, 124 the rank that does not come.
+  /// every rank: 203 names the rank that differs and both values, 124 the missing rank.
   virtual void agree(const std::string& what, const std::string& text) = 0;
 
-  /// Waits for all ranks and lets go of them in order. A program that ends well calls it last.
+  /// Waits for all ranks, then disconnects them in order. A program that succeeds calls it last.
   virtual void close() = 0;
 
-  /// For a rank that goes on in another group after a PeerError. Ends what is under way here, and
-  /// thereby on the other ranks that are left. Only the destructor may be called after it, and that
-  /// does not wait for peers.
+  /// Aborts the group, for a rank that continues in another one after a PeerError. Ends the
+  /// collectives in progress, here and so on the remaining ranks. Afterwards only the destructor
+  /// may be called; it does not wait for peers.
   virtual void abandon() {}
   [[nodiscard]] virtual bool is_abandoned() const { return false; }
 
-  /// From now on `page`, which outlives the group, says when this rank is inside a collective.
+  /// From now on `page`, which outlives the group, shows when this rank is inside a collective.
   void show_on(ProgressPage& page) { page_ = &page; }
 
-  /// Keep the result alive for as long as this rank waits for others.
+  /// Keep the result for as long as this rank waits for others.
   [[nodiscard]] InCollective enter() const { return InCollective(page_); }
   [[nodiscard]] ProgressPage* page() const { return page_; }  // may be null
 
-  /// Waits for this rank's device, which is asked by `is_done`; `during` says what it does. A
-  /// device that computes with the other ranks (NCCL) may wait for them: the page then says that
-  /// this rank is inside a collective, until the wait is over.
-  /// Blocks: until is_done() says so. Errors: PeerError as of a sum, for such a device; those of
+  /// Waits for this rank's device by polling `is_done`; `during` describes the work, for messages.
+  /// A device that runs NCCL may itself wait for other ranks: the page then shows this rank as
+  /// inside a collective until the wait is over.
+  /// Blocks: until is_done() returns true. Errors: for such a device PeerError, as sum(); those of
   /// `is_done`.
   virtual void await_device(const std::string& during, const std::function<bool()>& is_done) const;
 
-  /// What to throw when a call that needs the other ranks and began at `began` has failed; `cause`
-  /// is what the library said.
-  /// Blocks: less than a second, where it asks the other ranks; no collective.
+  /// The error to throw when a call that needs the other ranks, begun at `began`, has failed.
+  /// `cause` is the library's message.
+  /// Blocks: less than a second, to exchange reports with other ranks; no collective.
   [[nodiscard]] virtual PeerError explain_lost_peer(const std::string& during,
                                                     std::chrono::steady_clock::time_point began,
                                                     const std::string& cause) const;
 
-  /// For messages between ranks outside of collectives, in this round alone; null when alone.
+  /// For messages between ranks outside of collectives, in this round; null for a single process.
   [[nodiscard]] virtual c10d::Store* store() const = 0;
-  /// Whether rank 0 serves the store, as it does without a launcher: then it has to leave last.
+  /// Whether rank 0 serves the store, as it does without a launcher: then it must exit last.
   [[nodiscard]] virtual bool rank_0_serves_store() const { return false; }
 
-  /// For c10d's Reducer; null when alone.
+  /// For c10d's Reducer; null for a single process.
   [[nodiscard]] virtual c10::intrusive_ptr<c10d::ProcessGroup> process_group() const = 0;
 
  private:
   ProgressPage* page_ = nullptr;
 };
 
-/// Waits, as Group::await_device(), for all that the current stream of `device` was asked for; a
-/// CPU is never behind. Call it before the host reads numbers to which other ranks contribute.
+/// Waits, as Group::await_device(), until the current stream of `device` has done its work; returns
+/// at once for a CPU. Call it before the host reads numbers to which other ranks contribute.
 void await_stream(const Group& group, const at::Device& device, const std::string& during);
 
-/// The tensors of all ranks, by rank. They must have one type, and the same shape except for the
-/// first dimension, which may be 0. All ranks call it. Errors: PeerError.
+/// The tensors of all ranks, by rank. They must have the same type and shape, except for the first
+/// dimension, which may differ and be 0. All ranks call it. Errors: PeerError.
 std::vector<at::Tensor> gather_rows(Group& group, const at::Tensor& rows);
 
 /// A text of every rank, by rank, of any length. All ranks call it. Errors: PeerError.

@@ -10,22 +10,18 @@
 #include "common/node/identity.h"
 #include "common/program/log.h"
 #include "worker/dist/agreement.h"
-#include "worker/dist/alone.h"
 #include "worker/dist/cuda_module.h"
 #include "worker/dist/gloo_group.h"
 #include "worker/dist/peer_call.h"
+#include "worker/dist/single_process_group.h"
 #include "worker/dist/store.h"
+#include "worker/dist/torch_compat.h"
 
 namespace ddp::worker {
 namespace {
 
-/// Whether LibTorch's Gloo adds lengths of a peer before it checks them, so that who reaches a
-/// rank's port can write outside its buffers. Source: pytorch/gloo pull request 509; the old check
-/// is in libtorch_cpu.so of 2.11.0 and 2.13.0, the new one in that of 2.14.1.
-constexpr bool kGlooTrustsLengths = TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 14;
-
-/// Claims this rank: two processes with one rank would read each other's answers. Errors:
-/// PeerError.
+/// Claims this rank, because two processes with the same rank would overwrite each other's texts.
+/// Errors: PeerError.
 void take_rank(c10d::Store& store, const WorkerIdentity& self) {
   const std::string own = "pid " + std::to_string(::getpid()) + " on " + host_name();
   std::string owner;
@@ -41,14 +37,14 @@ void take_rank(c10d::Store& store, const WorkerIdentity& self) {
                   exit_code::kRefused);
 }
 
-std::string releases(const Device& device) {
-  std::string way = "gloo";
-  if (device.nccl) way = "nccl " + device.cuda->nccl_version();
-  if (device.shared_memory == SharedMemory::required) way = "shm";
-  if (device.shared_memory == SharedMemory::if_possible) way = "shm or gloo";
+std::string describe_backend(const Device& device) {
+  std::string backend = "gloo";
+  if (device.nccl) backend = "nccl " + device.cuda->nccl_version();
+  if (device.shared_memory == SharedMemory::required) backend = "shm";
+  if (device.shared_memory == SharedMemory::if_possible) backend = "shm or gloo";
   return std::string("torch ") + TORCH_VERSION + "\ndevice " +
-         at::DeviceTypeName(device.device.type(), /*lower_case=*/true) + "\ngradients by " + way +
-         "\n";
+         at::DeviceTypeName(device.device.type(), /*lower_case=*/true) + "\ngradients by " +
+         backend + "\n";
 }
 
 }  // namespace
@@ -64,21 +60,23 @@ std::unique_ptr<Group> join(const WorkerIdentity& self,
   c10d::setDebugLevelFromEnvironment();  // Python does this at import
   const OpenStore open = open_store(self, timeout);
   const auto store = store_of_round(self, open);
-  const Ranks voters{store, self.rank, self.world_size, timeout, timeout_names.join};
+  const ComparingRanks ranks{store, self.rank, self.world_size, timeout, timeout_names.join};
   take_rank(*store, self);
   const std::string world = "world size " + std::to_string(self.world_size) + "\n";
   agree(
-      voters, {kJoinQuestion, "release or job", "did not join"}, world + releases(device) + digest);
+      ranks,
+      {kJoinQuestion, "release or job", "did not join"},
+      world + describe_backend(device) + digest);
   if (device.nccl) {
-    // NCCL would refuse two ranks on one GPU too, but without their names, or hang.
-    agree(voters,
+    // NCCL would refuse two ranks on one GPU, too, but without naming them, or it would hang.
+    agree(ranks,
           {"gpus",
            "GPU",
            "did not say its GPU",
-           Rule::distinct,
+           TextRule::distinct,
            "NCCL takes one rank per GPU: set LOCAL_RANK or CUDA_VISIBLE_DEVICES for each, or use "
            "backend=gloo."},
-          gpu_of_nccl(device, environment));
+          nccl_gpu_id(device, environment));
   }
   // Beyond this point every rank is here and all have the same release and job.
   if (kGlooTrustsLengths && self.rank == 0 && self.group_world_size > 1 && self.round == 0) {

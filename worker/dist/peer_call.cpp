@@ -16,9 +16,9 @@ std::string message_of(const std::exception& error) {
 
 bool is_peer_error(const std::exception& error) {
   if (dynamic_cast<const c10::DistError*>(&error) != nullptr) return true;
-  // No wheel ships gloo's headers. Its exceptions (IoException, EnforceNotMet and others) are known
-  // by their namespace: a mangled nested name begins with N and the length of its first part
-  // (Itanium C++ ABI, 5.1.2).
+  // No wheel ships gloo's headers, so its exceptions (IoException, EnforceNotMet and others) are
+  // recognised by their namespace: a mangled nested name begins with N and the length of its first
+  // part (Itanium C++ ABI, 5.1.2).
   return std::string_view(typeid(error).name()).starts_with("N4gloo");
 }
 

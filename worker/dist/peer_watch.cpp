@@ -11,8 +11,8 @@
 
 namespace ddp::worker {
 
-/// A work with a second way to end. Its waiters, and those of its future, get whichever comes
-/// first.
+/// A work that can also be ended from outside. Whichever end comes first counts for its waiters and
+/// those of its future.
 class WatchedWork : public c10d::Work {
  public:
   explicit WatchedWork(c10::intrusive_ptr<c10d::Work> work)
@@ -20,7 +20,7 @@ class WatchedWork : public c10d::Work {
         work_(std::move(work)),
         future_(work_->getFuture()->createInstance(work_->getFuture()->elementType())) {}
 
-  /// Ends as `work` does, unless end() came first.
+  /// Lets `watched` end when its inner work does, unless end() came first.
   static void follow(const c10::intrusive_ptr<WatchedWork>& watched) {
     watched->work_->getFuture()->addCallback([watched](c10::ivalue::Future& ended) {
       watched->end(ended.hasError() ? ended.exception_ptr() : std::exception_ptr());
@@ -101,8 +101,8 @@ void PeerWatch::note_loss() {
   has_lost_peer_ = !is_stopped_;
 }
 
-// Ends the works outside the lock: the continuations of their futures run in here, and may begin
-// the next work.
+// Ends the works without the lock: this runs the callbacks of their futures, which may start the
+// next work.
 void PeerWatch::end_works(Clock::time_point begun_before) {
   std::vector<c10::intrusive_ptr<WatchedWork>> lost;
   {

@@ -1,4 +1,4 @@
-// Ends works that wait for a peer whose connection is gone.
+// Ends c10d works that wait for a peer whose connection is lost.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Work.hpp>
@@ -17,8 +17,8 @@ namespace ddp::worker {
 
 class WatchedWork;
 
-/// How often the connections are checked, and how long a work may go on after one of them has
-/// ended. The work may not need that peer any more, or the library may be about to report the end.
+/// How often the connections are checked, and how long works may continue after a connection is
+/// lost: a work may not need that peer any more, or the library may report the loss itself.
 inline constexpr std::chrono::milliseconds kPollInterval{250};
 inline constexpr std::chrono::milliseconds kLossWait{1000};
 
@@ -31,17 +31,17 @@ class PeerWatch {
   ~PeerWatch();
 
   /// Returns a work to wait for in place of `work`. It ends with the result or the error of `work`,
-  /// or with c10::DistNetworkError when a connection has been gone for kLossWait.
+  /// or with c10::DistNetworkError when a connection has been lost for kLossWait.
   c10::intrusive_ptr<c10d::Work> watch(const c10::intrusive_ptr<c10d::Work>& work);
 
-  /// Connections may end from now on without an error.
+  /// From now on connections may end without an error.
   void stop();
 
-  /// Whether a connection has been gone for kLossWait, for callers that wait by other means than a
-  /// work. After stop(): false.
+  /// Whether a connection has been lost for kLossWait, for callers that do not wait for a work.
+  /// False after stop().
   [[nodiscard]] bool has_lost_peer() const { return has_lost_peer_; }
 
-  /// Whether a work that this object has ended still waits inside the library.
+  /// Whether a work that this object has ended is still waiting inside the library.
   [[nodiscard]] bool has_stuck_work() const;
 
  private:

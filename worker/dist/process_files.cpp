@@ -14,12 +14,12 @@ namespace ddp::worker {
 std::string read_process_file(int pid, const std::string& name) try {
   return read_file("/proc/" + std::to_string(pid) + "/" + name).value_or("");
 } catch (const SystemError&) {
-  return "";  // it went while it was read
+  return "";  // it ended meanwhile
 }
 
 std::vector<std::string> process_stat(int pid) {
   const std::string stat = read_process_file(pid, "stat");
-  // The name stands in brackets, and may hold any characters, brackets too.
+  // The name is in brackets and may contain any characters, even brackets.
   const std::size_t name_end = stat.rfind(") ");
   if (name_end == std::string::npos) return {};
   std::vector<std::string> fields;

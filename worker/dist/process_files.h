@@ -1,4 +1,4 @@
-// What /proc tells of another process.
+// Reads another process's files in /proc.
 #pragma once
 
 #include <string>
@@ -10,12 +10,13 @@ namespace ddp::worker {
 /// user's.
 std::string read_process_file(int pid, const std::string& name);
 
-/// The fields of /proc/PID/stat behind the program's name: state, parent, and so on (proc(5)). No
-/// fields: there is no such process.
+/// The fields of /proc/PID/stat after the program's name: state, parent, and so on (proc(5)).
+/// Empty: there is no such process.
 std::vector<std::string> process_stat(int pid);
 
-/// Whether process `pid` was started for the job `run_id` (DDP_RUN_ID). Empty, as under another
-/// launcher: by the parent of this process. False where nobody can tell.
+/// Whether process `pid` was started for the job `run_id` (DDP_RUN_ID). Without a run id, as under
+/// another launcher: whether it has the same parent as this process. False if that cannot be found
+/// out.
 bool is_of_same_job(int pid, const std::string& run_id);
 
 }  // namespace ddp::worker

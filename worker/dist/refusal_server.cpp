@@ -49,7 +49,7 @@ Descriptor listen_on(int port) {
   return listen_at(reinterpret_cast<const sockaddr*>(&any_4), sizeof(any_4));
 }
 
-std::string frame_of(const std::string& job, const std::string& why) {
+std::string encode_refusal(const std::string& job, const std::string& why) {
   const std::string text = job + why.substr(0, kLongestRefusal);
   const std::uint32_t length = htonl(static_cast<std::uint32_t>(text.size()));
   return std::string(kRefusalMark) +
@@ -58,7 +58,7 @@ std::string frame_of(const std::string& job, const std::string& why) {
 
 struct Caller {
   Descriptor socket;
-  std::string said{};
+  std::string received{};
 };
 
 /// Reads what a caller has sent. Returns whether it is still connected.
@@ -66,7 +66,7 @@ bool read_more(Caller& caller) {
   std::array<char, 256> bytes{};
   const ssize_t got = ::recv(caller.socket.fd(), bytes.data(), bytes.size(), MSG_DONTWAIT);
   if (got < 0) return errno == EAGAIN || errno == EINTR;
-  caller.said.append(bytes.data(), static_cast<std::size_t>(got));
+  caller.received.append(bytes.data(), static_cast<std::size_t>(got));
   return got > 0;
 }
 
@@ -74,9 +74,10 @@ bool read_more(Caller& caller) {
 /// is not a rank of this job.
 std::optional<std::uint32_t> rank_of(const Caller& caller, const std::string& before) {
   std::uint32_t rank = 0;
-  if (!caller.said.starts_with(before) || caller.said.size() != before.size() + sizeof(rank))
+  if (!caller.received.starts_with(before) ||
+      caller.received.size() != before.size() + sizeof(rank))
     return {};
-  std::memcpy(&rank, caller.said.data() + before.size(), sizeof(rank));
+  std::memcpy(&rank, caller.received.data() + before.size(), sizeof(rank));
   return ntohl(rank);
 }
 
@@ -85,33 +86,35 @@ std::optional<std::uint32_t> rank_of(const Caller& caller, const std::string& be
 void serve_refusal(const WorkerIdentity& self, const std::string& why, milliseconds limit) {
   const Clock::time_point deadline = Clock::now() + limit;
   std::vector<Caller> callers;
-  // Declared after `callers`, so closed first: a rank that sees this rank leave may want the port.
+  // Declared after `callers`, so closed first: a rank that sees its connection end may want the
+  // port.
   const Descriptor listener = listen_on(self.master_port);
   if (listener.fd() < 0) return;
-  const std::string frame = frame_of(job_line(self), why);  // less than a socket takes at once
+  const std::string frame =
+      encode_refusal(job_line(self), why);  // fits into a socket's send buffer
   const std::string before_rank = std::string(kHello) + job_line(self);
   const auto world_size = static_cast<std::uint32_t>(self.world_size);
-  std::set<std::uint32_t> spoken;  // ranks; one that was not answered in time calls again
-  while (spoken.size() + 1 < world_size) {
+  std::set<std::uint32_t> reported;  // ranks; a set, because a rank may call again
+  while (reported.size() + 1 < world_size) {
     const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
     if (left.count() <= 0) break;
-    std::vector<pollfd> watched{{listener.fd(), POLLIN, 0}};
+    std::vector<pollfd> polled{{listener.fd(), POLLIN, 0}};
     for (const Caller& caller : callers)
-      watched.push_back({caller.socket.fd(), POLLIN, 0});
-    if (::poll(watched.data(), watched.size(), static_cast<int>(left.count())) <= 0) continue;
+      polled.push_back({caller.socket.fd(), POLLIN, 0});
+    if (::poll(polled.data(), polled.size(), static_cast<int>(left.count())) <= 0) continue;
     for (std::size_t i = 0; i < callers.size(); ++i) {
-      if (watched[i + 1].revents == 0) continue;
-      const bool is_there = read_more(callers[i]);
+      if (polled[i + 1].revents == 0) continue;
+      const bool is_connected = read_more(callers[i]);
       const std::optional<std::uint32_t> rank = rank_of(callers[i], before_rank);
       if (rank == 0u) return;
-      if (rank && *rank < world_size) spoken.insert(*rank);
-      if (!is_there || callers[i].said.size() > before_rank.size() + sizeof(*rank))
+      if (rank && *rank < world_size) reported.insert(*rank);
+      if (!is_connected || callers[i].received.size() > before_rank.size() + sizeof(*rank))
         callers[i].socket = Descriptor();
     }
     std::erase_if(callers, [](const Caller& caller) { return caller.socket.fd() < 0; });
-    if (watched[0].revents == 0) continue;
+    if (polled[0].revents == 0) continue;
     Descriptor socket(::accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC));
-    // Perhaps no descriptor is left. The connection stays in the queue.
+    // Perhaps no descriptor is left; the connection stays in the queue.
     if (socket.fd() < 0) (void)::poll(nullptr, 0, static_cast<int>(kPause.count()));
     if (socket.fd() < 0) continue;
     (void)::send(socket.fd(), frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT);

@@ -53,11 +53,11 @@ std::vector<int> find_diverged_ranks(const std::vector<std::int64_t>& digests) {
   for (const std::int64_t digest : digests) {
     if (votes[digest] > votes[chosen]) chosen = digest;
   }
-  std::vector<int> odd;
+  std::vector<int> diverged;
   for (std::size_t rank = 0; rank < digests.size(); ++rank) {
-    if (digests[rank] != chosen) odd.push_back(static_cast<int>(rank));
+    if (digests[rank] != chosen) diverged.push_back(static_cast<int>(rank));
   }
-  return odd;
+  return diverged;
 }
 
 std::vector<std::int64_t> gather_digests(Group& group, std::int64_t digest) {
@@ -70,8 +70,8 @@ std::vector<int> gather_diverged_ranks(Group& group, std::int64_t digest) {
   return find_diverged_ranks(gather_digests(group, digest));
 }
 
-std::string diverged_text(const std::string& what, const std::vector<int>& odd) {
-  const std::string ranks = join_words(odd, ", ", [](int rank) { return std::to_string(rank); });
+std::string diverged_text(const std::string& what, const std::vector<int>& diverged) {
+  const std::string ranks = join_words(diverged, ", ", [](int rank) { return std::to_string(rank); });
   return "the " + what + " of rank " + ranks + " are not those of the others";
 }
 

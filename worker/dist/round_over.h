@@ -1,5 +1,5 @@
-// Whether the agent has ended the round. Waits over the store check this, because no connection
-// reports that a key will never come.
+// Whether the agent has ended the round. Those who wait for a key of the store check this, because
+// nothing else tells them that the key will never come.
 #pragma once
 
 #include "common/progress/progress_page.h"

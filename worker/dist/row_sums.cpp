@@ -12,28 +12,27 @@ namespace {
 
 /// fp16 and bf16 are summed in float32.
 template <typename Element>
-using Wide =
+using Accumulator =
     std::conditional_t<std::is_same_v<Element, c10::Half> || std::is_same_v<Element, c10::BFloat16>,
                        float,
                        Element>;
 
-/// Sums the rows in their order into `sums`, which may be one of them, and into `copy` unless that
-/// is null. Blocks of a fixed size, for the compiler to vectorize.
+/// See SumRows. Works in blocks of a fixed size, so that the compiler can vectorize the loops.
 template <typename Element>
 void sum_rows(const std::vector<const char*>& rows, std::size_t count, Element* sums, char* copy) {
   constexpr std::size_t kBlock = 512;
-  Wide<Element> wide[kBlock];
+  Accumulator<Element> accumulators[kBlock];
   const auto sum_block = [&](std::size_t begin, const auto size) {
     const auto* const first = reinterpret_cast<const Element*>(rows[0]) + begin;
     for (std::size_t i = 0; i < size; ++i)
-      wide[i] = static_cast<Wide<Element>>(first[i]);
+      accumulators[i] = static_cast<Accumulator<Element>>(first[i]);
     for (std::size_t rank = 1; rank < rows.size(); ++rank) {
       const auto* const row = reinterpret_cast<const Element*>(rows[rank]) + begin;
       for (std::size_t i = 0; i < size; ++i)
-        wide[i] += static_cast<Wide<Element>>(row[i]);
+        accumulators[i] += static_cast<Accumulator<Element>>(row[i]);
     }
     for (std::size_t i = 0; i < size; ++i)
-      sums[begin + i] = static_cast<Element>(wide[i]);
+      sums[begin + i] = static_cast<Element>(accumulators[i]);
     if (copy) std::memcpy(copy + begin * sizeof(Element), sums + begin, size * sizeof(Element));
   };
   std::size_t begin = 0;

@@ -43,10 +43,10 @@ static_assert(Number::is_always_lock_free);
 
 constexpr int kSpins = 100;       // some 5 us: more would take a core from backward
 constexpr int kIdleSpins = 2000;  // some 100 us: a core takes as long to wake up
-// Bytes that two cores do not share.
+// Data of different ranks are so far apart, to avoid false sharing.
 constexpr std::size_t kCacheLinePair = 128;
 
-/// The futex is shared between processes: no FUTEX_PRIVATE_FLAG.
+/// Without FUTEX_PRIVATE_FLAG, because processes share the futex.
 void futex_wait(Number& number, std::uint32_t seen, std::chrono::milliseconds limit) {
   const timespec time{0, std::chrono::nanoseconds(limit).count()};
   ::syscall(SYS_futex, &number, FUTEX_WAIT, seen, &time, nullptr, 0);
@@ -61,7 +61,7 @@ void copy(char* to, const char* from, std::size_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
 
-/// Whether `number` has not come as far as `wanted`; both wrap around.
+/// Whether `number` is before `wanted`; both wrap around.
 bool is_behind(std::uint32_t number, std::uint32_t wanted) {
   return static_cast<std::int32_t>(number - wanted) < 0;
 }
@@ -80,10 +80,10 @@ int usable_cores() {
   return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-/// What a rank tells the others before they share memory.
+/// What ranks exchange before they share memory.
 struct MemoryOffer {
   pid_t pid = ::getpid();
-  int file = -1;  // rank 0's descriptor of the memory; -1: it has none
+  int file = -1;  // rank 0's descriptor of the memory; -1: none
   std::uint64_t nonce = random_nonce();
   std::string node = this_node();
 
@@ -91,7 +91,7 @@ struct MemoryOffer {
     return std::to_string(pid) + " " + std::to_string(file) + " " + std::to_string(nonce) + " " +
            node;
   }
-  /// The text is that of a rank of the same release.
+  /// The inverse of text().
   static MemoryOffer parse(const std::string& text) {
     const std::vector<std::string_view> words = split(text, ' ');
     return {parse_whole<pid_t>(words.at(0)).value_or(-1),
@@ -108,7 +108,7 @@ struct MemoryOffer {
     std::random_device random;
     return (static_cast<std::uint64_t>(random()) << 32) | random();
   }
-  /// Two ranks can share memory and see each other's pid only where this is equal.
+  /// Equal only on ranks that can open each other's files in /proc: same boot, same pid namespace.
   static std::string this_node() {
     std::error_code ignored;
     std::string boot = read_file("/proc/sys/kernel/random/boot_id", 64).value_or("");
@@ -117,8 +117,8 @@ struct MemoryOffer {
   }
 };
 
-/// Trap: the wait() of c10d::Work::create_from_future() says nothing of an error, so that a caller
-/// would go on with this rank's own share.
+/// Trap: the work of c10d::Work::create_from_future() does not throw in wait(), so a caller would
+/// continue with unsummed data.
 class SumWork : public c10d::Work {
  public:
   explicit SumWork(c10::intrusive_ptr<c10::ivalue::Future> future) : future_(std::move(future)) {}
@@ -132,7 +132,7 @@ class SumWork : public c10d::Work {
     const Clock::time_point begin = Clock::now();
     while (timeout != kNoTimeout && !future_->completed()) {
       const Clock::duration waited = Clock::now() - begin;
-      if (waited > timeout) TORCH_CHECK(false, "Operation timed out!");  // as Gloo says it
+      if (waited > timeout) TORCH_CHECK(false, "Operation timed out!");  // Gloo's text
       const milliseconds pause = pause_after(waited, milliseconds(1), milliseconds(10));
       ::poll(nullptr, 0, static_cast<int>(pause.count()));
     }
@@ -148,7 +148,7 @@ c10::intrusive_ptr<c10::ivalue::Future> new_future() {
   return c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
 }
 
-/// Runs the callbacks.
+/// Completes the future, which runs its callbacks.
 void complete(const c10::intrusive_ptr<c10::ivalue::Future>& future,
               const SharedSums::Call& call,
               const std::exception_ptr& error) {
@@ -161,32 +161,33 @@ void complete(const c10::intrusive_ptr<c10::ivalue::Future>& future,
 
 }  // namespace
 
-/// What a rank tells the others. A call is in the slot of its piece: a rank may have begun the next
-/// piece when another compares this one.
+/// A rank's state, which the others read. The kind of a call is stored by slot, because a rank may
+/// have begun its next chunk while another one still compares this one.
 struct alignas(kCacheLinePair) SharedSums::RankState {
-  Number meetings{0};  // that it has come to
-  Number sleepers{0};  // that wait for it
+  Number barriers{0};  // that the rank has reached
+  Number waiters{0};   // ranks that sleep until it reaches the next one
   CallKind kinds[kSlots];
-  // Its thread holds it for as long as it runs. The kernel lets go of it when the process dies, and
-  // sooner than it tells the parent: the memory of the process is freed in between.
-  pthread_mutex_t life{};
+  // A robust mutex that the rank's thread holds as long as it runs. The kernel releases it when the
+  // process dies, earlier than the parent learns of it: freeing the process's memory comes in
+  // between.
+  pthread_mutex_t alive_lock{};
 
   [[nodiscard]] bool has_ended() {
-    const int result = ::pthread_mutex_trylock(&life);
-    if (result == 0 || result == EOWNERDEAD) ::pthread_mutex_unlock(&life);
+    const int result = ::pthread_mutex_trylock(&alive_lock);
+    if (result == 0 || result == EOWNERDEAD) ::pthread_mutex_unlock(&alive_lock);
     return result != EBUSY;
   }
 };
 
 struct alignas(kCacheLinePair) SharedSums::Header {
   std::uint64_t nonce = 0;
-  Number end{0};  // End, the first that came
+  Number end{0};  // of type End; the first one stays
 };
 
-/// Header, states of the ranks, then kSlots rows of pieces, one of each rank.
+/// Layout: Header, the states of the ranks, then kSlots rows with one chunk per rank.
 class SharedSums::Mapping {
  public:
-  /// Maps the file, and makes it as large as needed if `is_new`. Null: it cannot be.
+  /// Maps the file, which gets its size first if `is_new`. Null on failure.
   static std::unique_ptr<Mapping> open(int file, int world_size, bool is_new) {
     const std::size_t size = bytes_for(world_size);
     struct stat status {};
@@ -207,10 +208,10 @@ class SharedSums::Mapping {
   [[nodiscard]] RankState& rank_state(int rank) const {
     return reinterpret_cast<RankState*>(static_cast<char*>(memory_) + sizeof(Header))[rank];
   }
-  [[nodiscard]] char* piece(std::uint32_t slot, int rank) const {
+  [[nodiscard]] char* chunk(std::uint32_t slot, int rank) const {
     const auto row = static_cast<std::size_t>(slot) * static_cast<std::size_t>(world_size_) +
                      static_cast<std::size_t>(rank);
-    return static_cast<char*>(memory_) + head_bytes(world_size_) + row * piece_bytes(world_size_);
+    return static_cast<char*>(memory_) + head_bytes(world_size_) + row * chunk_bytes(world_size_);
   }
 
  private:
@@ -222,7 +223,7 @@ class SharedSums::Mapping {
     ::pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
     ::pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
     for (int rank = 0; rank < world_size_; ++rank)
-      ::pthread_mutex_init(&rank_state(rank).life, &attributes);
+      ::pthread_mutex_init(&rank_state(rank).alive_lock, &attributes);
     ::pthread_mutexattr_destroy(&attributes);
   }
   static std::size_t head_bytes(int world_size) {
@@ -233,7 +234,7 @@ class SharedSums::Mapping {
   }
   static std::size_t bytes_for(int world_size) {
     return head_bytes(world_size) +
-           kSlots * static_cast<std::size_t>(world_size) * piece_bytes(world_size);
+           kSlots * static_cast<std::size_t>(world_size) * chunk_bytes(world_size);
   }
 
   void* const memory_;
@@ -274,7 +275,8 @@ SharedSums::Connected SharedSums::connect(int rank, int world_size, const Gather
   }
   std::unique_ptr<SharedSums> sums;
   if (mapping) sums.reset(new SharedSums(rank, world_size, std::move(mapping)));
-  // Every rank has to know that all have it. After that nobody needs rank 0's descriptor.
+  // Each rank must know that all have mapped the memory. After that nobody needs rank 0's
+  // descriptor.
   for (const std::string& why_not : gather(problem))
     if (!why_not.empty()) return {nullptr, why_not};
   return {std::move(sums), ""};
@@ -287,19 +289,19 @@ SharedSums::SharedSums(int rank, int world_size, std::unique_ptr<Mapping> mappin
       mapping_(std::move(mapping)) {
   threads_.emplace_back([this] {
     RankState& rank_state = mapping_->rank_state(rank_);
-    ::pthread_mutex_lock(&rank_state.life);
-    has_begun_.count_down();
+    ::pthread_mutex_lock(&rank_state.alive_lock);
+    has_started_.count_down();
     serve();
-    ::pthread_mutex_unlock(&rank_state.life);
+    ::pthread_mutex_unlock(&rank_state.alive_lock);
   });
-  has_begun_.wait();
+  has_started_.wait();
 }
 
 SharedSums::~SharedSums() {
   std::unique_lock lock(mutex_);
   is_closing_ = true;
   changed_.notify_all();
-  for (std::size_t i = 0; i < threads_.size(); ++i) {  // the last calls may need one more
+  for (std::size_t i = 0; i < threads_.size(); ++i) {  // the last calls may start another thread
     std::thread thread = std::move(threads_[i]);
     lock.unlock();
     thread.join();
@@ -307,10 +309,10 @@ SharedSums::~SharedSums() {
   }
 }
 
-std::size_t SharedSums::piece_bytes(int world_size) {
+std::size_t SharedSums::chunk_bytes(int world_size) {
   return std::min(
-      kPieceBytes,
-      kRowBytes / static_cast<std::size_t>(world_size) / kCacheLinePair * kCacheLinePair);
+      kMaxChunkBytes,
+      kMaxRowBytes / static_cast<std::size_t>(world_size) / kCacheLinePair * kCacheLinePair);
 }
 
 bool SharedSums::can_sum(const at::Tensor& tensor) {
@@ -319,7 +321,7 @@ bool SharedSums::can_sum(const at::Tensor& tensor) {
 
 bool SharedSums::can_broadcast(const at::Tensor& tensor) {
   return tensor.is_cpu() && tensor.layout() == at::kStrided && !tensor.is_conj() &&
-         !tensor.is_neg();  // bits that say how the bytes are to be read
+         !tensor.is_neg();  // lazy conjugation and negation are not applied to the bytes
 }
 
 bool SharedSums::can_gather(const at::Tensor& tensor, const std::vector<at::Tensor>& outputs) {
@@ -333,8 +335,8 @@ c10::intrusive_ptr<c10d::Work> SharedSums::start(Call call) {
   Future future = new_future();
   {
     const std::lock_guard lock(mutex_);
-    std::erase_if(open_, [](const Future& one) { return one->completed(); });
-    open_.push_back(future);
+    std::erase_if(unfinished_, [](const Future& one) { return one->completed(); });
+    unfinished_.push_back(future);
     started_.push_back({std::move(call), future});
     add_thread_if_needed();
   }
@@ -349,7 +351,7 @@ c10::intrusive_ptr<c10d::Work> SharedSums::run(Call call) {
   changed_.wait(lock, [this] { return !is_running_ && started_.empty(); });
   is_running_ = true;
   lock.unlock();
-  const std::exception_ptr error = carry_out(call, may_spin_ ? kIdleSpins : 0);
+  const std::exception_ptr error = execute(call, may_spin_ ? kIdleSpins : 0);
   lock.lock();
   is_running_ = false;
   lock.unlock();
@@ -361,21 +363,20 @@ c10::intrusive_ptr<c10d::Work> SharedSums::run(Call call) {
 
 void SharedSums::drain() {
   std::unique_lock lock(mutex_);
-  const std::vector<Future> open = open_;
+  const std::vector<Future> open = unfinished_;
   lock.unlock();
   for (const Future& future : open)
     future->wait();
 }
 
-/// Threads inside of callbacks may wait for calls that have been started: one thread must be left
-/// to run those.
+/// Threads in callbacks may wait for started calls, so there must be one more thread to run those.
 void SharedSums::add_thread_if_needed() {
   if (completing_ == threads_.size()) threads_.emplace_back([this] { serve(); });
 }
 
-/// One thread at a time runs a call.
+/// Runs started calls. Only one thread at a time runs a call.
 void SharedSums::serve() {
-  // Reads and writes bytes, as Gloo does: leaves, saved versions and inference tensors included.
+  // Autograd need not know of these writes: Gloo writes bytes, too.
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
   std::unique_lock lock(mutex_);
   while (true) {
@@ -385,7 +386,7 @@ void SharedSums::serve() {
     started_.pop_front();
     is_running_ = true;
     lock.unlock();
-    const std::exception_ptr error = carry_out(started.call, may_spin_ ? kSpins : 0);
+    const std::exception_ptr error = execute(started.call, may_spin_ ? kSpins : 0);
     lock.lock();
     is_running_ = false;
     ++completing_;
@@ -398,7 +399,7 @@ void SharedSums::serve() {
   }
 }
 
-std::exception_ptr SharedSums::carry_out(const Call& call, int spins) {
+std::exception_ptr SharedSums::execute(const Call& call, int spins) {
   if (failure_) return failure_;
   try {
     deadline_ = Clock::now() + call.timeout;
@@ -406,7 +407,7 @@ std::exception_ptr SharedSums::carry_out(const Call& call, int spins) {
     kind_ = {static_cast<std::uint64_t>(call.tensor.nbytes()),
              call.tensor.scalar_type(),
              call.outputs.empty() ? call.from.value_or(kSum) : kGather};
-    carry_out(call);
+    execute(call);
     return nullptr;
   } catch (const std::exception&) {
     failure_ = std::current_exception();
@@ -414,7 +415,7 @@ std::exception_ptr SharedSums::carry_out(const Call& call, int spins) {
   }
 }
 
-void SharedSums::carry_out(const Call& call) {
+void SharedSums::execute(const Call& call) {
   const at::Tensor whole = call.tensor.contiguous();
   auto* const data = static_cast<char*>(whole.mutable_data_ptr());
   if (kind_.operation == kGather) return gather(data, call.outputs);
@@ -429,14 +430,14 @@ void SharedSums::carry_out(const Call& call) {
 
 void SharedSums::broadcast(char* data) {
   std::size_t done = 0;
-  do {  // once for an empty tensor, too: all ranks meet
-    const Piece piece = take_slot(data + done, kind_.bytes - done);
-    char* const shared = mapping_->piece(piece.slot, kind_.operation);
-    if (rank_ == kind_.operation) copy(shared, piece.data, piece.bytes);
-    meet();
-    require_same_call(piece.slot);
-    if (rank_ != kind_.operation) copy(piece.data, shared, piece.bytes);
-    done += piece.bytes;
+  do {  // at least once, so that all ranks synchronise for an empty tensor, too
+    const Chunk chunk = take_slot(data + done, kind_.bytes - done);
+    char* const shared = mapping_->chunk(chunk.slot, kind_.operation);
+    if (rank_ == kind_.operation) copy(shared, chunk.data, chunk.bytes);
+    barrier();
+    require_same_call(chunk.slot);
+    if (rank_ != kind_.operation) copy(chunk.data, shared, chunk.bytes);
+    done += chunk.bytes;
   } while (done < kind_.bytes);
 }
 
@@ -446,77 +447,76 @@ void SharedSums::gather(char* data, const std::vector<at::Tensor>& outputs) {
     wholes.push_back(output.contiguous());
   std::size_t done = 0;
   do {
-    const Piece piece = take_slot(data + done, kind_.bytes - done);
-    copy(mapping_->piece(piece.slot, rank_), piece.data, piece.bytes);
-    meet();
-    require_same_call(piece.slot);
+    const Chunk chunk = take_slot(data + done, kind_.bytes - done);
+    copy(mapping_->chunk(chunk.slot, rank_), chunk.data, chunk.bytes);
+    barrier();
+    require_same_call(chunk.slot);
     for (int rank = 0; rank < world_size_; ++rank) {
       auto* const output = static_cast<char*>(wholes[static_cast<std::size_t>(rank)].data_ptr());
-      copy(output + done, mapping_->piece(piece.slot, rank), piece.bytes);
+      copy(output + done, mapping_->chunk(chunk.slot, rank), chunk.bytes);
     }
-    done += piece.bytes;
+    done += chunk.bytes;
   } while (done < kind_.bytes);
   for (std::size_t rank = 0; rank < outputs.size(); ++rank)
     if (!wholes[rank].is_same(outputs[rank])) outputs[rank].copy_(wholes[rank]);
 }
 
-/// Each rank sums all of it: more work than its share, but one meeting less.
+/// Each rank sums the whole tensor: more work, but one barrier less.
 void SharedSums::sum_small(char* data) {
-  const Piece piece = take_slot(data, kind_.bytes);
-  copy(mapping_->piece(piece.slot, rank_), data, piece.bytes);
-  meet();
-  require_same_call(piece.slot);
-  sum_rows(piece, {0, piece.bytes}, nullptr);
+  const Chunk chunk = take_slot(data, kind_.bytes);
+  copy(mapping_->chunk(chunk.slot, rank_), data, chunk.bytes);
+  barrier();
+  require_same_call(chunk.slot);
+  sum_rows(chunk, {0, chunk.bytes}, nullptr);
 }
 
-/// Each rank sums its part of a piece, and shares its own next piece before they meet. It sums into
-/// its tensor, and for the others into its place of the slot.
+/// Each rank sums its part of a chunk into its tensor, and for the others into its place in the
+/// slot. Before the barrier it also publishes its next chunk.
 void SharedSums::sum_large(char* data) {
-  Piece piece = share_parts_of_others(data, kind_.bytes);
-  std::size_t shared = piece.bytes;
-  meet();
+  Chunk chunk = publish_other_parts(data, kind_.bytes);
+  std::size_t shared = chunk.bytes;
+  barrier();
   while (true) {
-    require_same_call(piece.slot);
-    const Part own = part_of(piece, rank_);
-    sum_rows(piece, own, mapping_->piece(piece.slot, rank_) + own.begin);
+    require_same_call(chunk.slot);
+    const Part own = part_of(chunk, rank_);
+    sum_rows(chunk, own, mapping_->chunk(chunk.slot, rank_) + own.begin);
     const bool is_last = shared == kind_.bytes;
-    const Piece next =
-        is_last ? Piece() : share_parts_of_others(data + shared, kind_.bytes - shared);
+    const Chunk next = is_last ? Chunk() : publish_other_parts(data + shared, kind_.bytes - shared);
     shared += next.bytes;
-    meet();
+    barrier();
     for (int peer = 0; peer < world_size_; ++peer) {
       if (peer == rank_) continue;
-      const Part part = part_of(piece, peer);
-      copy(piece.data + part.begin, mapping_->piece(piece.slot, peer) + part.begin, part.bytes);
+      const Part part = part_of(chunk, peer);
+      copy(chunk.data + part.begin, mapping_->chunk(chunk.slot, peer) + part.begin, part.bytes);
     }
     if (is_last) return;
-    piece = next;
+    chunk = next;
   }
 }
 
-/// The next slot, for the first piece of what is left.
-/// Three slots are enough: a rank that fills piece p + 3 into the slot of piece p has left a
-/// meeting that every rank reached only after it had read piece p.
-SharedSums::Piece SharedSums::take_slot(char* data, std::size_t left) {
+/// Takes the next slot for the next chunk; `left` is how many bytes remain.
+/// Three slots are enough: a rank that writes chunk p + 3 into the slot of chunk p has passed a
+/// barrier that every rank reached only after it had read chunk p.
+SharedSums::Chunk SharedSums::take_slot(char* data, std::size_t left) {
   slot_ = (slot_ + 1) % kSlots;
   mapping_->rank_state(rank_).kinds[slot_] = kind_;
-  return {data, std::min(piece_bytes(world_size_), left), slot_};
+  return {data, std::min(chunk_bytes(world_size_), left), slot_};
 }
 
-SharedSums::Piece SharedSums::share_parts_of_others(char* data, std::size_t left) {
-  const Piece piece = take_slot(data, left);
-  const Part own = part_of(piece, rank_);
+SharedSums::Chunk SharedSums::publish_other_parts(char* data, std::size_t left) {
+  const Chunk chunk = take_slot(data, left);
+  const Part own = part_of(chunk, rank_);
   const std::size_t end = own.begin + own.bytes;
-  char* const shared = mapping_->piece(piece.slot, rank_);
+  char* const shared = mapping_->chunk(chunk.slot, rank_);
   copy(shared, data, own.begin);
-  copy(shared + end, data + end, piece.bytes - end);
-  return piece;
+  copy(shared + end, data + end, chunk.bytes - end);
+  return chunk;
 }
 
-/// What `rank` sums of a piece.
-SharedSums::Part SharedSums::part_of(const Piece& piece, int rank) const {
+/// The part of a chunk that `rank` sums.
+SharedSums::Part SharedSums::part_of(const Chunk& chunk, int rank) const {
   const std::size_t element = c10::elementSize(kind_.type);
-  const std::size_t count = piece.bytes / element;
+  const std::size_t count = chunk.bytes / element;
   const auto bound = [&](int of) {
     return count * static_cast<std::size_t>(of) / static_cast<std::size_t>(world_size_) * element;
   };
@@ -524,52 +524,52 @@ SharedSums::Part SharedSums::part_of(const Piece& piece, int rank) const {
 }
 
 /// `copy_of_sums` may be null.
-void SharedSums::sum_rows(const Piece& piece, Part part, char* copy_of_sums) {
-  char* const own = piece.data + part.begin;
+void SharedSums::sum_rows(const Chunk& chunk, Part part, char* copy_of_sums) {
+  char* const own = chunk.data + part.begin;
   rows_.clear();
   for (int rank = 0; rank < world_size_; ++rank)
-    rows_.push_back(rank == rank_ ? own : mapping_->piece(piece.slot, rank) + part.begin);
+    rows_.push_back(rank == rank_ ? own : mapping_->chunk(chunk.slot, rank) + part.begin);
   sum_rows_of(kind_.type)(rows_, part.bytes, own, copy_of_sums);
 }
 
-/// Waits until all ranks have come as far.
-void SharedSums::meet() {
+/// Waits until all ranks have reached this barrier.
+void SharedSums::barrier() {
   RankState& own = mapping_->rank_state(rank_);
-  ++meetings_;
-  own.meetings.store(meetings_);
-  if (own.sleepers.load() != 0) futex_wake(own.meetings);
+  ++barriers_;
+  own.barriers.store(barriers_);
+  if (own.waiters.load() != 0) futex_wake(own.barriers);
   for (int peer = 0; peer < world_size_; ++peer)
-    if (peer != rank_) await(peer);
+    if (peer != rank_) wait_for(peer);
   require_not_ended();
 }
 
-void SharedSums::await(int peer) {
+void SharedSums::wait_for(int peer) {
   RankState& rank_state = mapping_->rank_state(peer);
-  for (int i = 0; i < spins_ && is_behind(rank_state.meetings.load(), meetings_); ++i)
+  for (int i = 0; i < spins_ && is_behind(rank_state.barriers.load(), barriers_); ++i)
     relax();
-  while (is_behind(rank_state.meetings.load(), meetings_)) {
+  while (is_behind(rank_state.barriers.load(), barriers_)) {
     require_not_ended();
-    ++rank_state.sleepers;
-    const std::uint32_t seen = rank_state.meetings.load();
-    if (is_behind(seen, meetings_)) futex_wait(rank_state.meetings, seen, kPeerCheck);
-    --rank_state.sleepers;
-    if (!is_behind(rank_state.meetings.load(), meetings_)) return;
-    // It may have come and ended since.
-    if (rank_state.has_ended() && is_behind(rank_state.meetings.load(), meetings_))
+    ++rank_state.waiters;
+    const std::uint32_t seen = rank_state.barriers.load();
+    if (is_behind(seen, barriers_)) futex_wait(rank_state.barriers, seen, kPeerCheck);
+    --rank_state.waiters;
+    if (!is_behind(rank_state.barriers.load(), barriers_)) return;
+    // It may have reached the barrier and then ended.
+    if (rank_state.has_ended() && is_behind(rank_state.barriers.load(), barriers_))
       fail("rank " + std::to_string(peer) + " has ended");
     if (Clock::now() >= deadline_) fail("rank " + std::to_string(peer) + " did not come in time");
   }
 }
 
-/// Ranks that disagree would read what is left of an earlier piece.
+/// Fails if ranks make different calls: they would read data of an earlier chunk.
 void SharedSums::require_same_call(std::uint32_t slot) {
   for (int peer = 0; peer < world_size_; ++peer)
     if (mapping_->rank_state(peer).kinds[slot] != kind_) end_all(End::disagreement);
   require_not_ended();
 }
 
-/// Throws if a rank has ended all calls. A rank that was stopped learns here that the others have
-/// given up.
+/// Throws if a rank has ended all calls: a rank that was stopped finds out here that the others
+/// have given up.
 void SharedSums::require_not_ended() {
   const auto end = static_cast<End>(mapping_->header().end.load());
   if (end == End::none) return;
@@ -592,7 +592,7 @@ void SharedSums::end_all(End end) {
   std::uint32_t none = 0;
   mapping_->header().end.compare_exchange_strong(none, static_cast<std::uint32_t>(end));
   for (int rank = 0; rank < world_size_; ++rank)
-    futex_wake(mapping_->rank_state(rank).meetings);
+    futex_wake(mapping_->rank_state(rank).barriers);
 }
 
 }  // namespace ddp::worker

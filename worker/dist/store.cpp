@@ -52,8 +52,7 @@ std::string wait_until_up(const WorkerIdentity& self, std::chrono::milliseconds 
   }
 }
 
-/// Makes a rank 0 of an earlier start, which may still report why it has not joined, give up the
-/// port.
+/// Takes the port from a rank 0 of an earlier start that may still report why it did not join.
 void end_refusal(const WorkerIdentity& self, std::chrono::milliseconds timeout) {
   const StoreProbe found = StoreAddresses(self).probe(Clock::now() + timeout);
   if (found.refusal) (void)leave_with_rank_0(found.caller, self);

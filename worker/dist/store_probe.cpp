@@ -19,7 +19,7 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Where packets get lost, connect(2) would take minutes. The send time-out limits it (socket(7)).
+// If packets are dropped, connect(2) would take minutes; the send time-out limits it (socket(7)).
 constexpr seconds kConnectWithin{2};
 constexpr seconds kAnswerWithin{1};
 
@@ -86,9 +86,9 @@ std::string job_line(const WorkerIdentity& self) {
 
 bool leave_with_rank_0(const Descriptor& caller, const WorkerIdentity& self) {
   const std::uint32_t rank = htonl(static_cast<std::uint32_t>(self.rank));
-  std::string word = job_line(self);
-  word.append(reinterpret_cast<const char*>(&rank), sizeof(rank));
-  (void)::send(caller.fd(), word.data(), word.size(), MSG_NOSIGNAL);
+  std::string reply = job_line(self);
+  reply.append(reinterpret_cast<const char*>(&rank), sizeof(rank));
+  (void)::send(caller.fd(), reply.data(), reply.size(), MSG_NOSIGNAL);
   limit_calls(caller.fd(), SO_RCVTIMEO, kLeaveWithin);
   return receive(caller.fd(), 1).size() == 1;
 }
@@ -115,8 +115,8 @@ StoreProbe StoreAddresses::probe(Clock::time_point deadline) const {
     Descriptor socket(
         ::socket(address->ai_family, address->ai_socktype | SOCK_CLOEXEC, address->ai_protocol));
     if (socket.fd() < 0) continue;
-    // Trap: if the port is in the kernel's range for clients, one try in ten thousand connects to
-    // itself. Without SO_REUSEADDR that would keep the port from the store for a minute.
+    // Trap: if the port is in the kernel's ephemeral range, one try in ten thousand connects to
+    // itself. Without SO_REUSEADDR that would block the port for the store for a minute.
     (void)::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &kYes, sizeof(kYes));
     limit_calls(socket.fd(), SO_SNDTIMEO, until(deadline, kConnectWithin));
     if (::connect(socket.fd(), address->ai_addr, address->ai_addrlen) != 0) continue;

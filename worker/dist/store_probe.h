@@ -1,5 +1,5 @@
-// What answers at MASTER_ADDR:MASTER_PORT: nobody, LibTorch's store, something else, or a rank 0 of
-// this job that does not join and says why (worker/dist/refusal_server).
+// Finds out what answers at MASTER_ADDR:MASTER_PORT: nobody, LibTorch's store, something else, or a
+// rank 0 of this job that does not join and says why (worker/dist/refusal_server).
 #pragma once
 
 #include <netdb.h>
@@ -14,47 +14,47 @@
 
 namespace ddp::worker {
 
-/// A probe sends VALIDATE and PING, as LibTorch's client does. The store answers with the last four
+/// What a probe sends: VALIDATE and PING, as LibTorch's client does. The store echoes the last four
 /// bytes. Trap: LibTorch's client waits for that echo without a limit.
 inline constexpr std::string_view kHello(
     "\x00\xCE\xF7\x85\x3C\x0D"
     "ddp?",
     10);
-/// A rank 0 that refuses sends this mark, the length of the rest in four bytes (big endian), its
-/// job_line() and the text. A rank that is ready to leave answers with its own job_line() and its
-/// rank in four bytes. Rank 0 sends a last byte when it leaves by itself, not when it is killed or
-/// yields its port.
+/// A rank 0 that does not join answers with this mark, the length of the rest in four bytes (big
+/// endian), its job_line() and the reason. A rank that is ready to exit replies with its own
+/// job_line() and its rank in four bytes. Rank 0 sends a last byte when it exits by itself, not
+/// when it is killed or yields its port.
 inline constexpr std::string_view kRefusalMark = "ddp!";
 inline constexpr std::size_t kLongestRefusal = 16384;
-inline constexpr std::chrono::seconds kLeaveWithin{7};  // longer than a rank 0 stays
+inline constexpr std::chrono::seconds kLeaveWithin{7};  // longer than a rank 0 waits
 
 /// The text by which ranks of one job recognise each other: run id, round and world size. Two jobs
-/// without a run id may have the same.
+/// without a run id may have the same text.
 std::string job_line(const WorkerIdentity& self);
 
 struct StoreProbe {
-  bool is_listening = false;                 // somebody takes connections there
+  bool is_listening = false;                 // something accepts connections there
   std::optional<std::string> local_address;  // this side's, when a store answers
   std::optional<std::string> refusal;        // why rank 0 of this job does not serve a store
   Descriptor caller;                         // connection to that rank 0
 };
 
-/// Tells a rank 0 that refuses that this rank is ready to leave. Blocks: until rank 0 leaves, at
-/// most kLeaveWithin. Returns whether it has left. False: it was ended, did not leave in time, or
+/// Tells a rank 0 that does not join that this rank is ready to exit. Blocks: until rank 0 exits,
+/// at most kLeaveWithin. Returns whether it has. False: it was killed, did not exit in time, or
 /// made room for a rank 0 that joins, so probe again.
 bool leave_with_rank_0(const Descriptor& caller, const WorkerIdentity& self);
 
 class StoreAddresses {
  public:
-  /// Blocks: for the resolver. Errors: PeerError, 202.
+  /// Resolves MASTER_ADDR. Blocks: for the resolver. Errors: PeerError, 202.
   explicit StoreAddresses(const WorkerIdentity& self);
   StoreAddresses(const StoreAddresses&) = delete;
   StoreAddresses& operator=(const StoreAddresses&) = delete;
   ~StoreAddresses();
 
-  /// One try on all addresses of the host. LibTorch's own client backs off for 0.3 to 0.7 s when
-  /// the store is not up yet; this finds out in microseconds. Blocks: until `deadline` or a little
-  /// longer, and at most some seconds for each address.
+  /// Tries all addresses of the host once. LibTorch's own client backs off for 0.3 to 0.7 s when
+  /// the store is not up yet; this takes microseconds. Blocks: until `deadline` or a little longer,
+  /// and at most some seconds for each address.
   [[nodiscard]] StoreProbe probe(std::chrono::steady_clock::time_point deadline) const;
 
  private:

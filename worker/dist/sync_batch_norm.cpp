@@ -63,8 +63,8 @@ at::Tensor transform(const at::Tensor& x,
                                            all.epsilon));
 }
 
-// Means and variances, joined in double as Chan et al. (STAN-CS-79-773, 2.1) do: with sums of
-// squares a mean far from 0 would eat the digits of the variance.
+// Joins means and variances in double as Chan et al. (STAN-CS-79-773, 2.1): with sums of squares, a
+// mean far from 0 would cancel the digits of the variance.
 Statistics gather(const at::Tensor& x, Norm& norm, Group& group) {
   const std::int64_t channels = x.size(1);
   const auto options = x.options().dtype(at::kDouble);
@@ -134,14 +134,14 @@ Gradients differentiate(const at::Tensor& dy,
 
 }  // namespace cpu
 
-// The kernels of torch.nn.SyncBatchNorm. They exist on CUDA alone; as nothing here reads a number
-// from the device, they can be captured in a graph.
+// The kernels of torch.nn.SyncBatchNorm, which exist only on CUDA. Nothing here reads a number from
+// the device, so a CUDA graph can capture it.
 namespace cuda {
 
 Statistics gather(const at::Tensor& x, Norm& norm, Group& group) {
   const std::int64_t channels = x.size(1);
   const std::int64_t count = samples_per_channel(x);
-  // Python leaves empty ranks out, and has to wait for the device to count them.
+  // Python handles empty ranks, but must wait for the device to find them.
   if (count == 0) throw std::logic_error("synchronised batch norm on CUDA: an empty batch");
   const auto [mean, inverse_std] = at::batch_norm_stats(x, norm.epsilon);
   std::vector<at::Tensor> mine{
@@ -209,8 +209,8 @@ class Normalise : public torch::autograd::Function<Normalise> {
                             const Statistics& all,
                             Group* group) {
     context->save_for_backward({x, weight, all.mean, all.spread, all.count});
-    // Trap: a graph may outlive the scope in which it was made. It holds the group's address only,
-    // and does not keep the group alive.
+    // Trap: an autograd graph may outlive the scope in which it was made; it holds only the group's
+    // address, and does not keep the group alive.
     context->saved_data["group"] = reinterpret_cast<std::int64_t>(group);
     context->saved_data["epsilon"] = all.epsilon;
     return x.is_cuda() ? cuda::normalise(x, weight, bias, all)
@@ -256,7 +256,7 @@ class SyncBatchNorm final : public Norm {
 }  // namespace
 
 MakeNorm sync_batch_norm(Group& group) {
-  if (group.process_group() == nullptr) return batch_norm();  // alone
+  if (group.process_group() == nullptr) return batch_norm();
   return
       [&group](std::int64_t channels) { return std::make_shared<SyncBatchNorm>(channels, group); };
 }

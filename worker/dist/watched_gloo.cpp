@@ -35,10 +35,10 @@ WatchedGloo::WatchedGloo(const std::set<Connection>& others,
                          int size,
                          const c10::intrusive_ptr<Options>& options)
     : ProcessGroupGloo(store, rank, size, options), connections_(opened_since(others)) {
-  std::set<Connection> peers = with_peer(connections_);
-  // Gloo opens one connection for each peer and device. If another thread has connected to
-  // something meanwhile, or Gloo connects lazily (TORCH_GLOO_LAZY_INIT), its connections are not
-  // known.
+  std::set<Connection> peers = only_connected(connections_);
+  // Gloo opens one connection for each peer and device. If the number differs, another thread has
+  // opened connections meanwhile, or Gloo connects lazily (TORCH_GLOO_LAZY_INIT): then we cannot
+  // tell which connections are Gloo's.
   const std::size_t expected = options->devices.size() * static_cast<std::size_t>(size - 1);
   if (peers.size() == expected) watch_ = std::make_unique<PeerWatch>(std::move(peers));
 }
@@ -66,7 +66,7 @@ c10::intrusive_ptr<c10d::Work> WatchedGloo::allreduce(Tensors& tensors,
                                                       const c10d::AllreduceOptions& options) {
   const bool is_plain_sum = tensors.size() == 1 && options.reduceOp == c10d::ReduceOp::SUM;
   if (sums_ && is_plain_sum && SharedSums::can_sum(tensors[0]))
-    return share_out({tensors[0], time_for(options.timeout), {}, {}}, options.asyncOp);
+    return run_shared({tensors[0], timeout_for(options.timeout), {}, {}}, options.asyncOp);
   require_default_stream(tensors);
   const auto work = ProcessGroupGloo::allreduce(tensors, options);
   return watch_ ? watch_->watch(work) : work;
@@ -78,7 +78,7 @@ c10::intrusive_ptr<c10d::Work> WatchedGloo::broadcast(Tensors& tensors,
                         options.rootRank < getSize();
   if (sums_ && is_plain && SharedSums::can_broadcast(tensors[0])) {
     const auto from = static_cast<int>(options.rootRank);
-    return share_out({tensors[0], time_for(options.timeout), from, {}}, options.asyncOp);
+    return run_shared({tensors[0], timeout_for(options.timeout), from, {}}, options.asyncOp);
   }
   require_default_stream(tensors);
   const auto work = ProcessGroupGloo::broadcast(tensors, options);
@@ -91,7 +91,7 @@ c10::intrusive_ptr<c10d::Work> WatchedGloo::allgather(std::vector<Tensors>& outp
   const bool is_plain = inputs.size() == 1 && outputs.size() == 1 &&
                         outputs[0].size() == static_cast<std::size_t>(getSize());
   if (sums_ && is_plain && SharedSums::can_gather(inputs[0], outputs[0])) {
-    return share_out({inputs[0], time_for(options.timeout), {}, outputs[0]}, options.asyncOp);
+    return run_shared({inputs[0], timeout_for(options.timeout), {}, outputs[0]}, options.asyncOp);
   }
   require_default_stream(inputs);
   const auto work = ProcessGroupGloo::allgather(outputs, inputs, options);
@@ -103,12 +103,12 @@ c10::intrusive_ptr<c10d::Work> WatchedGloo::barrier(const c10d::BarrierOptions& 
   return ProcessGroupGloo::barrier(options);
 }
 
-/// A call whose caller waits at once runs in the caller's thread.
-c10::intrusive_ptr<c10d::Work> WatchedGloo::share_out(SharedSums::Call call, bool is_async) {
+/// If the caller waits at once, the call runs in the caller's thread.
+c10::intrusive_ptr<c10d::Work> WatchedGloo::run_shared(SharedSums::Call call, bool is_async) {
   return is_async ? sums_->start(std::move(call)) : sums_->run(std::move(call));
 }
 
-std::chrono::milliseconds WatchedGloo::time_for(std::chrono::milliseconds wanted) {
+std::chrono::milliseconds WatchedGloo::timeout_for(std::chrono::milliseconds wanted) {
   return wanted == c10d::kUnsetTimeout ? getOptions()->timeout : wanted;
 }
 

@@ -1,7 +1,7 @@
-// Gloo, whose collectives also end when a peer dies in the middle of a transfer.
-// Gloo reports the end of a connection to the transfers that wait on it, but not to the one that it
-// has partly read or written (its transport/tcp/pair.cc, signalException). A rank whose peer was
-// killed there would wait until the time-out on a connection that is already closed.
+// Gloo whose collectives also end when a peer dies in the middle of a transfer.
+// Gloo reports a closed connection to the transfers that wait for it, but not to one that it has
+// partly read or written (transport/tcp/pair.cc, signalException). A rank whose peer was killed at
+// that moment would wait until the time-out.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,8 +19,8 @@ namespace ddp::worker {
 class PeerWatch;
 
 /// Watches the collectives that this project and c10d's Reducer use: once a connection to a peer is
-/// gone, what is under way ends within two seconds with c10::DistNetworkError. Refuses tensors of a
-/// device on other streams than its default one (require_default_stream).
+/// lost, those in progress end within two seconds with c10::DistNetworkError. Refuses tensors of a
+/// device on any stream but its default one (require_default_stream).
 class WatchedGloo : public c10d::ProcessGroupGloo {
  public:
   /// Blocks: until all ranks are connected. Errors: those of Gloo.
@@ -30,22 +30,21 @@ class WatchedGloo : public c10d::ProcessGroupGloo {
               const c10::intrusive_ptr<Options>& options);
   ~WatchedGloo() override;
 
-  /// From now on sums, broadcasts and gathers of tensors on the CPU go through memory that the
-  /// ranks share, if all are on one node. All ranks call it. Returns why they cannot; empty: they
-  /// do. Errors: those of Gloo.
+  /// From now on sums, broadcasts and gathers of CPU tensors go through shared memory, if all ranks
+  /// are on one node. All ranks call it. Returns why that is not possible; empty: it is. Errors:
+  /// those of Gloo.
   std::string share_memory();
 
-  /// From now on peers may leave without an error.
+  /// From now on peers may exit without an error.
   void stop_watching();
 
-  /// Whether a connection to a peer has been gone for kLossWait, while peers may not leave.
+  /// Whether a connection to a peer has been lost for kLossWait. False after stop_watching().
   [[nodiscard]] bool has_lost_peer() const;
 
-  /// Ends the connections, for us and for our peers.
+  /// Closes the connections, so that the peers notice it, too.
   void disconnect();
 
-  /// Whether a thread of Gloo still waits for a dead peer: the destructor would wait for that
-  /// thread.
+  /// Whether a thread of Gloo still waits for a dead peer: then the destructor would hang.
   [[nodiscard]] bool has_stuck_work() const;
 
   using Tensors = std::vector<at::Tensor>;
@@ -65,18 +64,18 @@ class WatchedGloo : public c10d::ProcessGroupGloo {
               int size,
               const c10::intrusive_ptr<Options>& options);
 
-  c10::intrusive_ptr<c10d::Work> share_out(SharedSums::Call call, bool is_async);
-  [[nodiscard]] std::chrono::milliseconds time_for(std::chrono::milliseconds wanted);
+  c10::intrusive_ptr<c10d::Work> run_shared(SharedSums::Call call, bool is_async);
+  [[nodiscard]] std::chrono::milliseconds timeout_for(std::chrono::milliseconds wanted);
 
   std::set<Connection> connections_;
-  std::unique_ptr<SharedSums> sums_;  // null: everything goes by Gloo
-  std::unique_ptr<PeerWatch> watch_;  // null where Gloo's connections are not known
+  std::unique_ptr<SharedSums> sums_;  // null: all goes by Gloo
+  std::unique_ptr<PeerWatch> watch_;  // null if Gloo's connections are not known
 };
 
-/// Gloo copies a result back to a device on a stream of its own. The thread of Gloo that ends the
-/// work makes its own current stream wait for that copy (ProcessGroupGloo.cpp, AsyncWork::execute),
-/// which is the device's default one: another stream would read too early, and nobody says so.
-/// Errors: std::logic_error where another stream of a tensor's device is current.
+/// Gloo copies a result back to the device on a stream of its own. Then its worker thread makes
+/// that thread's current stream, the default one, wait for the copy (ProcessGroupGloo.cpp,
+/// AsyncWork::execute). Any other stream would read the result too early, without an error. Errors:
+/// std::logic_error when another stream of a tensor's device is current.
 void require_default_stream(const std::vector<at::Tensor>& tensors);
 
 }  // namespace ddp::worker

@@ -19,13 +19,13 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kMoreTries = 3;  // that bring nothing new
+constexpr int kMoreTries = 3;  // without new bytes
 
 /// How one transfer ended.
 enum class End {
   complete,    // the server has sent what it wanted to
   again,       // another try may go on
-  from_start,  // the server does not go on where we are
+  from_start,  // the server does not continue at our offset
   never,       // the server will not give this file
 };
 
@@ -34,8 +34,8 @@ struct Outcome {
   std::string what;  // what happened
 };
 
-/// Whether bytes arrive at the least rate, over spans of the stall limit, through all tries: a
-/// server that sends a byte now and then, or one per connection, always brings something new.
+/// Checks the minimum rate over spans of the stall limit, through all tries: otherwise a server
+/// that sends a byte now and then, or one per connection, would never be given up.
 class Pace {
  public:
   explicit Pace(const DownloadRequest& request) : request_(request) {}
@@ -246,8 +246,8 @@ class Download {
          ", expected " + request_.file.sha256 + "). It was removed");
   }
 
-  /// Tries until a try brings bytes, or no more tries are left. A server that always cuts at the
-  /// same place brings nothing new, either.
+  /// Tries until a try brings new bytes, or no tries are left. Bytes before `farthest_` are not
+  /// new.
   void get_rest() {
     std::string what;
     Pace pace(request_);

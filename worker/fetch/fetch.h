@@ -1,4 +1,4 @@
-// Gets the files of a published data set into a directory: the whole of `ddp-worker fetch`.
+// `ddp-worker fetch`: downloads the files of a published data set into a directory.
 #pragma once
 
 #include <filesystem>
@@ -9,21 +9,21 @@
 
 namespace ddp::worker {
 
-/// Puts the files of `set` into options.directory / set.folder, each whole and verified. Files that
-/// are there already are checked and kept. One process per directory at a time.
-/// Blocks: while another process fetches into the directory, and while bytes arrive. Reports on
-/// `console` what it does; `is_terminal`: with a line that is rewritten.
-/// Errors: UsageError when another file has one of the names, or the directory is not a directory.
-/// SystemError when the set cannot be fetched.
+/// Puts the files of `set` into options.directory / set.folder, each whole and verified. Verifies
+/// and keeps files that exist already. A lock admits one process per directory at a time.
+/// Blocks: while another process fetches into the directory, and while bytes arrive. Writes its
+/// progress to `console`; `is_terminal`: rewrites one line.
+/// Errors: UsageError when one of the names belongs to another file, or the directory is not a
+/// directory. SystemError when the set cannot be fetched.
 void fetch(const PublishedSet& set,
            const FetchOptions& options,
            std::ostream& console,
            bool is_terminal);
 
-/// What fetch() would get, one line per file: address, size, SHA-256, path.
+/// What fetch() would download, one line per file: address, size, SHA-256, path.
 std::string describe_fetch(const PublishedSet& set, const FetchOptions& options);
 
-/// The whole of ddp-fetch with these sets. Returns its exit code.
+/// Runs the program ddp-fetch with these sets. Returns its exit code.
 int run_fetch(int argc, const char* const* argv, const std::vector<PublishedSet>& sets);
 
 }  // namespace ddp::worker

@@ -15,9 +15,9 @@ struct FetchOptions {
   bool dry_run = false;
   std::string set;
   std::filesystem::path directory;
-  std::optional<std::string> from;  // an address in place of the published one, with a slash
+  std::optional<std::string> from;  // replaces PublishedSet::address; ends with a slash
   std::chrono::milliseconds stall_limit = std::chrono::seconds(30);
-  std::int64_t min_rate = 1000;  // bytes a second, on average over a stall limit; 0: any
+  std::int64_t min_rate = 1000;  // bytes a second, on average over a stall limit; 0: no limit
 
   bool operator==(const FetchOptions&) const = default;
 };

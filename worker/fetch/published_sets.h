@@ -1,5 +1,5 @@
-// The data sets that `ddp-worker fetch` gets: where they are published, and what their files must
-// be. A file is trusted for its digest, not for its address.
+// The data sets that `ddp-worker fetch` can download: where they are published, and what their
+// files must be. A file is trusted because of its digest, not because of its address.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@ struct PublishedFile {
 
 struct PublishedSet {
   std::string name;     // as data.name says it
-  std::string address;  // what precedes a file's name, with the slash at its end
+  std::string address;  // prefix of the files' addresses; ends with a slash
   std::string folder;   // torchvision's, below the directory that the user names: "MNIST/raw"
-  std::vector<PublishedFile> files;      // what lies in the folder at the end
-  std::optional<PublishedFile> archive;  // the .tar.gz in which they come, as FOLDER/NAME
-  std::vector<std::string> extras;       // small files of the archive, unpacked if it has them
+  std::vector<PublishedFile> files;      // what the folder holds in the end
+  std::optional<PublishedFile> archive;  // the .tar.gz that contains them, as FOLDER/NAME
+  std::vector<std::string> extras;       // small files, unpacked if the archive has them
 };
 
 const std::vector<PublishedSet>& published_sets();

@@ -1,4 +1,4 @@
-// SHA-256, which identifies a published file. libsodium computes it.
+// SHA-256, which identifies published files. Wraps libsodium.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
-// The members of a tar archive (ustar), one after the other.
-// Promises: trusts nothing in a header: its sum is checked, sizes are read strictly, and a member
-// that is cut off is an error. Writes nothing: the caller decides what a name stands for.
+// Reads the members of a tar archive (ustar), one after the other.
+// Promises: headers are not trusted: checksums are verified, sizes are parsed strictly, and a
+// member that is cut off is an error. Writes no files: the caller decides what to do with a name.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@
 namespace ddp::worker {
 
 struct TarMember {
-  std::string name;  // as it is in the archive: it may be absolute or lead upwards
+  std::string name;  // as in the archive: may be absolute, or contain ".."
   std::uint64_t size = 0;
-  bool is_file = false;  // a regular one; else a directory, a link, or an extension's data
+  bool is_file = false;  // a regular file; else a directory, a link, or an extension's data
 
   bool operator==(const TarMember&) const = default;
 };
@@ -24,12 +24,12 @@ class TarReader {
  public:
   explicit TarReader(ByteSource archive) : archive_(std::move(archive)) {}
 
-  /// Skips what was not read of the last member, and returns the next one; no value at the end.
+  /// Skips the unread rest of the last member, and returns the next one; no value at the end.
   /// Errors: UsageError for what is not a tar archive, or is cut off.
   std::optional<TarMember> next();
 
-  /// Fills the buffer with bytes of the member. Less than its size means the member's end.
-  /// Errors: UsageError when the archive ends before the member does.
+  /// Fills the buffer with bytes unread bytes of the member. Fewer than its size mean the member's
+  /// end. Errors: UsageError when the archive ends before the member does.
   std::size_t read(std::span<std::uint8_t> buffer);
 
  private:
@@ -37,7 +37,7 @@ class TarReader {
 
   ByteSource archive_;
   std::uint64_t left_ = 0;     // of the member
-  std::uint64_t padding_ = 0;  // behind it
+  std::uint64_t padding_ = 0;  // bytes after the member
 };
 
 }  // namespace ddp::worker

@@ -1,4 +1,4 @@
-// Rotation, scale, shear and translation in one: torchvision's affine and rotate of a uint8 tensor.
+// Affine moves: rotation, scale, shear and translation in one, with torchvision's uint8 results.
 #pragma once
 
 #include <array>
@@ -29,12 +29,12 @@ inline Affine rotation(double angle) {
 }
 
 /// Maps points (x, y) of the image to their new places: x' = m[0] x + m[1] y + m[2], y' = m[3] x +
-/// m[4] y + m[5]. Pixel (0, 0) has its middle at (0.5, 0.5).
+/// m[4] y + m[5]. The centre of pixel (0, 0) is at (0.5, 0.5).
 std::array<double, 6> affine_matrix(const Affine& affine, ImageSize image);
 
-/// Moves the image and keeps its size. Without `fill`, pixels from outside are black, and at the
-/// image's edge bilinear pixels are mixed with black; with `fill`, torchvision's formula is used.
-/// Errors: std::logic_error when the scale is not positive.
+/// Moves the image and keeps its size. Without `fill`, pixels from outside are black, and bilinear
+/// pixels at the image's edge are mixed with black; with `fill`, both use torchvision's formula for
+/// that colour. Errors: std::logic_error when the scale is not positive.
 void move_affine(const Image& from,
                  const Affine& affine,
                  Interpolation interpolation,

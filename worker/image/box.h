@@ -1,6 +1,6 @@
-// Where an object is in an image, also after the image was flipped, cropped, resized or moved: for
-// every function of worker/image/geometry, resize and affine that moves pixels there is one that
-// moves boxes.
+// Boxes: where objects are in an image, also after it was flipped, cropped, resized or moved. For
+// every function of worker/image/geometry, resize, affine and perspective that moves pixels there
+// is one here that moves boxes.
 #pragma once
 
 #include <optional>
@@ -11,8 +11,8 @@
 
 namespace ddp::worker {
 
-/// Units: pixels; right and bottom are where the box ends: a box around the whole image is {0, 0,
-/// width, height}.
+/// Units: pixels; right and bottom are exclusive: a box around the whole image is {0, 0, width,
+/// height}.
 struct Box {
   float left = 0;
   float top = 0;
@@ -25,8 +25,8 @@ struct Box {
 /// The area; 0 for an empty box.
 float area(const Box& box);
 
-/// The part of `box` inside of the image. No value when it is less than `least` of the box's area,
-/// or empty.
+/// The part of `box` inside of the image. No value when it is empty, or less than the fraction
+/// `least` of the box's area.
 std::optional<Box> clip(const Box& box, ImageSize image, float least = 0);
 
 Box flip_horizontal(const Box& box, ImageSize image);
@@ -41,8 +41,8 @@ Box resize(const Box& box, ImageSize from, ImageSize to);
 /// The box around the moved corners, not clipped.
 Box move_affine(const Box& box, const Affine& affine, ImageSize image);
 
-/// The same for a matrix of worker/image/perspective.h. No value when a corner comes to lie at the
-/// horizon or behind it.
+/// The same for a matrix of worker/image/perspective.h. No value when a corner moves to the horizon
+/// or behind it.
 std::optional<Box> move_perspective(const Box& box, const Matrix3& matrix);
 
 }  // namespace ddp::worker

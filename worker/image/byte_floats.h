@@ -1,6 +1,6 @@
-// Pixels in the form that a model takes: bytes of three planes become numbers from 0 to 1, with the
-// colours of a pixel side by side. Each number is byte / 255 to the nearest, on every CPU: one
-// loop, compiled for any x86-64 and for AVX2, and chosen at run time.
+// Converts bytes of three planes to floats from 0 to 1, channels last, as models take them. Each
+// float is byte / 255, correctly rounded, on every CPU: one loop is compiled for any x86-64 and for
+// AVX2, and the fastest version is chosen at run time.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ struct FloatKernel {
   Write write = nullptr;
 };
 
-/// The kernels that this CPU can run: the one for every CPU first, the fastest one last.
+/// The kernels that this CPU can run: the portable one first, the fastest one last.
 const std::vector<FloatKernel>& float_kernels();
 
 }  // namespace ddp::worker

@@ -79,8 +79,8 @@ Color series_color(std::size_t number) {
   return kColors[number % kColors.size()];
 }
 
-Color heat_color(double share) {
-  const double dark = std::clamp(share, 0.0, 1.0);
+Color heat_color(double value) {
+  const double dark = std::clamp(value, 0.0, 1.0);
   const auto mixed = [dark](int at_full) {
     return static_cast<std::uint8_t>(rounded(255 - dark * (255 - at_full)));
   };
@@ -98,7 +98,7 @@ Chart::Chart(ImageSize plot, const std::string& title, Axis x, Axis y, int right
                   plot_.left + plot.width + right});
   erase(image_, {0, 0, image_.height, image_.width}, kPaper);
   draw_grid();
-  draw_places();
+  draw_interval_names();
   draw_titles(title);
   draw_rectangle(image_, {plot_.top - 1, plot_.left - 1, plot.height + 2, plot.width + 2}, 1, kInk);
 }
@@ -132,7 +132,7 @@ void Chart::draw_grid() {
   }
 }
 
-void Chart::draw_places() {
+void Chart::draw_interval_names() {
   const int bottom = plot_.top + plot_.height;
   for (std::size_t i = 0; i < x_.names.size(); ++i) {
     const int middle = rounded(column(static_cast<double>(i) + 0.5));
@@ -188,7 +188,7 @@ void Chart::text(double x, double y, Color color, const std::string& text) {
   draw_text(image_, rounded(row(y)) - kTextHeight / 2, left, kTextScale, color, text);
 }
 
-void Chart::text_behind(double x, double y, Color color, const std::string& text) {
+void Chart::text_right_of(double x, double y, Color color, const std::string& text) {
   const int top = rounded(row(y)) - kTextHeight / 2;
   draw_text(image_, top, rounded(column(x)) + kGap, kTextScale, color, text);
 }

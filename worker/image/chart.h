@@ -1,4 +1,4 @@
-// Curves and bars between two axes, for people to look at.
+// Draws charts: curves and bars between two axes.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@
 
 namespace ddp::worker {
 
-/// The numbers along a side of a chart. If `high` is the smaller one, the axis is reversed.
+/// One axis of a chart. If `high` is below `low`, the axis is reversed.
 struct Axis {
   std::string title{};
   double low = 0;
   double high = 1;
-  double step = 0.1;  // between numbers, and lines of the grid
-  /// Names of the places from 0 to 1, 1 to 2, ...: written in place of numbers, without a grid.
+  double step = 0.1;  // between numbers and grid lines
+  /// Names of the intervals 0 to 1, 1 to 2, ...: written instead of numbers, without a grid.
   std::vector<std::string> names{};
 };
 
@@ -29,12 +29,12 @@ struct LegendEntry {
 /// 1, 2 or 5 times a power of ten, such that about `count` steps lead from 0 to `high`.
 double round_step(double high, int count);
 
-/// Colors that people can tell apart on white; they repeat after kSeriesColors.
+/// Colors that are easy to tell apart on white; they repeat after kSeriesColors.
 inline constexpr std::size_t kSeriesColors = 20;
 Color series_color(std::size_t number);
 
 /// A color from white (0) to dark (1).
-Color heat_color(double share);
+Color heat_color(double value);
 
 class Chart {
  public:
@@ -42,7 +42,7 @@ class Chart {
   static constexpr int kTextScale = 2;
 
   /// Draws title, axes and grid. `plot` is the size of the area between the axes; the image is
-  /// larger, with `right` more pixels at its right side, for example for a legend.
+  /// larger, with `right` more pixels at its right, for example for a legend.
   Chart(ImageSize plot, const std::string& title, Axis x, Axis y, int right = 24);
 
   /// A rectangle between two points, in numbers of the axes.
@@ -52,7 +52,7 @@ class Chart {
   /// Text that is centred at a point.
   void text(double x, double y, Color color, const std::string& text);
   /// Text to the right of a point.
-  void text_behind(double x, double y, Color color, const std::string& text);
+  void text_right_of(double x, double y, Color color, const std::string& text);
   /// A legend at the right side, from the top.
   void legend(const std::vector<LegendEntry>& entries);
 
@@ -62,7 +62,7 @@ class Chart {
 
  private:
   void draw_grid();
-  void draw_places();
+  void draw_interval_names();
   void draw_titles(const std::string& title);
   [[nodiscard]] double column(double x) const;
   [[nodiscard]] double row(double y) const;

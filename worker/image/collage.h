@@ -1,5 +1,5 @@
-// Pieces of images on a ground of one colour, before they are painted: if only a part of a mosaic
-// is seen, it is read from its images, and no canvas is filled and copied to.
+// Pieces of images on a background of one colour, not painted yet. If only a part of a mosaic is
+// visible, its pixels can be read directly from the images, without painting the whole.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace ddp::worker {
 
-/// An image whose bytes somebody else owns, and the place of its first pixel: it may reach out of
-/// the collage, or lie outside.
+/// An image whose bytes somebody else owns, and where its first pixel lies in the collage. It may
+/// reach beyond the collage, or lie outside.
 struct Piece {
   std::span<const std::uint8_t> bytes;  // [channels, height, width]
   ImageSize size;
@@ -25,8 +25,8 @@ struct Collage {
   Color ground{};
   std::vector<Piece> pieces;  // no two overlap; those of a row from left to right
 
-  /// The columns from `begin` to before `end` of a row, if they lie in one piece; else null.
-  /// Precondition: all of them are in the collage.
+  /// The columns [begin, end) of a row, if they lie in one piece; else null. Precondition: all of
+  /// them are in the collage.
   [[nodiscard]] const std::uint8_t* find_row(int channel, int y, int begin, int end) const;
   /// The same columns, copied.
   void copy_row(int channel, int y, int begin, int end, std::uint8_t* into) const;
@@ -34,7 +34,7 @@ struct Collage {
   [[nodiscard]] std::uint8_t pixel(int channel, int y, int x) const;
 };
 
-/// A collage of one whole image, which outlives it.
+/// A collage of one whole image; the image outlives it.
 Collage collage_of(const Image& image);
 
 /// Paints the whole collage as an image.

@@ -1,5 +1,5 @@
-// The pixels of a moved image that are not mixed of its own pixels alone: the colour around it, and
-// the pixels between both.
+// Paints the pixels of a moved image that do not come from its inside: the colour around it, and
+// the edge, where both are mixed.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace ddp::worker {
 
 class Edges {
  public:
-  /// Both images outlive it.
+  /// `from` and `into` outlive it.
   Edges(const Collage& from, Color border, Image& into)
       : from_(from), border_(border), into_(into) {}
 

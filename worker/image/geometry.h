@@ -9,7 +9,7 @@ namespace ddp::worker {
 /// What lies outside of an image.
 struct Border {
   /// fill: one colour. reflect: mirrored at the outermost pixels, which are not repeated (d c b | a
-  /// b c d | c b a). edge: the outermost pixel goes on.
+  /// b c d | c b a). edge: repeats the outermost pixel.
   enum class Kind { fill, reflect, edge };
   Kind kind = Kind::fill;
   Color color{};  // of fill
@@ -19,7 +19,7 @@ struct Border {
 
 inline constexpr int kOutside = -1;
 
-/// The pixel of a line of `size` pixels that is seen at `position`, or kOutside.
+/// Which of a line's `size` pixels is seen at `position`, which may lie outside; or kOutside.
 int pixel_seen_at(int position, int size, Border::Kind border);
 
 /// Mirrors left and right, in place.
@@ -28,17 +28,17 @@ void flip_horizontal(Image& image);
 /// Mirrors top and bottom, in place.
 void flip_vertical(Image& image);
 
-/// Cuts a region out. If it reaches out of the image, or lies outside, the border is there. So it
-/// also pads: one pixel all around is the region {-1, -1, height + 2, width + 2}.
-/// Errors: std::logic_error when the region or `from` has no pixel.
+/// Cuts a region out. Where it reaches beyond the image, it shows the border. So crop() also pads:
+/// one pixel all around is the region {-1, -1, height + 2, width + 2}.
+/// Errors: std::logic_error when the region or `from` is empty.
 void crop(const Image& from, const Region& region, const Border& border, Image& into);
 
-/// The region of torchvision's center_crop, which pads a smaller image. A half pixel goes to the
-/// even neighbour.
+/// The region of torchvision's center_crop; it reaches beyond a smaller image. Half pixels are
+/// rounded to even.
 Region center_region(ImageSize image, ImageSize crop);
 
-/// Copies `from` with its first pixel at (top, left), clipped at `into`. Precondition: both have as
-/// many channels.
+/// Copies `from` into `into`, with its first pixel at (top, left); clipped. Precondition: both have
+/// equally many channels.
 void paste(const Image& from, int top, int left, Image& into);
 
 /// Paints a rectangle, in place (cutout, random erasing), clipped at the image.

@@ -1,9 +1,9 @@
-// One picture as bytes, without Torch: the value that this room decodes, moves and colours.
-// Pixels are planar, [channels, height, width], as the rest of the worker takes them: the bytes go
-// into a sample as they are, and functions that treat each channel alone (resize, flips, tables)
-// run over contiguous rows. Decoders give pixels one after the other; each row is split once, in
-// the cache.
-// Images are filled in place ("into"): an image that is used again keeps its memory.
+// An image as bytes, without Torch: the value that worker/image decodes, moves and recolours.
+// Pixels are planar, [channels, height, width], as in a sample, and functions that treat each
+// channel separately (resize, flips, tables) run over contiguous rows. Decoders give interleaved
+// pixels; each row is split once, while it is in the cache.
+// Functions write their result into a parameter (`into`), so that an image can reuse its memory
+// from one call to the next.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ struct ImageSize {
   bool operator==(const ImageSize&) const = default;
 };
 
-/// A rectangle of pixels. Where a function says so, it may reach out of the image.
+/// A rectangle of pixels. Where a function says so, it may reach beyond the image.
 struct Region {
   int top = 0;
   int left = 0;
@@ -33,7 +33,7 @@ struct Region {
   bool operator==(const Region&) const = default;
 };
 
-/// Whether the region has pixels, all of them inside of an image of that size.
+/// Whether the region is not empty, and inside of an image of that size.
 inline bool is_inside(const Region& region, ImageSize image) {
   return region.top >= 0 && region.left >= 0 && region.height > 0 && region.width > 0 &&
          region.top <= image.height - region.height && region.left <= image.width - region.width;
@@ -76,8 +76,8 @@ struct Image {
   bool operator==(const Image&) const = default;
 };
 
-/// The file is damaged, too large, or of a kind that is not read. The message says what is wrong
-/// ("it is cut off"); the caller adds which file.
+/// The file is damaged, too large, or of an unsupported format. The message says what is wrong ("it
+/// is cut off"); the caller adds which file.
 class BadImage : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

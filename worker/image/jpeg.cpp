@@ -182,7 +182,7 @@ class JpegReader {
       if (resizer != nullptr)
         resizer->put_row(row_part);
       else if (info_.out_color_space == JCS_GRAYSCALE)
-        spread_row(row_part, y, into);
+        write_grey_row(row_part, y, into);
       else
         split_row(row_part, y, into);
     }

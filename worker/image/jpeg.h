@@ -1,4 +1,4 @@
-// JPEG files; the wrapper of libjpeg-turbo. Callers go through worker/image/decode.
+// Reads JPEG files; the wrapper of libjpeg-turbo. Call it through worker/image/decode.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Draws an object in a picture for people: its box and its name, in the color of its class.
+// Draws an object into an image: its box and its name, in the color of its class.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace ddp::worker {
 
-/// Draws the box of an object of class `number`, with `text` inside of its upper left corner, on a
-/// plate of the same color. `scale` is the thickness of lines and letters in pixels. Edges are
+/// Draws the box of an object of class `number`, with `text` in its upper left corner, on a
+/// background of the same color. `scale` is the thickness of lines and letters in pixels. Edges are
 /// rounded to whole pixels. Precondition: the image has three channels.
 void draw_labelled_box(
     Image& image, const Box& box, std::size_t number, std::string_view text, int scale);

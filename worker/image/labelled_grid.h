@@ -1,4 +1,4 @@
-// Images side by side with their objects: what a detector sees and finds, for people.
+// Draws images side by side with their objects, to show what a detector sees and finds.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@ struct LabelledObject {
 
 using LabelledObjects = std::vector<LabelledObject>;
 
-/// Draws as many columns as rows, or one more. All images are scaled alike, such that a side is in
-/// [160, 320], small ones by a whole number.
+/// Draws as many columns as rows, or one more. Scales all images by the same factor, so that a side
+/// is in [160, 320]; small images by a whole number.
 /// Shapes: images of one size and of one or three channels, at least one; equally many lists of
 /// objects.
 Image draw_labelled_grid(const std::vector<Image>& images,

@@ -1,5 +1,5 @@
-// Replaces each value by a table: posterize, solarize, autocontrast, equalize. In place, each
-// channel by itself; the values are exactly torchvision's.
+// Functions that replace values by a table: posterize, solarize, autocontrast, equalize. In place,
+// each channel separately, with exactly torchvision's results.
 #pragma once
 
 #include "worker/image/image.h"

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "worker/image/axis_aligned.h"
 #include "worker/image/edges.h"
 #include "worker/image/row_source.h"
-#include "worker/image/upright.h"
 
 namespace ddp::worker {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 // Pixels of a row that are computed together: their data stay in the cache.
 constexpr int kSpan = 64;
 
-/// Neighbouring pixels of one row: the upper left source pixel of each, and the share of its
+/// Neighbouring pixels of one row: the upper left source pixel of each, and the weights of its
 /// neighbours.
 struct Block {
   std::size_t count = 0;
@@ -152,7 +152,7 @@ void move_perspective(
   require_pixels(from.size(), size);
   const Matrix3 back = back_of(matrix);
   into.reshape(from.channels, size);
-  if (is_upright(back)) return move_upright(collage_of(from), back, border, into);
+  if (is_axis_aligned(back)) return move_axis_aligned(collage_of(from), back, border, into);
   move_rows(from, back, border, into);
 }
 
@@ -161,7 +161,7 @@ void move_perspective(
   require_pixels(from.size, size);
   const Matrix3 back = back_of(matrix);
   into.reshape(from.channels, size);
-  if (is_upright(back)) return move_upright(from, back, border, into);
+  if (is_axis_aligned(back)) return move_axis_aligned(from, back, border, into);
   thread_local Image canvas;  // keeps its memory from one image to the next
   paint(from, canvas);
   move_rows(canvas, back, border, into);

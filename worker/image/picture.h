@@ -1,4 +1,4 @@
-// A picture of a run for people, before it is drawn.
+// A picture for the run directory, before it is drawn.
 #pragma once
 
 #include <functional>
@@ -9,10 +9,10 @@
 
 namespace ddp::worker {
 
-/// A thread beside training draws it later, or never: when a newer one of the same name came first.
-/// So `draw` must own all that it needs, on the host.
+/// A background thread draws it later, or never, if a newer one of the same name comes first. So
+/// `draw` must own all that it needs, on the host.
 struct Picture {
-  std::string name;  // of the file in the run directory, without its ending: "PR_curve"
+  std::string name;  // of the file in the run directory, without extension: "PR_curve"
   std::function<Image()> draw;
 };
 

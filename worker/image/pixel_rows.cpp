@@ -107,7 +107,7 @@ void split_row(const std::uint8_t* row, int y, Image& into) {
            {into.row(0, y), into.row(1, y), into.row(2, y), nullptr});
 }
 
-void spread_row(const std::uint8_t* row, int y, Image& into) {
+void write_grey_row(const std::uint8_t* row, int y, Image& into) {
   for (int channel = 0; channel < into.channels; ++channel)
     std::memcpy(into.row(channel, y), row, static_cast<std::size_t>(into.width));
 }

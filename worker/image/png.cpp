@@ -128,7 +128,7 @@ class PngReader {
 
   void put(const std::uint8_t* row, int y, Image& into) const {
     if (is_grey_)
-      spread_row(row, y, into);
+      write_grey_row(row, y, into);
     else
       split_row(row, y, into);
   }

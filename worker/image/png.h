@@ -1,4 +1,4 @@
-// PNG files, read and written; the wrapper of libpng. Readers go through worker/image/decode.
+// Reads and writes PNG files; the wrapper of libpng. Read them through worker/image/decode.
 #pragma once
 
 #include <cstdint>

@@ -139,7 +139,7 @@ void Resizer::resize_grey(const Image& from, const Region& region, Image& into) 
     separate(four_.data(), new_width, {new_row(0), new_row(1), new_row(2), new_row(3)});
   }
   for (int y = 0; y < into.height; ++y)
-    spread_row(sum_rows(y), y, into);
+    write_grey_row(sum_rows(y), y, into);
 }
 
 void Resizer::resize(const Image& from, const Region& region, ImageSize size, Image& into) {

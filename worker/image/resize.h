@@ -12,7 +12,7 @@
 
 namespace ddp::worker {
 
-/// Resizes images, and keeps its memory and the weights of the last size. One per thread.
+/// Resizes images. Keeps its memory and the weights of the last size, so use one per thread.
 class Resizer {
  public:
   /// Resizes a `region` of `from`: a crop and a resize in one.
@@ -22,22 +22,21 @@ class Resizer {
     resize(from, {0, 0, from.height, from.width}, size, into);
   }
 
-  /// The same for an image in colours whose rows come one after the other: begin(), put_row() for
-  /// each, and finish(). Its pixels have four bytes, the last one unused. Errors: those of
-  /// resize().
+  /// The same for a colour image whose rows come one after the other: call begin(), put_row() for
+  /// each, and finish(). A pixel has four bytes, the last one unused. Errors: those of resize().
   void begin(ImageSize from, ImageSize size);
-  /// Precondition: room() more pixels behind the row can be read, whatever they are.
+  /// Precondition: room() more pixels after the row can be read; their values do not matter.
   void put_row(const std::uint8_t* pixels);
   void finish(Image& into);
   [[nodiscard]] std::size_t room() const { return static_cast<std::size_t>(across_.stride); }
 
  private:
-  /// How a line of `from` pixels becomes a line of `to` pixels.
+  /// The weights by which a line of `from` pixels becomes a line of `to` pixels.
   struct Weights {
     int from = 0;
     int to = 0;
-    int taps = 0;            // source pixels of one pixel
-    int stride = 0;          // weights of one pixel: its taps, and zeros up to a multiple of 4
+    int taps = 0;            // source pixels per new pixel
+    int stride = 0;          // weights per new pixel: the taps, and zeros up to a multiple of 4
     int shift = 0;           // sums are divided by this power of two
     std::vector<int> first;  // [to], the source pixel of the first weight
     std::vector<std::int16_t> numbers;  // [to, stride]
@@ -56,9 +55,9 @@ class Resizer {
   const SumKernel kernel_ = sum_kernels().back();
   Weights across_;
   Weights down_;
-  std::size_t row_bytes_ = 0;         // of a new row, in whole vectors
-  std::size_t put_ = 0;               // rows that were put
-  std::vector<std::uint8_t> pixels_;  // of a row of the region, four bytes each, and room()
+  std::size_t row_bytes_ = 0;         // of a new row, rounded up to whole vectors
+  std::size_t put_ = 0;               // rows passed to put_row() so far
+  std::vector<std::uint8_t> pixels_;  // a row of the region, four bytes each, and room()
   std::vector<std::uint8_t> rows_;    // [height of the region, row_bytes_]
   std::vector<std::uint8_t> result_;  // [row_bytes_]
   std::vector<std::uint8_t> four_;    // four new rows of a grey image, as pixels

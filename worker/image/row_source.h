@@ -1,5 +1,5 @@
-// The sources of a moved row's pixels. Both ways to move an image (perspective and upright) use
-// this, so that they make the same pixels.
+// Computes the source of each pixel in a row of a moved image. Both ways to move an image
+// (perspective and axis_aligned) use this, so that they give the same pixels.
 #pragma once
 
 #include <algorithm>
@@ -12,14 +12,14 @@
 
 namespace ddp::worker {
 
-/// Parts of a pixel are counted in 128ths: a sum of two of them fits into 16 bits.
+/// Fractions of a pixel are in 128ths: then a sum of two weighted bytes fits into 16 bits.
 inline constexpr int kPartBits = 7;
 inline constexpr int kParts = 1 << kPartBits;
-/// A margin in pixels: a source that is this far inside reads no pixel beyond the last one,
-/// whatever the rounding.
+/// A margin in pixels: a source this far inside never reads beyond the last pixel, however it is
+/// rounded.
 inline constexpr double kInset = 1.0 / 64;
 
-/// A value that is linear along a row: its value at pixel x.
+/// A value that is a linear function of the pixel x in a row.
 struct Line {
   double slope = 0;
   double start = 0;
@@ -30,13 +30,13 @@ struct Line {
   Line operator*(double factor) const { return {slope * factor, start * factor}; }
 };
 
-/// Pixels of a row, from `begin` to before `end`.
+/// Pixels [begin, end) of a row.
 struct Range {
   int begin = 0;
   int end = 0;
 };
 
-/// The part of a range in which a line is above 0.
+/// The part of `range` in which `line` is above 0.
 inline Range above_zero(const Line& line, Range range) {
   if (line.slope == 0) return line.start > 0 ? range : Range{range.begin, range.begin};
   const double zero = std::clamp(
@@ -48,14 +48,14 @@ inline Range above_zero(const Line& line, Range range) {
   return range;
 }
 
-/// The sources of the pixels of one row, in pixels: 0 is the middle of the first one. They are x /
-/// depth and y / depth.
+/// The sources of the pixels of one row, x / depth and y / depth, in pixels: 0 is the centre of the
+/// first one.
 struct RowSource {
   Line x;
   Line y;
   Line depth;
 
-  /// `back` maps indices of pixels to those of their sources.
+  /// `back` maps pixel indices to source indices.
   RowSource(const Matrix3& back, int row)
       : x{back[0], back[1] * row + back[2]},
         y{back[3], back[4] * row + back[5]},
@@ -63,9 +63,9 @@ struct RowSource {
 
   [[nodiscard]] bool is_straight() const { return depth.slope == 0; }
 
-  /// Pixels whose source x is in (`first`, `last_x`) and whose source y is in (`first`, `last_y`).
-  /// They are in front of the horizon, too: where 0 < x - first * depth and 0 < last_x * depth - x,
-  /// depth is positive.
+  /// The pixels in `range` whose source x is in (`first`, `last_x`) and whose source y is in
+  /// (`first`, `last_y`). They are in front of the horizon: if 0 < x - first * depth and 0 < last_x
+  /// * depth - x, depth is positive.
   [[nodiscard]] Range between(double first, double last_x, double last_y, Range range) const {
     for (const Line& line :
          {x - depth * first, depth * last_x - x, y - depth * first, depth * last_y - y})
@@ -74,7 +74,7 @@ struct RowSource {
   }
 };
 
-/// A coordinate along a linear path, in whole numbers.
+/// Steps through a linear coordinate in fixed-point numbers.
 class Steps {
  public:
   Steps(const Line& line, const Line& depth, int x)
@@ -89,7 +89,7 @@ class Steps {
 
  private:
   static constexpr int kBits = 32;  // of the fraction
-  // A larger step leaves every image.
+  // The limit is beyond the size of any image.
   static std::int64_t whole(double number) {
     constexpr double kMost = 0x1p30;
     return static_cast<std::int64_t>(std::clamp(number, -kMost, kMost) * 0x1p32);
@@ -108,7 +108,7 @@ inline std::uint16_t read_pair(const std::uint8_t* pixels) {
   return pair;
 }
 
-/// A coordinate in 128ths of a pixel, to the nearest.
+/// A coordinate in 128ths of a pixel, rounded to nearest.
 inline std::int64_t parts_of(double coordinate) {
   return static_cast<std::int64_t>(std::floor(coordinate * kParts + 0.5));
 }

@@ -1,4 +1,4 @@
-// WebP files, lossy and lossless, not animated; the wrapper of libwebp. Callers go through
+// Reads WebP files, lossy and lossless, not animated; the wrapper of libwebp. Call it through
 // worker/image/decode.
 #pragma once
 

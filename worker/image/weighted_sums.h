@@ -1,6 +1,6 @@
-// The two loops of a resize: weighted sums of neighbouring pixels, and of rows below each other,
-// rounded to bytes. Weights are whole numbers, so every kernel gives the same sums. There are plain
-// loops for every CPU, and multiply-adds of pairs for AVX2, chosen at run time.
+// The two inner loops of a resize: weighted sums of neighbouring pixels, and of neighbouring rows,
+// rounded to bytes. Weights are integers, so every kernel gives the same sums. There are portable
+// loops and AVX2 versions; the fastest is chosen at run time.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +9,15 @@
 
 namespace ddp::worker {
 
-/// Bytes of a pixel here: red, green, blue, and an unused one. For a grey image: one byte of each
-/// of four rows.
+/// Bytes of a pixel here: red, green, blue and an unused one; for a grey image, one byte of each of
+/// four rows.
 inline constexpr std::size_t kPixel = 4;
-/// The most bytes that SumKernel::rows computes at once.
+/// The largest number of bytes that SumKernel::rows computes at once.
 inline constexpr std::size_t kVectorBytes = 32;
 
-/// One implementation of both loops.
+/// An implementation of both loops.
 struct SumKernel {
-  /// Sums of pixels side by side. Pixel i of `into` is the sum over t < `taps` of the products
+  /// Sums neighbouring pixels. Pixel i of `into` is the sum over t < `taps` of the products
   ///   (pixel first[i] + t of `row`) x weights[i * taps + t],
   /// divided by 2^shift. Precondition: `taps` is a multiple of 4, and `row` has first[i] + `taps`
   /// pixels. Writes kPixel * `count` bytes.
@@ -29,7 +29,7 @@ struct SumKernel {
                           std::size_t count,
                           std::uint8_t* into);
 
-  /// Sums of rows. Byte x of `into` is the sum over t < `taps` of the products
+  /// Sums rows. Byte x of `into` is the sum over t < `taps` of the products
   ///   (byte x of row t) x weights[t],
   /// divided by 2^shift. Rows begin every `stride` bytes. Precondition: `stride` is a multiple of
   /// kVectorBytes. Writes `stride` bytes.

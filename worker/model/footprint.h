@@ -1,4 +1,5 @@
-// The memory that a model in training takes on a device, known before anything is put there.
+// Computes how much device memory the training of a model takes, before anything is allocated
+// there.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@ struct ModelSize {
   std::int64_t trainable = 0;  // values
   std::int64_t frozen = 0;     // values
   std::int64_t buffer_bytes = 0;
-  std::int64_t averaged_buffers = 0;  // values: buffers of floating point
+  std::int64_t averaged_buffers = 0;  // values in floating-point buffers
 };
 
 ModelSize size_of(const torch::nn::Module& model);
@@ -31,8 +32,8 @@ struct Footprint {
   }
 };
 
-/// Data parallel: each device holds the whole model. `own_states`: tensors per parameter that a
-/// program's own optimizer keeps.
+/// For each device, which holds the whole model. `own_states`: tensors per parameter that a user's
+/// own optimizer keeps.
 Footprint footprint(const ModelSize& size,
                     const OptimizerJob& optimizer,
                     const AmpJob& amp,

@@ -1,4 +1,4 @@
-// Parameters that do not change, for fine-tuning.
+// Freezes parameters, for fine-tuning.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,11 @@
 
 namespace ddp::worker {
 
-/// Turns the gradient off for all parameters that a pattern of model.freeze matches (shell
-/// patterns, plan/name_pattern). Returns how many. Call it before Ddp. Buffers still change: a
-/// batch norm with frozen weight and bias still normalises by its batch in training mode and moves
-/// its running statistics, as in Python. Errors: UsageError for a pattern that matches nothing, and
-/// when nothing is left to train.
+/// Sets requires_grad to false for all parameters that a pattern of model.freeze matches (shell
+/// patterns, plan/name_pattern). Returns how many. Call it before Ddp is made. Buffers still
+/// change: a batch norm with frozen weight and bias still normalises by its batch in training mode
+/// and moves its running statistics, as in Python. Errors: UsageError for a pattern that matches
+/// nothing, and when nothing is left to train.
 std::size_t freeze(torch::nn::Module& model, const std::vector<std::string>& patterns);
 
 }  // namespace ddp::worker

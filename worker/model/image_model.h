@@ -1,4 +1,4 @@
-// The base of all our models: images in, numbers out.
+// The base class of all built-in models: images in, numbers out.
 #pragma once
 
 #include <torch/nn/module.h>

@@ -32,8 +32,8 @@ std::vector<std::int64_t> read_units(const Args& args) {
 
 // The dropout of hidden units: at least 0, below 1.
 double read_dropout(const Args& args) {
-  const double share = args.real("dropout", 0, 1, 0);
-  if (share < 1) return share;
+  const double dropout = args.real("dropout", 0, 1, 0);
+  if (dropout < 1) return dropout;
   throw UsageError(args.where("dropout") + ": 1 leaves no hidden unit. Give a number below it.");
 }
 

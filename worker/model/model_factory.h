@@ -36,11 +36,11 @@ const std::map<std::string, ModelFactory>& built_in_models();
 /// unknown name, images too small for the model, or arguments that it does not take.
 Model build_model(const ModelRequest& request);
 
-/// Sets the memory layout of the model's weights as the job says; returns whether it is
+/// Sets the memory layout of the model's weights as the job asks; returns whether it is
 /// channels-last. `automatic` is channels-last when there is a convolution. Measured, one step
 /// forward and back on one core with AVX-512, fp32, contiguous against channels-last: convnet,
 /// batch 64, 15.8 and 8.6 ms; lenet, batch 64, 7.2 and 6.2; resnet18, batch 8 of 32 x 32, 324 and
-/// 311; resnet50, batch 4, 512 and 506. Convolutions on GPUs want it too, above all in 16 bits.
+/// 311; resnet50, batch 4, 512 and 506. GPUs gain by it, too, above all in 16 bits.
 bool use_layout(torch::nn::Module& model, ModelJob::Layout layout);
 
 /// Makes 4-dimensional weights channels-last (NHWC). Call before the model is wrapped by Ddp: its

@@ -1,4 +1,4 @@
-// A tensor and its name in checkpoints and messages.
+// A tensor with its name in checkpoints and messages.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -87,7 +87,7 @@ BatchCounts::~BatchCounts() {
 
 void BatchCounts::add() const {
   const at::NoGradGuard no_grad;
-  // As a rule each layer has run once.
+  // Usually each layer has run once, so this loop does, too.
   for (bool is_rest = true; is_rest;) {
     std::vector<at::Tensor> counts;
     is_rest = false;

@@ -1,6 +1,6 @@
 // Normalisation layers of the image models, behind one interface: a model asks its factory for each
-// norm, so `batch` or `sync` is chosen once, when the model is built, and no converter walks a
-// finished model.
+// norm, so `batch` or `sync` is chosen when the model is built, and a finished model need not be
+// converted.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -13,9 +13,9 @@
 
 namespace ddp::worker {
 
-/// Normalises each of `channels` over batch, height and width. Has the state of torch's
-/// BatchNorm2d, under the same names and in the same order. Derived classes decide over which
-/// samples.
+/// Normalises each channel over batch, height and width; derived classes decide over which samples
+/// (those of this rank, or those of all ranks). Has the state of torch's BatchNorm2d, under the
+/// same names and in the same order.
 /// Shapes: forward takes and returns [B, channels, H, W].
 class Norm : public torch::nn::Module {
  public:
@@ -23,14 +23,14 @@ class Norm : public torch::nn::Module {
 
   virtual at::Tensor forward(at::Tensor x) = 0;
   at::Tensor operator()(at::Tensor x) { return forward(std::move(x)); }
-  /// Calls torch's kernel: with the statistics of `x`, which also update the running ones, or with
-  /// the running ones.
+  /// Calls torch's kernel, with the statistics of `x`, which also update the running ones, or with
+  /// the running statistics.
   at::Tensor normalise(const at::Tensor& x, bool by_own_statistics) const;
 
   /// Counts a forward in training mode in num_batches_tracked: at once, or later by BatchCounts.
   void count_batch();
 
-  // For a model with other constants than torch's: set them once it is built.
+  // A model whose constants differ from torch's sets them after construction.
   double epsilon = 1e-5;
   double momentum = 0.1;  // running = (1 - momentum) * running + momentum * new
 
@@ -43,14 +43,14 @@ class Norm : public torch::nn::Module {
  private:
   friend class BatchCounts;
   bool is_counted_later_ = false;
-  std::int64_t uncounted_ = 0;  // forwards that num_batches_tracked lacks
+  std::int64_t uncounted_ = 0;  // forwards not in num_batches_tracked yet
 };
 
-/// Counts the batches of all norms of a model at once: on a device one operator instead of one for
-/// each layer.
+/// Updates num_batches_tracked of all norms of a model at once: on a device one operator instead of
+/// one per layer.
 class BatchCounts {
  public:
-  /// From now on the norms of `model`, which outlives this object, leave their counts to add().
+  /// From now on the norms of `model`, which outlives this object, leave counting to add().
   explicit BatchCounts(torch::nn::Module& model);
   BatchCounts(const BatchCounts&) = delete;
   BatchCounts& operator=(const BatchCounts&) = delete;
@@ -65,22 +65,22 @@ class BatchCounts {
 
 using MakeNorm = std::function<std::shared_ptr<Norm>(std::int64_t channels)>;
 
-/// Norms over this process's part of the batch, bit-equal to torch::nn::BatchNorm2d. In training
-/// mode they use the batch's statistics and update the running ones; in evaluation mode they use
-/// the running ones.
+/// Makes norms over this process's samples, bit-equal to torch::nn::BatchNorm2d. In training mode
+/// they use the batch's statistics and update the running ones; in evaluation mode they use the
+/// running ones.
 /// Source: Ioffe and Szegedy, arXiv:1502.03167.
 MakeNorm batch_norm();
 
-/// Kinds of norm layers. `batch`: ours, and torch::nn's BatchNorm and InstanceNorm, whose kernels
-/// are the same; `layer`: torch::nn's LayerNorm and GroupNorm; `none`: any other layer, also one
-/// that contains a norm.
+/// The kinds of norm layers. `batch`: Norm, and torch::nn's BatchNorm and InstanceNorm, which use
+/// the same kernels; `layer`: torch::nn's LayerNorm and GroupNorm; `none`: any other layer, even if
+/// it contains a norm.
 enum class NormKind { none, batch, layer };
 NormKind norm_kind(const torch::nn::Module& layer);
 
 /// Names of the parameters that belong to norm layers, in order of construction.
 std::vector<std::string> norm_parameters_of(const torch::nn::Module& model);
 
-/// For `model.norm: sync`. `asked` is how many norms the model took from its request.
+/// For `model.norm: sync`. `asked` is how many norms the model has made by its request's factory.
 /// Errors: UsageError for a model that took none, and for batch norms of torch::nn, each by name:
 /// they would still normalise over the samples of one rank.
 void require_synced_norms(const torch::nn::Module& model, const std::string& name, int asked);

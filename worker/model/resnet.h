@@ -15,9 +15,9 @@
 
 namespace ddp::worker {
 
-/// The layers before the first stage. imagenet: a 7x7 convolution of stride 2 and a max-pool, which
-/// together make sides four times smaller. cifar: one 3x3 convolution that keeps all pixels; its
-/// weight is the only one with another shape.
+/// The layers before the first stage. imagenet: a 7x7 convolution of stride 2 and a max-pool;
+/// together they divide the image's sides by four. cifar: one 3x3 convolution of stride 1. No other
+/// weight differs in shape.
 enum class Stem { imagenet, cifar };
 
 struct ResNetPlan {
@@ -39,7 +39,7 @@ class ResNet : public ImageModel {
   at::Tensor forward(at::Tensor x) override;
 
  private:
-  // Owned by the module tree and, in order and with their type, here.
+  // The module tree owns the blocks, too; these are in order, and of their real type.
   using Stage = std::vector<std::shared_ptr<ResNetBlock>>;
 
   Stem stem_;

@@ -10,11 +10,11 @@
 
 namespace ddp::worker {
 
-/// LeNet-5 as it is built today: ReLU and maximum where 1998 had tanh and trained averages.
+/// LeNet-5 as usual today: ReLU and max-pooling where the paper has tanh and trained averages.
 /// Source: LeCun et al., Gradient-Based Learning Applied to Document Recognition, 1998, figure 2.
 class LeNet : public ImageModel {
  public:
-  /// For images of `channels` x `height` x `width`. Images under 32 pixels get a border of two, so
+  /// For images of `channels` x `height` x `width`. Images under 32 pixels are padded by two, so
   /// that 28 x 28 gives the same net as 32 x 32. Errors: UsageError when they are too small to
   /// leave one pixel.
   LeNet(std::int64_t channels, std::int64_t height, std::int64_t width, int classes);

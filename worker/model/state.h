@@ -1,4 +1,4 @@
-// The tensors of a model by their names: those that are trained, and the rest of its state.
+// Lists the tensors of a model with their names: parameters, buffers, and combinations of them.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -9,13 +9,13 @@
 
 namespace ddp::worker {
 
-/// Tensors that may be trained, and the others that belong to the model's state; both in order of
+/// All parameters, frozen or not, and all buffers (such as running statistics); both in order of
 /// construction.
 std::vector<NamedTensor> parameters_of(const torch::nn::Module& model);
 std::vector<NamedTensor> buffers_of(const torch::nn::Module& model);
 
-/// Parameters that are trained, for Ddp and the optimizer; those that are frozen (model/freeze);
-/// and tensors that are equal on all ranks without a reduction: the frozen parameters, then the
+/// The trainable parameters, for Ddp and the optimizer; the frozen ones (model/freeze); and all
+/// tensors that need no gradient, and so no reduction over ranks: the frozen parameters, then the
 /// buffers.
 std::vector<NamedTensor> trainable_of(const torch::nn::Module& model);
 std::vector<NamedTensor> frozen_of(const torch::nn::Module& model);

@@ -19,7 +19,7 @@ constexpr double kNormMomentum = 0.03;
 // The image side and the number of objects for which the head's first scores are right.
 constexpr double kFirstSide = 640;
 constexpr double kFirstObjects = 5;
-constexpr double kFirstDistance = 2;  // any number: a softmax follows
+constexpr double kFirstDistance = 2;  // arbitrary: the softmax of equal logits is uniform
 
 /// Convolution, norm, SiLU.
 class ConvBlock final : public YoloLayer {
@@ -47,8 +47,8 @@ class ConvBlock final : public YoloLayer {
     return at::silu(at::conv2d(x, weight_, bias_, options.stride(), padding_));
   }
 
-  /// In evaluation mode a norm is a factor and a summand for each channel, which the convolution
-  /// can take over.
+  /// In evaluation mode a norm multiplies each channel by a factor and adds a number; the
+  /// convolution's weights and bias can do both.
   void fuse() {
     const torch::NoGradGuard no_grad;
     const at::Tensor factor = norm_->weight * (norm_->running_var + norm_->epsilon).rsqrt();
@@ -74,7 +74,7 @@ std::shared_ptr<YoloLayer> conv(std::int64_t in,
   return std::make_shared<ConvBlock>(in, out, kernel, stride, kernel / 2, norm);
 }
 
-/// Two convolutions, the second of 3x3, and the input added to their result.
+/// Two convolutions, the second one 3x3, and a residual connection (ultralytics: Bottleneck).
 class Residual final : public YoloLayer {
  public:
   Residual(std::int64_t channels, std::int64_t first_kernel, bool adds, const MakeNorm& norm)
@@ -100,7 +100,7 @@ struct StagePlan {
   bool adds = true;
 };
 
-/// Adds `count` blocks to the module tree as "m".
+/// Adds plan.blocks blocks to the module tree as "m".
 std::vector<std::shared_ptr<YoloLayer>> add_blocks(torch::nn::Module& parent,
                                                    const StagePlan& plan,
                                                    std::int64_t first_kernel,
@@ -120,7 +120,7 @@ class C3 final : public YoloLayer {
  public:
   C3(const StagePlan& plan, const MakeNorm& norm)
       : through_(register_module("cv1", conv(plan.in, plan.out / 2, 1, 1, norm))),
-        around_(register_module("cv2", conv(plan.in, plan.out / 2, 1, 1, norm))),
+        bypass_(register_module("cv2", conv(plan.in, plan.out / 2, 1, 1, norm))),
         join_(register_module("cv3", conv(2 * (plan.out / 2), plan.out, 1, 1, norm))),
         blocks_(add_blocks(*this, plan, 1, norm)) {}
 
@@ -128,12 +128,12 @@ class C3 final : public YoloLayer {
     at::Tensor y = through_->forward(x);
     for (const auto& block : blocks_)
       y = block->forward(y);
-    return join_->forward(at::cat({y, around_->forward(x)}, 1));
+    return join_->forward(at::cat({y, bypass_->forward(x)}, 1));
   }
 
  private:
   std::shared_ptr<YoloLayer> through_;
-  std::shared_ptr<YoloLayer> around_;
+  std::shared_ptr<YoloLayer> bypass_;
   std::shared_ptr<YoloLayer> join_;
   std::vector<std::shared_ptr<YoloLayer>> blocks_;
 };
@@ -160,7 +160,8 @@ class C2f final : public YoloLayer {
   std::vector<std::shared_ptr<YoloLayer>> blocks_;
 };
 
-/// Pools of 5, 9 and 13 pixels, computed as three of 5 in a row.
+/// Spatial pyramid pooling (ultralytics: SPPF): max-pools of 5, 9 and 13 pixels, computed as three
+/// pools of 5 in a row.
 class PyramidPool final : public YoloLayer {
  public:
   PyramidPool(std::int64_t channels, const MakeNorm& norm)
@@ -179,7 +180,7 @@ class PyramidPool final : public YoloLayer {
   std::shared_ptr<YoloLayer> join_;
 };
 
-/// Two 3x3 convolutions and the outputs from them.
+/// Two 3x3 convolutions and a 1x1 convolution to the outputs.
 class Branch final : public YoloLayer {
  public:
   Branch(std::int64_t in, std::int64_t inner, std::int64_t out, const MakeNorm& norm)
@@ -200,21 +201,21 @@ class Branch final : public YoloLayer {
   torch::nn::Conv2d last_;
 };
 
-/// The numbers 0, 1, ... whose weighted mean is a distance. They are not trained, and nothing here
-/// uses them, but they are part of the family's weights.
+/// The numbers 0, 1, ... whose weighted mean is a distance (ultralytics: DFL). They are not
+/// trained, and forward() does not use them, but files of weights contain them.
 class Bins final : public torch::nn::Module {
  public:
   Bins() {
-    class Numbers final : public torch::nn::Module {
+    class BinNumbers final : public torch::nn::Module {
      public:
-      Numbers() {
+      BinNumbers() {
         const at::Tensor numbers = torch::arange(Detector::kBins, torch::kFloat);
         register_parameter("weight", numbers.view({1, -1, 1, 1}), /*requires_grad=*/false);
       }
     };
-    // Python makes them as a convolution, which draws its first values from the generator.
+    // Python makes a convolution of them, which draws initial values from the generator.
     (void)torch::nn::Conv2d(torch::nn::Conv2dOptions(Detector::kBins, 1, 1).bias(false));
-    register_module("conv", std::make_shared<Numbers>());
+    register_module("conv", std::make_shared<BinNumbers>());
   }
 };
 
@@ -269,12 +270,12 @@ class YoloHead : public torch::nn::Module {
   Branches classes_;
 };
 
-/// Adds layers to the module tree, numbered by their line in the family's plan.
+/// Adds layers to the module tree, numbered by their line in ultralytics' model file.
 class Yolo::Builder {
  public:
   Builder(const YoloPlan& plan, const MakeNorm& norm) : plan_(plan), norm_(norm) {}
 
-  /// The plan's number of channels, scaled to this width.
+  /// A number of channels in the model file, scaled by `width`.
   [[nodiscard]] std::int64_t channels(std::int64_t planned) const {
     const double wanted = static_cast<double>(std::min(planned, plan_.max_channels)) * plan_.width;
     return static_cast<std::int64_t>(std::ceil(wanted / 8)) * 8;
@@ -293,7 +294,7 @@ class Yolo::Builder {
   std::shared_ptr<Module> add(std::shared_ptr<Module> layer) {
     return layers_->register_module(std::to_string(next_++), std::move(layer));
   }
-  /// Skips lines without weights.
+  /// Skips lines of the model file without weights (upsample, concat).
   void skip(int lines) { next_ += lines; }
 
   [[nodiscard]] const std::shared_ptr<torch::nn::Module>& layers() const { return layers_; }
@@ -362,18 +363,18 @@ void Yolo::fuse() {
 
 at::Tensor Yolo::forward(at::Tensor x) {  // [B, C, H, W]
   require_sides(x.size(2), x.size(3));
-  std::array<at::Tensor, 10> made;
+  std::array<at::Tensor, 10> features;
   for (std::size_t i = 0; i < backbone_.size(); ++i)
-    made[i] = x = backbone_[i]->forward(x);
-  const auto twice = [](const at::Tensor& small, const at::Tensor& large) {
+    features[i] = x = backbone_[i]->forward(x);
+  const auto upsample_and_join = [](const at::Tensor& small, const at::Tensor& large) {
     return at::cat({at::upsample_nearest2d(small, large.sizes().slice(2)), large}, 1);
   };
-  const at::Tensor high = narrow_high_ ? narrow_high_->forward(x) : x;  // H / 32
-  at::Tensor mid = merge_mid_->forward(twice(high, made[6]));           // H / 16
+  const at::Tensor high = narrow_high_ ? narrow_high_->forward(x) : x;         // H / 32
+  at::Tensor mid = merge_mid_->forward(upsample_and_join(high, features[6]));  // H / 16
   if (narrow_mid_) mid = narrow_mid_->forward(mid);
-  const at::Tensor low = merge_low_->forward(twice(mid, made[4]));        // H / 8
-  mid = join_mid_->forward(at::cat({halve_low_->forward(low), mid}, 1));  // H / 16
-  x = join_high_->forward(at::cat({halve_mid_->forward(mid), high}, 1));  // H / 32
+  const at::Tensor low = merge_low_->forward(upsample_and_join(mid, features[4]));  // H / 8
+  mid = join_mid_->forward(at::cat({halve_low_->forward(low), mid}, 1));            // H / 16
+  x = join_high_->forward(at::cat({halve_mid_->forward(mid), high}, 1));            // H / 32
   return head_->forward({low, mid, x});
 }
 

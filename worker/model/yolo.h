@@ -1,8 +1,9 @@
-// YOLOv5 and YOLOv8 with one head for both: anchor-free, boxes and classes apart. Names and shapes
-// of weights, constants and initial values are those of ultralytics ("yolov5nu.pt",
+// YOLOv5 and YOLOv8, both with the same head: anchor-free, with separate branches for boxes and
+// classes. Names and shapes of weights, constants and initial values are those of ultralytics
+// ("yolov5nu.pt",
 // "yolov8n.pt"), so that its weights load and the same seed draws the same weights.
-// Sources: CSP blocks Wang et al., arXiv:1911.11929; pyramid of features both ways Liu et al.,
-// arXiv:1803.01534; pooling at several sizes He et al., arXiv:1406.4729.
+// Sources: CSP blocks Wang et al., arXiv:1911.11929; path aggregation (PAN) Liu et al.,
+// arXiv:1803.01534; spatial pyramid pooling He et al., arXiv:1406.4729.
 #pragma once
 
 #include <array>
@@ -20,10 +21,11 @@ struct YoloPlan {
   Family family = Family::v8;
   double depth = 1;                  // factor on the number of blocks in a stage
   double width = 1;                  // factor on the number of channels
-  std::int64_t max_channels = 1024;  // before that factor
+  std::int64_t max_channels = 1024;  // limit before `width` is applied
 };
 
-/// A numbered layer. Shapes: [B, in, H, W] to [B, out, H / stride, W / stride].
+/// A layer with a number in ultralytics' model files. Shapes: [B, in, H, W] to [B, out, H / stride,
+/// W / stride].
 class YoloLayer : public torch::nn::Module {
  public:
   virtual at::Tensor forward(at::Tensor x) = 0;
@@ -47,13 +49,13 @@ class Yolo : public Detector {
   class Builder;
   using Layer = std::shared_ptr<YoloLayer>;
 
-  // The module tree owns each of them, too.
+  // Shared with the module tree. high, mid, low: features at H / 32, H / 16 and H / 8.
   std::array<Layer, 10> backbone_;
-  Layer narrow_high_;  // v5 alone
-  Layer merge_mid_;    // on the way up
-  Layer narrow_mid_;   // v5 alone
+  Layer narrow_high_;  // v5 only
+  Layer merge_mid_;    // top-down path
+  Layer narrow_mid_;   // v5 only
   Layer merge_low_;
-  Layer halve_low_;  // on the way down
+  Layer halve_low_;  // bottom-up path
   Layer join_mid_;
   Layer halve_mid_;
   Layer join_high_;

@@ -46,7 +46,7 @@ void require_kind(const worker::LoadedCheckpoint& found, const torch::optim::Opt
                    ". Take the same, or another directory.");
 }
 
-// torch::optim writes its own state; the file holds it as bytes.
+// torch::optim serializes its own state; the checkpoint holds the result as bytes.
 at::Tensor to_bytes(const torch::optim::Optimizer& optimizer) {
   torch::serialize::OutputArchive archive;
   optimizer.save(archive);
@@ -65,15 +65,15 @@ void from_bytes(const at::Tensor& bytes, torch::optim::Optimizer& optimizer, at:
   optimizer.load(archive);
 }
 
-/// While it lives the launcher sees `phase`.
-class Marked {
+/// A scope guard: while it exists, the progress page shows `phase`.
+class ShownPhase {
  public:
-  Marked(ProgressPage& page, Phase phase) : page_(page), before_(page.phase.exchange(phase)) {
+  ShownPhase(ProgressPage& page, Phase phase) : page_(page), before_(page.phase.exchange(phase)) {
     touch(page_);
   }
-  Marked(const Marked&) = delete;
-  Marked& operator=(const Marked&) = delete;
-  ~Marked() {
+  ShownPhase(const ShownPhase&) = delete;
+  ShownPhase& operator=(const ShownPhase&) = delete;
+  ~ShownPhase() {
     page_.phase = before_;
     touch(page_);
   }
@@ -119,8 +119,8 @@ void Checkpoints::save(std::int64_t step,
                        const torch::optim::Optimizer& optimizer) {
   if (step < 1) throw std::logic_error("a checkpoint is of a step from 1 on");
   const at::NoGradGuard no_grad;
-  const Marked saving(**context_.state_->page, Phase::saving);
-  const std::string problem = on_root([&] {
+  const ShownPhase saving(**context_.state_->page, Phase::saving);
+  const std::string problem = run_on_rank_0([&] {
     const worker::Snapshot content{
         worker::copies(worker::state_of(model)), {{kOptimizer, to_bytes(optimizer)}}, {}};
     disk_->save(step, context_.world_size(), kind_of(optimizer), content);
@@ -132,12 +132,12 @@ void Checkpoints::save(std::int64_t step,
 
 std::int64_t Checkpoints::restore(torch::nn::Module& model, torch::optim::Optimizer& optimizer) {
   const at::NoGradGuard no_grad;
-  const Marked loading(**context_.state_->page, Phase::loading);
+  const ShownPhase loading(**context_.state_->page, Phase::loading);
   worker::Group& group = context_.group();
   std::vector<worker::NamedTensor> tensors = worker::state_of(model);
   at::Tensor head = at::full({2}, 0, at::kLong);  // step, bytes of the optimizer
   at::Tensor bytes;
-  const std::string problem = on_root([&] {
+  const std::string problem = run_on_rank_0([&] {
     const std::optional<worker::LoadedCheckpoint> found = worker::load_newest(disk_->checkpoints);
     if (!found) return;
     require_kind(*found, optimizer);
@@ -158,8 +158,9 @@ std::int64_t Checkpoints::restore(torch::nn::Module& model, torch::optim::Optimi
   return step;
 }
 
-// Only rank 0 can fail here. All ranks get its problem before any of them goes on.
-std::string Checkpoints::on_root(const std::function<void()>& work) {
+// Runs `work` on rank 0. Returns its error on all ranks before any of them continues; "" if there
+// is none.
+std::string Checkpoints::run_on_rank_0(const std::function<void()>& work) {
   std::string problem;
   try {
     if (disk_) work();

@@ -1,6 +1,6 @@
-// Checkpoints of a user's own training loop: a model and an optimizer of torch::optim, in the
-// format and with the promises of a job's checkpoints (save/checkpoint/checkpoint): whole and
-// verified, or not there.
+// Checkpoints for a user's own training loop: of a model and an optimizer of torch::optim. Format
+// and promises are those of a job's checkpoints (save/checkpoint/checkpoint): a checkpoint is whole
+// and verified, or it does not exist.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -26,25 +26,25 @@ class Checkpoints {
   Checkpoints& operator=(const Checkpoints&) = delete;
   ~Checkpoints();
 
-  /// Saves rank 0's model and optimizer, after `step` steps, at least 1. All ranks call it. Blocks:
-  /// until the disk has it. Errors: SystemError on every rank when it could not be saved; older
-  /// checkpoints are intact.
+  /// Saves on rank 0 only model and optimizer, which have done `step` steps (at least 1). All ranks
+  /// call it. Blocks: until the disk has it. Errors: SystemError on every rank when saving fails;
+  /// older checkpoints are intact.
   void save(std::int64_t step,
             const torch::nn::Module& model,
             const torch::optim::Optimizer& optimizer);
 
-  /// Puts the newest checkpoint back, on every rank, and returns its step; 0: there is none, and
-  /// nothing was changed. Skips a damaged one, and logs that. All ranks call it. Errors: UsageError
-  /// with the tensors that do not fit, on every rank; PeerError.
+  /// Restores the newest checkpoint on every rank and returns its step. Without a checkpoint it
+  /// returns 0 and changes nothing. Skips a damaged checkpoint, and logs that. All ranks call it.
+  /// Errors: UsageError on every rank, with the tensors that do not fit; PeerError.
   std::int64_t restore(torch::nn::Module& model, torch::optim::Optimizer& optimizer);
 
  private:
-  [[nodiscard]] std::string on_root(const std::function<void()>& work);
+  [[nodiscard]] std::string run_on_rank_0(const std::function<void()>& work);
 
   struct Disk;  // rank 0's
 
   Context& context_;
-  std::unique_ptr<Disk> disk_;
+  std::unique_ptr<Disk> disk_;  // null on other ranks
 };
 
 }  // namespace ddp

@@ -73,8 +73,8 @@ Context Context::from_environment(const ContextOptions& options) {
 
 Context::Context(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
-// Without finish() a peer may be gone: parts that would wait for it are leaked, because the process
-// ends.
+// Without finish() a peer may be lost. The process ends, so parts that could wait for that peer are
+// leaked.
 Context::~Context() {
   if (!state_->group) return;
   if (std::uncaught_exceptions() == 0) log::warning("the program has not called Context::finish()");

@@ -18,7 +18,7 @@ worker::DdpRequest request_for(const torch::nn::Module& model, const DdpOptions&
   request.model_name = model.name();
   request.find_unused = options.find_unused;
   request.static_graph = options.static_graph;
-  request.has_views = false;  // torch::optim's zero_grad() detaches them, which views refuse
+  request.has_views = false;  // torch::optim's zero_grad() cannot detach views
   request.has_job_file = false;
   request.hook = options.hook;
   request.buffer_sync =
@@ -39,21 +39,21 @@ Ddp::Ddp(torch::nn::Module& model, Context& context, const DdpOptions& options)
   context.state_->replicas.push_back(engine_);
 }
 
-// Leaks the reducer if a rank is lost: it may wait for work that never ends.
+// Leaks the reducer after a lost rank: its destructor may wait for work that never ends.
 Ddp::~Ddp() {
-  if (engine_->is_inside) (void)new std::shared_ptr<Engine>(engine_);
+  if (engine_->is_in_backward) (void)new std::shared_ptr<Engine>(engine_);
 }
 
 void Ddp::backward(const at::Tensor& loss) {
   if (!engine_->reducer) throw std::logic_error("backward() after Context::finish()");
   worker::Ddp& reducer = *engine_->reducer;
-  const bool reduce = holds_ == 0;
-  engine_->is_inside = true;
+  const bool reduce = no_syncs_ == 0;
+  engine_->is_in_backward = true;
   if (reduce) reducer.prepare_to_reduce();
   reducer.backward(loss, reduce);
-  // Not between forward and backward, because backward may need the buffers.
+  // Not before backward, which may need the old buffers.
   if (reduce) reducer.sync_buffers();
-  engine_->is_inside = false;
+  engine_->is_in_backward = false;
 }
 
 }  // namespace ddp

@@ -1,4 +1,4 @@
-// The state of a Context, and the part of a Ddp that ends with it.
+// The state of a Context, and the part of each Ddp that Context::finish() destroys.
 #pragma once
 
 #include <memory>
@@ -14,10 +14,10 @@
 
 namespace ddp {
 
-/// Trap: a reducer must end before its group does, or it is used after free.
+/// Trap: the reducer must be destroyed before its group. It uses the group after free otherwise.
 struct Ddp::Engine {
   std::optional<worker::Ddp> reducer;  // none after Context::finish()
-  bool is_inside = false;              // inside backward(), or backward() has failed
+  bool is_in_backward = false;         // also after backward() has thrown
 };
 
 struct Context::State {
@@ -25,7 +25,7 @@ struct Context::State {
   worker::Device device;
   std::optional<MappedProgressPage> page;
   std::unique_ptr<worker::Group> group;              // null after finish()
-  std::vector<std::weak_ptr<Ddp::Engine>> replicas;  // those that may be alive
+  std::vector<std::weak_ptr<Ddp::Engine>> replicas;  // of all Ddp objects made so far
 };
 
 }  // namespace ddp

@@ -54,8 +54,8 @@ std::string find_disagreement(const std::string& what, const std::map<int, std::
   const std::string& common = common_text(texts);
   const std::string* odd = nullptr;
   std::vector<int> alike;
-  std::vector<int> different;  // with the same text as the first odd rank
-  std::vector<int> others;     // with other texts
+  std::vector<int> different;  // ranks with the same text as the first deviating rank
+  std::vector<int> others;     // ranks with further texts
   for (const auto& [rank, text] : texts) {
     if (text == common) {
       alike.push_back(rank);
@@ -72,7 +72,7 @@ std::string find_disagreement(const std::string& what, const std::map<int, std::
   return line;
 }
 
-std::string find_repetition(const std::string& what, const std::map<int, std::string>& texts) {
+std::string find_duplicates(const std::string& what, const std::map<int, std::string>& texts) {
   std::map<std::string, std::vector<int>> ranks;
   for (const auto& [rank, text] : texts) {
     if (!text.empty()) ranks[text].push_back(rank);

@@ -14,8 +14,8 @@ std::optional<LossScaleRule> plan_loss_scale(const AmpJob& job) {
 AmpPlan plan_amp(const AmpJob& job) {
   AmpPlan plan;
   plan.autocast = job.level == 1;
-  plan.low_weights = job.level >= 2;
-  plan.low_norms = plan.low_weights && !job.keep_batchnorm_fp32.value_or(job.level == 2);
+  plan.weights_16_bit = job.level >= 2;
+  plan.norms_16_bit = plan.weights_16_bit && !job.keep_batchnorm_fp32.value_or(job.level == 2);
   plan.masters = job.level == 2;
   plan.loss_scale = plan_loss_scale(job);
   return plan;

@@ -15,8 +15,8 @@
 namespace ddp::worker {
 
 /// Copies share the list of what has been asked for.
-/// Errors of all questions: UsageError with the place in the job file, the value and what is
-/// expected; also for an argument that is missing and has no `otherwise`.
+/// Errors of the reading functions: UsageError with the place in the job file, the value and what
+/// is expected; also for a missing argument without a default (`otherwise`).
 class Args {
  public:
   /// No arguments.

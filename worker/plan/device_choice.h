@@ -1,4 +1,5 @@
-// On which device a rank computes, and how its gradients travel. Pure: the facts are given.
+// Chooses the device of a rank, and whether gradients go by NCCL. Pure: the caller gives the facts
+// about the node.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +13,15 @@
 
 namespace ddp::worker {
 
-/// Facts about this node's GPUs, known before CUDA is asked.
+/// Facts about this node's GPUs that are known without starting CUDA.
 struct GpuFacts {
-  std::string problem;  // why none can be used, "there is no NVIDIA driver"; empty: no problem
-  bool is_driver_broken = false;       // it is there and out of order, or could not be asked
-  std::vector<Gpu> gpus;               // of the node: by PCI address, or CUDA's own list
-  std::vector<GpuUse> uses;            // of each, or empty
-  std::vector<int> siblings{};         // pids of `uses` that are ranks of this job
+  std::string problem;  // why no GPU can be used: "there is no NVIDIA driver"; empty: no problem
+  bool is_driver_broken = false;       // a driver is installed, but does not work or answer
+  std::vector<Gpu> gpus;               // by PCI address, or as CUDA lists them
+  std::vector<GpuUse> uses;            // who uses each of `gpus`; empty: not known
+  std::vector<int> siblings{};         // the pids in `uses` that are ranks of this job
   std::optional<std::string> visible;  // CUDA_VISIBLE_DEVICES
-  bool is_cuda_order = false;          // CUDA counts as `gpus` does: its list, or by PCI_BUS_ID
+  bool is_cuda_order = false;          // CUDA numbers the GPUs in the order of `gpus`
   CudaVersions cuda{};
 };
 
@@ -28,7 +29,7 @@ struct GpuFacts {
 struct LocalPlace {
   int local_rank = 0;
   int local_world_size = 1;
-  bool has_own_view = false;  // Slurm and MPI may show each rank the GPUs of its task only
+  bool has_own_view = false;  // Slurm or MPI may show each rank only its own GPUs
 };
 
 struct DeviceChoice {
@@ -36,14 +37,14 @@ struct DeviceChoice {
   bool nccl = false;
   std::string name;                // "cpu", "cuda:1 (NVIDIA H200, 0000:dc:00.0)"
   std::string identity;            // the GPU's UUID or PCI address; empty: not known
-  std::vector<std::string> notes;  // what the user should know, a line each
+  std::vector<std::string> notes;  // for the user, one line each
 };
 
-/// A rank takes the GPU of its local rank, or the only one that it sees if every rank sees one of
-/// its own (CUDA_VISIBLE_DEVICES). With gloo, ranks may share a GPU. A GPU is named and checked
-/// only if CUDA's order is that of the facts' lists. Errors: UsageError, with the list of GPUs:
-/// more ranks than GPUs, no such GPU, two ranks of NCCL on one, less free memory than the job asks
-/// for, a GPU that LibTorch has no kernels for, or a GPU asked for when none can be used.
+/// A rank takes the GPU with the number of its local rank. If every rank sees only a GPU of its own
+/// (CUDA_VISIBLE_DEVICES), it takes that one. With gloo, ranks may share a GPU. Names and checks of
+/// GPUs need `is_cuda_order`. Errors: UsageError, with the list of GPUs: more ranks than GPUs, no
+/// such GPU, two ranks of NCCL on one, less free memory than the job asks for, a GPU that LibTorch
+/// has no kernels for, or a GPU asked for when none can be used.
 DeviceChoice choose_device(const DeviceJob& job, const LocalPlace& place, const GpuFacts& facts);
 
 }  // namespace ddp::worker

@@ -1,5 +1,5 @@
-// --init-method, --rank and --world-size: the terms of torch.distributed for ranks that are started
-// by hand. Pure.
+// --init-method, --rank and --world-size, as in torch.distributed: for ranks that a user starts by
+// hand. Pure.
 #pragma once
 
 #include <optional>
@@ -10,15 +10,15 @@
 namespace ddp::worker {
 
 struct InitMethod {
-  std::optional<std::string> url;  // env:// or tcp://HOST:PORT, of rank 0
+  std::optional<std::string> url;  // env://, or tcp://HOST:PORT of rank 0
   std::optional<std::string> rank;
   std::optional<std::string> world_size;
 
   bool operator==(const InitMethod&) const = default;
 };
 
-/// `environment`, overridden by what was given. With tcp://, a rank needs --rank and --world-size
-/// unless the environment has RANK and WORLD_SIZE (or Slurm's or MPI's).
+/// Returns `environment` with the variables that `method` sets. With tcp://, a rank needs --rank
+/// and --world-size unless the environment has RANK and WORLD_SIZE (or Slurm's or MPI's variables).
 /// Errors: UsageError with what to type: only one of the two, no rank at all, file:// and other
 /// schemes.
 Environment with_init_method(const Environment& environment, const InitMethod& method);

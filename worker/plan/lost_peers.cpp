@@ -55,7 +55,7 @@ std::string places_of(const PeerLoss& loss) {
 
 /// Describes a time-out: who is to blame, and what to do.
 std::string describe(const PeerLoss& loss) {
-  if (!loss.reports && !(loss.is_on_rank_0 && loss.own.rank != 0))
+  if (!loss.reports && !(loss.rank_0_serves_store && loss.own.rank != 0))
     return "the store does not answer either, so nobody can say which rank is missing.";
   const std::vector<int> missing = loss.reports ? missing_ranks(loss) : std::vector{0};
   if (missing.size() == 1) {

@@ -43,7 +43,7 @@ std::string manual_page() {
   std::string text = title("ddp-worker", "train one rank of a job, or work on its checkpoints") +
                      section("SYNOPSIS");
   std::string verbs;
-  for (const VerbWords& verb : verb_words()) {
+  for (const VerbHelp& verb : describe_verbs()) {
     text += (verbs.empty() ? "" : ".br\n") + bold("ddp-worker") + " " + plain(verb.usage) + "\n";
     verbs += item(bold(verb.usage), plain(verb.what));
   }

@@ -67,9 +67,9 @@ constexpr std::string_view kCheckpointWords =
     "CKPT is the directory of a run (its newest whole checkpoint) or of a checkpoint, or best or "
     "latest of a run: RUN/best.";
 
-const VerbWords kTraining{"JOB.yaml [KEY=VALUE ...]",
-                          "Trains one rank of a job; alone (no launcher), it is rank 0 of 1."};
-const VerbWords kFetching{"fetch mnist DIR", "gets a published data set"};
+const VerbHelp kTraining{"JOB.yaml [KEY=VALUE ...]",
+                         "Trains one rank of a job; alone (no launcher), it is rank 0 of 1."};
+const VerbHelp kFetching{"fetch mnist DIR", "gets a published data set"};
 
 /// Flags that only some verbs take, and the words of these verbs; "train": no word at all.
 struct FlagRule {
@@ -343,7 +343,7 @@ Options parse_options(int argc, const char* const* argv) {
   options.help = given.count("help") > 0;
   options.version = given.count("version") > 0;
   options.check = given.count("check") > 0;
-  options.takes_average = given.count("ema") > 0;
+  options.exports_ema = given.count("ema") > 0;
   options.is_json = given.count("json") > 0;
   options.trust = given.count("trust-checkpoint") > 0;
   options.init_method = {
@@ -388,7 +388,7 @@ Options parse_options(int argc, const char* const* argv) {
   return options;
 }
 
-bool is_for_many_ranks(int argc, const char* const* argv) {
+bool needs_all_ranks(int argc, const char* const* argv) {
   const VerbRule* const verb = find_verb(argc, argv);
   if (verb != nullptr && verb->verb != Verb::evaluate) return false;
   return std::none_of(argv + std::min(argc, 1), argv + argc, [](std::string_view argument) {
@@ -430,8 +430,8 @@ std::string help_text(Verb verb) {
   return text.str();
 }
 
-std::vector<VerbWords> verb_words() {
-  std::vector<VerbWords> words{kTraining};
+std::vector<VerbHelp> describe_verbs() {
+  std::vector<VerbHelp> words{kTraining};
   for (const VerbRule& rule : kVerbs)
     words.push_back({std::string(rule.usage), std::string(rule.what)});
   words.push_back(kFetching);

@@ -32,16 +32,16 @@ struct Options {
   Verb verb = Verb::train;
   std::vector<std::filesystem::path> files{};     // for verbs: the checkpoint, then others
   std::optional<std::filesystem::path> output{};  // for preview, export and predict
-  bool takes_average = false;                     // for export: --ema
+  bool exports_ema = false;  // for export: the moving averages instead of the weights
   bool is_json = false;
   std::optional<int> top{};            // for predict: classes or objects per image
   std::optional<double> confidence{};  // for predict, for objects: only scores above it
-  std::optional<double> iou{};         // at which two objects of a class count as one
+  std::optional<double> iou{};         // for predict: above it, two boxes count as one object
   bool trust = false;                  // checkpoints and weights of other users
   std::optional<std::filesystem::path> job_file{};
   std::vector<JobOverride> overrides{};
   InitMethod init_method{};
-  std::optional<AsRank> as_rank{};  // alone, with the share of that rank
+  std::optional<AsRank> as_rank{};  // one process alone does the work of that rank
   std::string command{};            // as typed, for the run directory
 };
 
@@ -50,21 +50,21 @@ struct Options {
 /// are not overrides, a second job file, too few or too many files.
 Options parse_options(int argc, const char* const* argv);
 
-/// Whether the ranks meet for that command line, which may be wrong: a training or an evaluation,
-/// without --check, --as-rank, --completion, --man, --help or --version (or a beginning of one of
-/// these).
-bool is_for_many_ranks(int argc, const char* const* argv);
+/// Whether the command needs all ranks of the job: a training or an evaluation, without --check,
+/// --as-rank, --completion, --man, --help or --version (or a prefix of one of these). The command
+/// line may be wrong.
+bool needs_all_ranks(int argc, const char* const* argv);
 
 /// The text of --help; behind a verb, the part about that verb.
 std::string help_text(Verb verb);
 
-/// How each verb is called, and what it does; training comes first. ("eval CKPT [JOB.yaml]",
-/// "evaluates it")
-struct VerbWords {
+/// The usage of each verb, and what it does, for --help; training comes first. ("eval CKPT
+/// [JOB.yaml]", "evaluates it")
+struct VerbHelp {
   std::string usage;
   std::string what;
 };
-std::vector<VerbWords> verb_words();
+std::vector<VerbHelp> describe_verbs();
 
 /// The program's flags and verbs, for completions and the manual.
 CompletedProgram completed_program();

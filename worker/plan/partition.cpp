@@ -42,9 +42,9 @@ StepPartition EpochPartition::step(std::int64_t step) const {
   assert(step >= 0 && step < steps_per_epoch(request_));
   const std::int64_t first = step * request_.batch;
   const std::int64_t ranks = request_.world_size;
-  const std::int64_t there = std::min(request_.batch, request_.size - first);
+  const std::int64_t available = std::min(request_.batch, request_.size - first);
   StepPartition partition;
-  const std::int64_t filled = ceil_divide(there, request_.fill) * request_.fill;
+  const std::int64_t filled = ceil_divide(available, request_.fill) * request_.fill;
   partition.whole = std::min(request_.batch, std::max(filled, ranks));
   std::vector<std::int64_t> mine;
   for (std::int64_t i = request_.rank; i < partition.whole; i += ranks)

@@ -23,11 +23,11 @@ struct PartitionRequest {
   std::int64_t per_rank = 1;  // the largest micro-batch
   int world_size = 1;
   int rank = 0;
-  int fill = 1;  // a short last step is filled up to a multiple of this: the run's first world size
+  int fill = 1;  // pads a short last step to a multiple of this: the run's first world size
   std::uint64_t seed = 0;  // the same on every rank
   bool shuffle = true;
   bool drop_last = false;    // no step with less than a whole batch
-  std::int64_t repeats = 1;  // how often a sample comes in a row
+  std::int64_t repeats = 1;  // each sample comes so often in a row
   /// How often each sample is drawn, with replacement: [size]. Null: each once. Shared by the
   /// epochs of a run.
   std::shared_ptr<const SampleWeights> weights{};
@@ -57,9 +57,9 @@ class EpochPartition {
   /// batch than ranks, weights of another size, or more samples than kMaxShardedSize.
   EpochPartition(const PartitionRequest& request, std::int64_t epoch);
 
-  /// The last step of an epoch may be shorter. It is filled up from the head of the permutation, as
-  /// Python's sampler does, until each of `fill` ranks has equally many samples, but never beyond a
-  /// whole batch; and until each rank has a sample.
+  /// The last step of an epoch may be short. It is padded with the first samples of the
+  /// permutation, as in Python's sampler, until each of `fill` ranks has equally many samples, but
+  /// never beyond a whole batch; and until each rank has a sample.
   /// Precondition: step < steps_per_epoch().
   [[nodiscard]] StepPartition step(std::int64_t step) const;
 
@@ -68,8 +68,8 @@ class EpochPartition {
   std::vector<std::int64_t> order_;
 };
 
-/// One rank's micro-batches of a whole run, one after the other, from a given step of an epoch,
-/// without an end.
+/// The micro-batches of one rank, one after the other, from a given step of an epoch on. It never
+/// ends: epoch follows epoch.
 class PartitionWalk {
  public:
   /// Errors: as EpochPartition, from next().
@@ -83,7 +83,7 @@ class PartitionWalk {
   std::int64_t epoch_;
   std::int64_t step_;  // the next step of the epoch
   std::optional<EpochPartition> partition_;
-  std::vector<std::vector<std::int64_t>> left_;  // of the last step, in reverse order
+  std::vector<std::vector<std::int64_t>> left_;  // of the step in progress, the next one last
 };
 
 }  // namespace ddp::worker

@@ -1,5 +1,5 @@
-// The schedule that follows results: the rate drops when they no longer improve. Its state is a
-// small value, which a checkpoint holds; the rules are pure functions of it.
+// The plateau schedule: lowers the learning rate when evaluation results no longer improve. Pure
+// functions of a small state, which checkpoints hold.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@ namespace ddp::worker {
 
 struct PlateauRule {
   bool is_higher_better = false;  // a loss: false; an accuracy: true
-  double factor = 0.1;            // of a drop, below 1
-  std::int64_t patience = 10;     // how many results without improvement are allowed
+  double factor = 0.1;            // on the rate at each drop, below 1
+  std::int64_t patience = 10;     // results without improvement that are allowed
   double threshold = 1e-4;        // how much better a result must be, relative to the best
   double min_lr = 0;
 };
 
 struct PlateauState {
-  std::optional<double> best{};  // result so far
+  std::optional<double> best{};  // the best result so far
   std::int64_t bad_results = 0;  // since the best, or since the last drop
   double factor = 1;             // on the base rate: the product of all drops
 

@@ -1,12 +1,12 @@
-// Random numbers without a carried state: each is a pure function of a key and a count. So a
-// checkpoint holds none of them, and neither threads nor a resume change them.
+// Counter-based random numbers: each is a pure function of a key and a counter. So a checkpoint
+// needs no generator state, and neither threads nor a resume change the numbers.
 #pragma once
 
 #include <cstdint>
 
 namespace ddp::worker {
 
-/// A seed for a default generator, from three numbers that say where it is used: (seed, step,
+/// A seed for torch's default generator, from three numbers that say where it is used: (seed, step,
 /// rank). Neighbouring numbers give unrelated seeds.
 /// Source: SplitMix64's finalizer (Steele, Lea, Flood: Fast splittable pseudorandom number
 /// generators, OOPSLA 2014), applied to each number in turn.
@@ -18,7 +18,7 @@ class Random {
   Random(std::uint64_t seed, std::uint64_t epoch, std::uint64_t index)
       : state_(counted_seed(seed, epoch, index)), epoch_(epoch) {}
 
-  /// The epoch that it was made for: some augmentations end before the run does.
+  /// For augmentations that are switched off some epochs before the end.
   [[nodiscard]] std::uint64_t epoch() const { return epoch_; }
 
   /// 64 random bits (SplitMix64).

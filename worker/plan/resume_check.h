@@ -1,5 +1,5 @@
-// Whether a job may go on from another job's checkpoint: in which keys the two differ, and which of
-// these differences `checkpoint.allow` permits.
+// Whether a job may resume from another job's checkpoint: in which keys the two jobs differ, and
+// which of these differences `checkpoint.allow` permits.
 #pragma once
 
 #include <string>
@@ -19,9 +19,9 @@ struct JobDifference {
   bool operator==(const JobDifference&) const = default;
 };
 
-/// The differences in the order of the keys. `before` and `now` are job_identity(); a key that the
-/// checkpoint does not have is not a difference. `allowed` are keys and whole sections. Keys of the
-/// batch are left out: only the whole batch counts, whichever key sets it.
+/// The differences in the order of the keys. `before` and `now` are job_identity() of the two jobs;
+/// `allowed` are keys and whole sections. A key that the checkpoint lacks is not a difference. Keys
+/// of the batch are left out: only the whole batch counts, whichever key sets it.
 std::vector<JobDifference> find_differences(const TextMap& before,
                                             const TextMap& now,
                                             const std::vector<std::string>& allowed);

@@ -14,19 +14,19 @@ namespace ddp::worker {
 /// The batch that the first round of a run began with.
 struct RunBatch {
   std::int64_t whole = 0;     // samples of an optimizer step
-  std::int64_t per_rank = 0;  // at most, in a micro-step: this many have fitted into memory
-  int world_size = 1;         // optimizer.scale_lr goes by it
+  std::int64_t per_rank = 0;  // of a micro-step, at most: so many fitted into memory
+  int world_size = 1;         // optimizer.scale_lr uses it
 
   bool operator==(const RunBatch&) const = default;
 };
 
-/// The run's batch over `world_size` ranks. Errors: UsageError when there are more ranks than
-/// samples.
+/// Divides the run's batch among `world_size` ranks. Errors: UsageError when there are more ranks
+/// than samples.
 BatchPlan divide(const RunBatch& run, int world_size);
 
 /// As a JSON object, in one line.
 std::string to_text(const RunBatch& run);
-/// No value for any other text.
+/// The inverse of to_text(); no value for any other text.
 std::optional<RunBatch> parse_run_batch(std::string_view text);
 
 }  // namespace ddp::worker

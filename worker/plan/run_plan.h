@@ -1,4 +1,5 @@
-// How long a run is and how its samples are dealt out, from the job and the size of its data.
+// How long a run is and how its samples are divided among the ranks, from the job and the size of
+// its data.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,7 @@ Schedule make_schedule(const Job& job, std::int64_t steps_per_epoch, std::int64_
 /// Epochs of the run; train.max_steps may end the last one early.
 std::int64_t epochs_of(const RunPlan& plan);
 
-/// Samples of the first `steps` steps of an epoch, none of them counted twice.
+/// Different samples in the first `steps` steps of an epoch.
 std::int64_t samples_of(const RunPlan& plan, std::int64_t steps);
 
 }  // namespace ddp::worker

@@ -23,7 +23,7 @@ class SampleWeights {
                                                std::int64_t epoch) const;
 
  private:
-  std::vector<double> sums_;  // of the weights up to and with each sample
+  std::vector<double> sums_;  // cumulative weights: of all samples up to each one
 };
 
 }  // namespace ddp::worker

@@ -14,20 +14,20 @@ struct Schedule {
   Name name = Name::constant;
   double base_lr = 0.1;                    // one-cycle: the highest rate
   std::int64_t steps = 1;                  // of the whole run
-  std::int64_t warmup = 0;                 // linear, before the others; one-cycle has its own
+  std::int64_t warmup = 0;                 // steps, linear; one-cycle has none: it rises by itself
   double gamma = 0.1;                      // step, multistep: factor at each drop
   std::int64_t every = 1;                  // step: steps between drops
   std::vector<std::int64_t> milestones{};  // multistep: steps of the drops, ascending
   double power = 1.0;                      // polynomial
   double min_lr = 0.0;                     // cosine, polynomial: where they end
-  double rising = 0.3;                     // one-cycle: part of the steps in which the rate rises
-  double first_divisor = 25.0;             // one-cycle: starts at base_lr / first_divisor
-  double last_divisor = 1e4;               // one-cycle: ends at its start / last_divisor
-  // Where the warm-up begins for biases and for momentum; no value: biases have the common rate,
-  // and momentum is the optimizer's from the first step.
+  double rising = 0.3;          // one-cycle: the fraction of steps in which the rate rises
+  double first_divisor = 25.0;  // one-cycle: starts at base_lr / first_divisor
+  double last_divisor = 1e4;    // one-cycle: ends at its start / last_divisor
+  // Where the warm-up of biases and of momentum begins; no value: biases have the same rate as
+  // other parameters, and momentum does not warm up.
   std::optional<double> warmup_bias_lr{};
   std::optional<double> warmup_momentum{};
-  double momentum = 0.9;  // end of the momentum's warm-up
+  double momentum = 0.9;  // at the end of the momentum's warm-up
 
   bool operator==(const Schedule&) const = default;
 };
@@ -56,15 +56,16 @@ double learning_rate(const Schedule& schedule, std::int64_t step);
 
 /// The rates of an optimizer step.
 struct StepRates {
-  StepRates(double rate) : lr(rate) {}  // one rate for all is the usual case
+  StepRates(double rate) : lr(rate) {}  // usually all have one rate
 
   double lr;
   std::optional<double> bias_lr{};   // no value: lr
   std::optional<double> momentum{};  // no value: the optimizer's
 };
 
-/// As learning_rate(). If the warm-up has its own start for biases or momentum, these move linearly
-/// from that start to their usual value. Source: training habits of the YOLO family.
+/// As learning_rate(). During the warm-up, biases and momentum move linearly from their own
+/// starting values, if there are any, to their usual values. Source: training habits of the YOLO
+/// family.
 StepRates rates_at(const Schedule& schedule, std::int64_t step);
 
 }  // namespace ddp::worker

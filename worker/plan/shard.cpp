@@ -28,9 +28,9 @@ void check_place(std::int64_t size, int world_size, int rank) {
 }  // namespace
 
 std::int64_t shard_size(const ShardRequest& request) {
-  const std::int64_t whole = request.size / request.world_size;
+  const std::int64_t per_rank = request.size / request.world_size;
   const bool fills = request.size % request.world_size == 0;
-  return fills || request.drop_last ? whole : whole + 1;
+  return fills || request.drop_last ? per_rank : per_rank + 1;
 }
 
 std::vector<std::int64_t> permutation(const ShardRequest& request, std::int64_t epoch) {

@@ -28,7 +28,7 @@ struct ShardRequest {
 /// Source: aten/src/ATen/native/TensorFactories.cpp (randperm_cpu) of torch 2.11.
 std::vector<std::int64_t> permutation(const ShardRequest& request, std::int64_t epoch);
 
-/// Samples of one rank in one epoch; the same number on every rank.
+/// How many samples one rank gets in one epoch; the same on every rank.
 /// Units: ceil(size / world_size), or floor with drop_last (0 when there are fewer samples than
 /// ranks).
 std::int64_t shard_size(const ShardRequest& request);
@@ -43,12 +43,12 @@ std::int64_t shard_size(const ShardRequest& request);
 /// (randperm_cpu) of torch 2.11.
 std::vector<std::int64_t> shard(const ShardRequest& request, std::int64_t epoch);
 
-/// For larger sets torch draws its permutation from 64-bit numbers.
+/// For larger sets torch draws its permutation from 64-bit numbers, which is not implemented here.
 inline constexpr std::int64_t kMaxShardedSize = 0xFFFFFFFF / 20 - 1;
 
-/// Samples that `rank` evaluates: rank, rank + world_size, ... Every sample once over all ranks,
-/// nothing repeated, so that sums over ranks are exact; some ranks may have one sample less, or
-/// none.
+/// The samples that `rank` evaluates: rank, rank + world_size, ... Unlike in shard(), each sample
+/// goes to exactly one rank, so that sums over ranks are exact; some ranks may have one sample less
+/// than others, or none.
 std::vector<std::int64_t> evaluation_shard(std::int64_t size, int world_size, int rank);
 
 /// Splits the samples of one rank into batches of at most `batch`, in their order.

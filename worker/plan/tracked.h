@@ -1,5 +1,5 @@
-// A value that is given to code of a program's own, and that notes whether it was read: settings of
-// the job file that nobody reads are then reported.
+// A value that is handed to a user's own code and records whether that code read it. So settings of
+// the job file that nobody reads can be reported.
 #pragma once
 
 #include <concepts>
@@ -8,7 +8,7 @@
 
 namespace ddp::worker {
 
-/// Converts to a T. Making a copy counts as reading, because anybody may read a copy at any time.
+/// Converts to a T. Making a copy counts as reading, because a copy may be read later.
 template <typename T>
 class Tracked {
  public:
@@ -16,7 +16,7 @@ class Tracked {
   template <typename Value>
   requires(std::convertible_to<Value, T> && !std::same_as<std::remove_cvref_t<Value>, Tracked>)
       Tracked(Value&& value)
-      : value_(std::forward<Value>(value)) {}  // in place of the value itself
+      : value_(std::forward<Value>(value)) {}  // implicit: a Tracked<T> is set like a T
   Tracked(const Tracked& other) : value_(other.read()), was_read_(true) {}
   Tracked(Tracked&& other) noexcept = default;
   Tracked& operator=(const Tracked& other) {

@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "common/error.h"
-#include "worker/save/stops_masked.h"
+#include "worker/save/stop_signals_blocked.h"
 
 namespace ddp::worker {
 
 void Background::start(std::function<void()> work) {
   if (!thread_.joinable()) try {
-      const StopsMasked masked;
+      const StopSignalsBlocked blocked;
       thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
     } catch (const std::system_error& error) {
       throw SystemError(system_message("start a thread", work_for_, error.code().value()));
@@ -31,7 +31,7 @@ void Background::run(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (true) {
     if (!changed_.wait(lock, stop, [this] { return !work_.empty(); })) return;
-    // A deque does not move its elements while others are added.
+    // The reference stays valid: a deque does not move elements when others are added.
     const std::function<void()>& work = work_.front();
     lock.unlock();
     work();

@@ -1,5 +1,6 @@
-// Places in a program where a test makes it fail: DDP_FAILPOINTS="save.rename=kill@2". They are
-// compiled in, and without that variable each costs one look at an empty list.
+// Failpoints: places in the program where a test can make it fail:
+// DDP_FAILPOINTS="save.rename=kill@2". They are always compiled in; without that variable each only
+// checks an empty list.
 #pragma once
 
 #include <array>
@@ -21,9 +22,9 @@ inline constexpr std::array<std::string_view, 10> kFailpoints{"save.snapshot",
                                                               "save.remove-old",
                                                               "save.amend"};
 
-/// NAME=ACTION[@N], separated by commas: at the Nth pass (1: the first) do ACTION: kill (SIGKILL),
-/// stop (SIGSTOP), abort, exit:CODE, error:ERRNO (throws SystemError), sleep:MILLISECONDS. Call it
-/// before other threads start. Errors: UsageError with the known names.
+/// NAME=ACTION[@N], separated by commas: at the Nth call (default: the first) do ACTION: kill
+/// (SIGKILL), stop (SIGSTOP), abort, exit:CODE, error:ERRNO (throws SystemError),
+/// sleep:MILLISECONDS. Call it before other threads start. Errors: UsageError with the known names.
 void arm_failpoints(const std::string& text);
 
 /// `name` is one of kFailpoints. Errors: SystemError, if that is its action.

@@ -1,4 +1,4 @@
-// A file for writing, from open to close, that reports every failure.
+// A file that is written, which reports every failure.
 // Trap: a stream's destructor hides a full disk; here write() and sync() report it, and the
 // destructor only closes the file.
 #pragma once
@@ -20,14 +20,14 @@ namespace ddp::worker {
 
 class OutputFile {
  public:
-  enum class Mode { create, append };  // create: must not exist; append: made when missing
+  enum class Mode { create, append };  // create: must not exist; append: created if missing
 
   /// Errors: SystemError.
   OutputFile(const std::filesystem::path& path, Mode mode);
-  /// The same in a directory of ours. Errors: SystemError, also when the file is not ours alone.
+  /// The same in one of our directories. Errors: SystemError, also when the file is not only ours.
   OutputFile(const OwnedDir& directory, const std::string& name, Mode mode);
 
-  /// Writes all bytes, without a buffer of our own: a reader sees them when this returns.
+  /// Writes all bytes, without buffering: a reader sees them when this returns.
   /// Errors: SystemError.
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
@@ -42,13 +42,13 @@ class OutputFile {
  private:
   std::filesystem::path path_;
   Descriptor file_;
-  std::size_t not_begun_ = 0;  // bytes whose writing was not started yet
+  std::size_t not_begun_ = 0;  // bytes that the kernel was not asked to write to disk yet
 };
 
-/// Replaces a file as a whole: `write` fills a new file beside `path` and syncs it; then it takes
-/// the place and the mode of the old one. Follows a link. Errors: SystemError, also when `path` is
-/// a directory, a FIFO or a device; and whatever `write` throws. The old file is then as it was,
-/// and nothing else is left.
+/// Replaces a file atomically: `write` fills a new file beside `path` and syncs it; then that gets
+/// the name and the mode of the old one. Follows a link. Errors: SystemError, also when `path` is a
+/// directory, a FIFO or a device; and those of `write`. Then the old file is unchanged, and the new
+/// one is removed.
 void replace_with(const std::filesystem::path& path, const std::function<void(OutputFile)>& write);
 
 /// Runs `action` on the target. When the disk refuses, logs that once and gives the target up;

@@ -1,4 +1,4 @@
-// Reads a whole file.
+// Reads files as bytes.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace ddp::worker {
 /// when reading fails.
 std::vector<std::byte> read_bytes(const std::filesystem::path& path);
 
-/// All bytes that are left. Errors: SystemError.
+/// All bytes from the current position on. Errors: SystemError.
 std::vector<std::byte> read_bytes(const InputFile& file);
 
 }  // namespace ddp::worker

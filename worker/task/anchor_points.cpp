@@ -10,7 +10,8 @@
 namespace ddp::worker {
 namespace {
 
-/// What boxes, or the distances to their sides, have at the low and at the high end: x and y.
+/// Splits [..., 4] (left, top, right, bottom) into the low ends (left, top) and the high ends
+/// (right, bottom).
 struct Ends {
   explicit Ends(const at::Tensor& boxes) {
     const std::vector<at::Tensor> both = boxes.unflatten(-1, {2, 2}).unbind(-2);
@@ -65,7 +66,7 @@ at::Tensor make_boxes(const at::Tensor& distances,
   return at::stack({centers - sides.low, centers + sides.high}, -2).flatten(-2);
 }
 
-/// Computes with both axes at once where it can: half as many operators.
+/// Handles x and y in one tensor where possible, which halves the number of operators.
 at::Tensor complete_iou(const at::Tensor& a, const at::Tensor& b) {
   constexpr double kEpsilon = 1e-7;
   const Ends first(a);

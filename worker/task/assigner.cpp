@@ -25,8 +25,8 @@ at::Tensor find_inside(const AnchorPoints& points, const Objects& objects) {
   return margin.amin(-1).gt(kInside);
 }
 
-/// Pairs of anchor point and object: how well they fit, and their IoU; 0 for an anchor point
-/// outside of the object's box.
+/// Pairs of anchor point and object, with fit and IoU; both are 0 if the point is outside of the
+/// object's box.
 struct Fits {
   at::Tensor objects;  // [pairs] of int64
   at::Tensor points;   // [pairs] of int64
@@ -56,14 +56,14 @@ Fits measure(const at::Tensor& logits,
   const at::Tensor own = objects.boxes.index_select(0, fits.objects);
   const at::Tensor found = boxes.index({images, fits.points});
   const at::Tensor is_inside = inside.index({fits.objects, fits.points});
-  // A box with NaN, or one so large that its area overflows, fits nowhere.
+  // A predicted box with NaN, or whose area overflows, fits no object.
   const at::Tensor overlap = complete_iou(own, found).clamp_min(0).nan_to_num(0, 0, 0);
   fits.overlap = at::where(is_inside, overlap, at::zeros_like(overlap));
   fits.metric = scores.pow(rule.alpha) * fits.overlap.pow(rule.beta);
   return fits;
 }
 
-/// Makes [N, A] of the pairs' values.
+/// Scatters values of pairs into a matrix [N, A].
 at::Tensor to_matrix(const Fits& fits, const at::Tensor& values, at::IntArrayRef shape) {
   return at::zeros(shape, values.options()).index_put_({fits.objects, fits.points}, values);
 }
@@ -96,7 +96,7 @@ Assignment assign(const at::Tensor& logits,
     return objects.images.index_select(0, object) * points.size() + point;
   };
 
-  // The anchor points that each object asks for.
+  // The best-fitting anchor points of each object.
   const auto [fit, point] = metric.topk(std::min(rule.top, points.size()), 1);
   const at::Tensor chosen_points = point.flatten();
   const at::Tensor choosing_objects =
@@ -105,8 +105,8 @@ Assignment assign(const at::Tensor& logits,
   Assignment result;
   result.rows = row_of(choosing_objects, chosen_points);
 
-  // Which object gets an anchor point that several ask for.
-  const at::Tensor times =
+  // If several objects choose the same anchor point, the one with the largest IoU gets it.
+  const at::Tensor chosen_count =
       at::zeros({rows}, choosing_objects.options())
           .scatter_add_(0, result.rows, is_chosen.to(choosing_objects.scalar_type()));
   const at::Tensor pair_rows = row_of(fits.objects, fits.points);
@@ -115,9 +115,9 @@ Assignment assign(const at::Tensor& logits,
   const at::Tensor nobody = at::full_like(fits.objects, std::numeric_limits<std::int64_t>::max());
   const at::Tensor winner = scatter_min(pair_rows, at::where(is_best, fits.objects, nobody), rows)
                                 .index_select(0, result.rows);
-  const at::Tensor is_contested = times.index_select(0, result.rows).gt(1);
+  const at::Tensor is_contested = chosen_count.index_select(0, result.rows).gt(1);
   result.objects = at::where(is_contested & is_chosen, winner, choosing_objects);
-  // The anchor point is a candidate once, for the first object that asks.
+  // Its row is used only once, that of the first object that has chosen it.
   const at::Tensor first =
       scatter_min(result.rows,
                   at::where(is_chosen, choosing_objects, at::full_like(choosing_objects, count)),

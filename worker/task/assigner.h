@@ -1,6 +1,6 @@
-// Which object each anchor point of a detector has to find: an object gets the anchor points whose
-// prediction is best already, in class and box together. Source: task-aligned assignment, Feng et
-// al., arXiv:2108.07755, sections 3.2 and 3.3.
+// Task-aligned assignment: decides which object each anchor point of a detector must find. An
+// object gets the anchor points that predict it best already, by class and box together. Source:
+// Feng et al., arXiv:2108.07755, sections 3.2 and 3.3.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,40 +11,40 @@
 
 namespace ddp::worker {
 
-/// The objects in the images of a batch, image after image.
+/// The objects in all images of a batch, image after image.
 struct Objects {
   at::Tensor labels;  // [N] of int64
   at::Tensor boxes;   // [N, 4]: left, top, right, bottom in pixels
   at::Tensor images;  // [N] of int64: the image's number in the batch, ascending
 };
 
-/// An anchor point and an object fit by score^alpha * IoU^beta, with the score of the object's
-/// class.
+/// How well an anchor point fits an object is score^alpha * IoU^beta, with the predicted score of
+/// the object's class.
 struct AssignerRule {
-  std::int64_t top = 10;  // most anchor points of an object
+  std::int64_t top = 10;  // anchor points per object, at most
   double alpha = 0.5;
   double beta = 6;
 };
 
-/// Always N * top rows; a row that is not a candidate has the score 0. Within an image no anchor
-/// point is a candidate twice.
+/// Always has N * top rows; those that are not used have the score 0. Within an image an anchor
+/// point is a candidate for one object at most.
 struct Assignment {
   at::Tensor rows;     // [N * top] of int64: the anchor point's row in [B * A, ...]
   at::Tensor objects;  // [N * top] of int64: the object that it has to find
-  /// [N * top]: the target score of the object's class, in [0, 1]; 0: the row is not a candidate.
-  /// The target of an object's best-fitting candidate is the largest IoU among its candidates.
+  /// [N * top]: the target score of the object's class, in [0, 1]; 0: the row is not used. The
+  /// best-fitting candidate of an object gets the largest IoU among its candidates as target.
   at::Tensor scores;
 };
 
-/// Which pairs of object and anchor point are measured. `inside`: those whose anchor point is
-/// inside of the box; the host waits to learn their number. `all`: does not wait for a GPU, but
-/// takes some 150 bytes of memory per pair.
+/// For which pairs of object and anchor point the fit is computed. `inside`: only if the point is
+/// in the box; the host waits for the number of pairs. `all`: does not wait for a GPU, but takes
+/// about 150 bytes of memory per pair. Both give the same result.
 enum class Pairs { inside, all };
 
-/// An object's candidates are the `top` best-fitting anchor points inside of its box (a side below
-/// the second stride counts as that long). If several objects ask for an anchor point, it goes to
-/// the one with the largest IoU among all objects whose box it is in. `pairs` does not change the
-/// result. Shapes: logits [B, A, classes], boxes [B, A, 4] in pixels; both without a gradient.
+/// The candidates of an object are the `top` best-fitting anchor points inside of its box (a side
+/// below the second stride counts as that long). If an anchor point is a candidate of several
+/// objects, it goes to the one with the largest IoU among all objects whose box it is in. Shapes:
+/// logits [B, A, classes], boxes [B, A, 4] in pixels; both without a gradient.
 Assignment assign(const at::Tensor& logits,
                   const at::Tensor& boxes,
                   const AnchorPoints& points,

@@ -1,6 +1,6 @@
 // The metric of detection: COCO's average precision over all ranks, and its pictures.
-// Each rank matches its own images, and keeps little of each detection; the lists of all ranks are
-// then merged in the order of images, so the numbers do not depend on how many ranks there are.
+// Each rank matches its own images and keeps a small record of each detection. merge() joins the
+// records of all ranks in the order of images, so the results do not depend on the number of ranks.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@
 
 namespace ddp::worker {
 
-/// Samples with the targets of worker/data/sets/ground_truth.h are judged by these, in pixels of
+/// Samples with the targets of worker/data/sets/ground_truth.h are evaluated by these, in pixels of
 /// the image's file: detections are mapped back out of the letterbox and clipped to the image,
-/// areas are those of outlines if the labels have them, and detections in a crowd count neither
-/// way. Other samples are judged by their boxes, in pixels of the model's input.
+/// areas are those of outlines if the labels have them, and detections in a crowd are ignored.
+/// Other samples are evaluated by their boxes, in pixels of the model's input.
 /// Memory: 32 bytes per detection, at most 300 per image; in merge() about four times that of all
 /// ranks, on every rank.
 class AveragePrecision : public Metric, public HasClassResults {
@@ -28,11 +28,11 @@ class AveragePrecision : public Metric, public HasClassResults {
   AveragePrecision(std::vector<std::string> names, ImageSize image);
 
   /// Shapes: outputs[0] are boxes [B, A, 4] as left, top, right, bottom in pixels, outputs[1]
-  /// scores [B, A, classes] in [0, 1]; suppress() is applied here. batch.targets[0] are objects
-  /// [n, 5] as class, left, top, right, bottom in pixels, with their rows [B]; batch.indices number
-  /// the images. An image of an earlier batch is left out. With ground truth, batch.input is [B, C,
-  /// H, W], with each image placed as by letterbox(). Errors: UsageError for other shapes, or a
-  /// class that does not exist.
+  /// scores [B, A, classes] in [0, 1]; suppress() is applied here. batch.targets[0] are objects [n,
+  /// 5] as class, left, top, right, bottom in pixels, with their rows [B]; batch.indices identify
+  /// the images. An image that was in an earlier batch is ignored. With ground truth, batch.input
+  /// is [B, C, H, W], with each image placed as by letterbox(). Errors: UsageError for other
+  /// shapes, or a class that does not exist.
   void update(const Outputs& outputs, const Batch& batch) override;
   void merge(Group& group) override;
   /// "precision", "recall" and "F1" at IoU 0.50 and the confidence where the mean F1 is the
@@ -55,9 +55,9 @@ class AveragePrecision : public Metric, public HasClassResults {
 
   std::vector<std::string> names_;
   ImageSize image_;
-  std::vector<std::int64_t> images_;       // seen by this rank
+  std::vector<std::int64_t> images_;       // that this rank has evaluated
   std::unordered_set<std::int64_t> seen_;  // the same numbers
-  ImageMatches matches_;                   // of all these images
+  ImageMatches matches_;                   // of `images_`
   DetectionQuality quality_;
 };
 

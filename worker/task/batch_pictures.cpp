@@ -86,7 +86,7 @@ std::vector<LabelledObjects> shown_predictions(const Outputs& outputs,
   std::vector<LabelledObjects> all(count);
   for (std::size_t i = 0; i < count; ++i) {
     const at::Tensor rows = found.detections[i].contiguous();
-    // The surest detection is drawn last, above the others.
+    // The detection with the highest score is drawn last, above the others.
     for (std::int64_t k = rows.size(0); k-- > 0;) {
       const float* const row = rows[k].const_data_ptr<float>();
       const auto number = static_cast<std::size_t>(row[5]);

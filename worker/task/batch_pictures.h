@@ -1,5 +1,5 @@
-// The first images of a batch with their objects, taken from tensors on any device for drawing on
-// the host.
+// Converts the first images of a batch and their objects from tensors on any device to values that
+// the host can draw.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,8 +24,8 @@ std::vector<Image> shown_images(const at::Tensor& input,
                                 const std::vector<float>& mean,
                                 const std::vector<float>& deviation);
 
-/// The label of each of `images`, as a box around the whole image. Shapes: `labels` [B], or [B,
-/// classes]: the largest share counts.
+/// The label of each of `images`, as a box around the whole image. Shapes: `labels` [B], or soft
+/// labels [B, classes], of which the largest counts.
 std::vector<LabelledObjects> shown_labels(const at::Tensor& labels,
                                           const std::vector<Image>& images,
                                           const std::vector<std::string>& names);

@@ -22,7 +22,7 @@ bool is_outside(double area, std::size_t range) {
   return area < kAreaLimits[range][0] || area > kAreaLimits[range][1];
 }
 
-/// Groups both by label; of detections the surest, best first.
+/// Groups both by label. Keeps the kMaxDetections best detections of each class, best first.
 std::map<int, ClassBoxes> by_class(std::span<const GroundTruth> truths,
                                    std::span<const Detection> detections) {
   std::map<int, ClassBoxes> classes;
@@ -76,7 +76,7 @@ class RangeMatching {
   }
 
  private:
-  /// Of equal IoUs it takes the last, as COCO does.
+  /// The object that a detection matches. In a tie it takes the last one, as COCO does.
   [[nodiscard]] std::optional<std::size_t> choose(std::size_t detection,
                                                   std::size_t threshold,
                                                   const std::vector<bool>& is_taken) const {
@@ -109,7 +109,7 @@ std::vector<double> ious_of(const ClassBoxes& boxes, std::span<const Detection> 
   return ious;
 }
 
-/// Places of the detections that are sure enough to be drawn, best first.
+/// Indices of the detections that count in a confusion matrix, best first.
 std::vector<std::size_t> sure_ones(std::span<const Detection> detections) {
   std::vector<std::size_t> sure;
   for (std::size_t i = 0; i < detections.size(); ++i)
@@ -119,8 +119,8 @@ std::vector<std::size_t> sure_ones(std::span<const Detection> detections) {
   return sure;
 }
 
-/// Across classes: detections choose, best first, the free object with the largest IoU; of equal
-/// ones the first.
+/// Matches across classes: each detection, best first, takes the free object with the largest IoU;
+/// in a tie the first.
 std::vector<ConfusedPair> confuse(std::int64_t image,
                                   std::span<const GroundTruth> truths,
                                   std::span<const Detection> detections,

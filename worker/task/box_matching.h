@@ -1,7 +1,6 @@
-// Which objects of one image were found: COCO's matching, and that of a confusion matrix. Values
-// alone, without Torch.
-// Little is kept of a detection, because those of all ranks are merged: a score, and two bits for
-// each area range and threshold.
+// Matches the detections of one image with its objects: as COCO does, and for a confusion matrix.
+// Without Torch. The record of a detection is small, because those of all ranks are merged: a
+// score, and two bits for each area range and IoU threshold.
 #pragma once
 
 #include <array>
@@ -25,7 +24,7 @@ inline constexpr std::size_t kAreaRanges = 4;
 inline constexpr std::array<std::array<double, 2>, kAreaRanges> kAreaLimits{
     {{0, 1e10}, {0, 32 * 32}, {32 * 32, 96 * 96}, {96 * 96, 1e10}}};
 
-/// COCO uses at most so many detections per image and class: the surest.
+/// COCO uses at most so many detections per image and class: those with the highest scores.
 inline constexpr std::size_t kMaxDetections = 100;
 
 /// An object of an image. Units: pixels.
@@ -43,12 +42,13 @@ struct Detection {
   int label = 0;
 };
 
-/// The bit of an area range and an IoU threshold.
+/// The bit in MatchedDetection for an area range and an IoU threshold.
 constexpr std::uint64_t match_bit(AreaRange range, std::size_t threshold) {
   return std::uint64_t{1} << (static_cast<std::size_t>(range) * kIouThresholds + threshold);
 }
 
-/// A detection after matching: a hit, ignored (in a crowd or another area range), or else a miss.
+/// The result for one detection: for each bit a hit, ignored (in a crowd or another area range), or
+/// else a miss.
 struct MatchedDetection {
   std::int64_t image = 0;
   std::uint64_t hits = 0;  // bits of match_bit()
@@ -57,14 +57,14 @@ struct MatchedDetection {
   std::int32_t label = 0;
 };
 
-/// How many objects of a class are in an image, by area range, without crowds.
+/// How many objects of a class an image has, by area range, without crowds.
 struct TruthCount {
   std::int64_t image = 0;
   std::int32_t label = 0;
   std::array<std::int32_t, kAreaRanges> counts{};
 };
 
-/// Adds one to a cell of the confusion matrix. The number of classes stands for background.
+/// One count of the confusion matrix. The number of classes stands for background.
 struct ConfusedPair {
   std::int64_t image = 0;
   std::int32_t predicted = 0;
@@ -78,19 +78,19 @@ inline constexpr float kConfusionConfidence = 0.25F;
 
 struct ImageMatches {
   std::vector<MatchedDetection> detections;  // by class, best first
-  std::vector<TruthCount> truths;            // by class, where there are any
+  std::vector<TruthCount> truths;            // only classes with objects
   std::vector<ConfusedPair> confused;
 };
 
-/// Intersection over union; with a crowd, the share of the detection inside of the crowd. 0 if the
-/// boxes do not overlap.
+/// Intersection over union; for a crowd, the fraction of the detection inside of the crowd. 0 if
+/// the boxes do not overlap.
 double box_iou(const Box& detection, const Box& truth, bool is_crowd = false);
 
-/// Matches the boxes of one image. Leaves out a detection whose score is NaN. Equal scores stay in
-/// their order. Precondition: labels are in [0, classes).
-/// Source: COCO's evaluation (cocodataset.org, "Detection evaluation"): detections choose, best
-/// first, the free object with the largest IoU; an ignored object only if no other is left; a crowd
-/// any number of times.
+/// Matches the boxes of one image. Ignores detections whose score is NaN. Equal scores keep their
+/// order. Precondition: labels are in [0, classes).
+/// Source: COCO's evaluation (cocodataset.org, "Detection evaluation"): each detection, highest
+/// score first, takes the free object with the largest IoU; an ignored object only if no other is
+/// left; a crowd any number of times.
 ImageMatches match_boxes(std::int64_t image,
                          std::span<const GroundTruth> truths,
                          std::span<const Detection> detections,

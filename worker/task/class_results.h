@@ -1,4 +1,4 @@
-// Results of an evaluation by class, for people: how often each class was taken for which.
+// Results of an evaluation by class, for reports: the confusion matrix, and numbers of each class.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 namespace ddp::worker {
 
 struct ClassResults {
-  std::int64_t classes = 0;     // 0: nothing is known
-  bool has_background = false;  // one more row and column, the last: not found, found for nothing
-  std::vector<std::int64_t> counts;  // [side, side]: a row per true class, a column per answer
+  std::int64_t classes = 0;          // 0: nothing is known
+  bool has_background = false;       // as last row and column: found nothing, not found
+  std::vector<std::int64_t> counts;  // [side, side]: a row per true class, a column per prediction
   std::vector<std::pair<std::string, std::vector<double>>> numbers;  // by name, then by class
 };
 
 /// The content of classes.json: names, numbers, and the counts that are not 0 as [truth, answer,
-/// count]. `names` may be fewer than the classes. `step` is that of the weights.
+/// count]. There may be fewer `names` than classes. `step` is that of the weights.
 std::string to_json(const ClassResults& results,
                     const std::vector<std::string>& names,
                     std::int64_t step);

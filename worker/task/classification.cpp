@@ -15,7 +15,7 @@
 namespace ddp::worker {
 namespace {
 
-/// [B], or [B, classes]: shares of mixed labels.
+/// Shapes: [B], or [B, classes] for soft labels.
 at::Tensor labels_of(const Batch& batch, const at::Tensor& scores) {
   const at::Tensor& labels = batch.targets.at(0).values;
   return labels.is_floating_point() ? labels.view_as(scores).to(scores.scalar_type()) : labels;

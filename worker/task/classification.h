@@ -1,4 +1,5 @@
-// One label per image: a model's scores, a loss of scores and labels, accuracy.
+// The task with one label per image: a model that gives scores, a loss of scores and labels,
+// accuracy.
 #pragma once
 
 #include <functional>
@@ -24,7 +25,7 @@ class Classification : public Task {
   [[nodiscard]] Watched watched() const override { return {"accuracy", true}; }
 
   [[nodiscard]] const Model& image_model() const { return model_; }
-  /// From now on scores come from `forward` instead of the model: from its replicas on several
+  /// From now on `forward` computes the scores instead of the model: by replicas on several
   /// devices.
   using ForwardFunction = std::function<at::Tensor(const at::Tensor& images)>;
   void set_forward(ForwardFunction forward) { forward_ = std::move(forward); }
@@ -36,7 +37,7 @@ class Classification : public Task {
   ForwardFunction forward_;  // empty: the model itself
 };
 
-/// The share of images whose label is among the `k` highest scores: "top5_accuracy". Errors:
+/// The fraction of images whose label is among the `k` highest scores: "top5_accuracy". Errors:
 /// UsageError if there are fewer classes than k.
 std::unique_ptr<Metric> make_top_k(int k, int classes);
 

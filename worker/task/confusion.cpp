@@ -24,8 +24,8 @@ class Confusion : public Metric, public HasClassResults {
         (given.is_floating_point() ? given.view_as(outputs[0]).argmax(1) : given)
             .to(answers.device(), at::kLong);
     if (labels.sizes() != answers.sizes()) return;
-    // The place behind the last is for labels that are not classes, so that nothing waits for the
-    // device.
+    // One extra element counts labels that are not classes, so that the host need not wait to check
+    // them.
     if (!counts_.defined())
       counts_ = at::zeros({classes * classes + 1}, answers.options().dtype(at::kLong));
     if (counts_.numel() != classes * classes + 1) return;

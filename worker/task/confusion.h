@@ -1,5 +1,4 @@
-// Which classes of a classification are taken for which others, counted on the device during an
-// evaluation.
+// The confusion matrix of a classification, counted on the device during an evaluation.
 #pragma once
 
 #include <memory>
@@ -9,9 +8,9 @@
 
 namespace ddp::worker {
 
-inline constexpr std::int64_t kMaxConfusedClasses = 1000;  // with more classes nothing is counted
+inline constexpr std::int64_t kMaxConfusedClasses = 1000;  // more classes: no matrix
 
-/// A metric without values, but with class results. Leaves out scores that are not [B, classes] and
+/// A metric without values, but with class results. Ignores scores that are not [B, classes] and
 /// labels that are not classes. Null for a task that is not a Classification.
 std::unique_ptr<Metric> count_confusion(Task& task);
 

@@ -1,4 +1,4 @@
-// Objects in images: boxes with a class each.
+// The task of finding objects in images: boxes, each with a class.
 #pragma once
 
 #include <memory>
@@ -36,8 +36,8 @@ class ObjectDetection : public Task {
   [[nodiscard]] Watched watched() const override { return {"AP50:95", true}; }
 
  private:
-  /// The points for `images`, with the type and on the device of `like`; made again when any of
-  /// these is another.
+  /// The points for `images`, with dtype and device of `like`; made again only when one of these
+  /// changes.
   const AnchorPoints& points_of(const at::Tensor& images, const at::Tensor& like);
 
   std::shared_ptr<Detector> model_;

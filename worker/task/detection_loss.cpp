@@ -32,13 +32,13 @@ at::Tensor sum_of_distance_losses(const Candidates& candidates) {
                                     1)
                                 .clamp(0, Detector::kBins - 1 - 0.01);  // [P, 4]
   const at::Tensor below = wanted.floor();
-  const at::Tensor upper_share = wanted - below;
+  const at::Tensor upper_weight = wanted - below;
   const at::Tensor bin = below.to(at::kLong);
-  const at::Tensor bins = at::stack({bin, bin + 1}, -1);                    // [P, 4, 2]
-  const at::Tensor shares = at::stack({1 - upper_share, upper_share}, -1);  // of them
+  const at::Tensor bins = at::stack({bin, bin + 1}, -1);  // [P, 4, 2]
+  const at::Tensor weights = at::stack({1 - upper_weight, upper_weight}, -1);
   const at::Tensor logs = candidates.distances.view({-1, Detector::kSides, Detector::kBins})
                               .log_softmax(-1);  // [P, 4, kBins]
-  const at::Tensor cost = (logs.gather(-1, bins) * shares).sum(-1);
+  const at::Tensor cost = (logs.gather(-1, bins) * weights).sum(-1);
   return -(cost.mean(-1) * candidates.scores).sum();
 }
 

@@ -1,5 +1,5 @@
-// The loss of a detector: how well boxes fit, how sharp the distances to their sides are, and the
-// classes.
+// The loss of a detector, from three parts: the fit of boxes, the distribution of distances to
+// their sides, the classes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,17 +11,17 @@
 
 namespace ddp::worker {
 
-/// The arguments of the loss in the job file (loss.args), with the values of ultralytics.
+/// The arguments of the loss in the job file (loss.args), with ultralytics' defaults.
 struct DetectionLossRule {
   double box = 7.5;
   double cls = 0.5;
   double dfl = 1.5;
   AssignerRule assigner{};
-  /// The loss is divided by the sum of target scores: over all ranks, or on each rank alone, as the
-  /// field's packages do, which then take the mean over ranks.
+  /// The loss is divided by the sum of target scores: over all ranks; or (true) on each rank
+  /// separately before the mean over ranks, as in other packages.
   bool is_divided_per_rank = false;
-  /// Multiplies the gradient. Other packages sum over the images of a batch of this size, and their
-  /// learning rates assume that.
+  /// A factor on the gradient. Other packages sum over the images of a batch of this size, and
+  /// their learning rates assume that.
   double nominal_batch = 64;
 };
 
@@ -32,12 +32,12 @@ DetectionLossRule read_detection_loss(const Args& args);
 /// a GPU.
 Objects objects_of(const Batch& batch);
 
-/// Sums over anchor points, weighted by the target score; the sum of target scores is the weight of
-/// the loss, which counts as 1 at least. Parts: box, cls, dfl.
+/// The loss is a sum over anchor points, weighted by the target score; its weight is the sum of
+/// target scores, at least 1. Parts: box, cls, dfl.
 ///   box  1 - CIoU                 Zheng et al., arXiv:1911.08287
-///   dfl  cross-entropy of the two whole distances beside the true one, by how near they are, mean
+///   dfl cross-entropy with the two bins beside the true distance, weighted by nearness, mean
 ///        over the sides           Li et al., arXiv:2006.04388, eq. 6
-///   cls  binary cross-entropy with the target score, over all places and classes
+///   cls binary cross-entropy with the target score, over all anchor points and classes
 /// Shapes: raw [B, A, kSides * kBins + classes], as of a Detector.
 Loss detection_loss(const at::Tensor& raw,
                     const Objects& objects,

@@ -1,4 +1,4 @@
-// What training minimises: the loss of a batch, whatever the task.
+// The loss of a batch: what training minimises, for any task.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,8 +10,8 @@
 
 namespace ddp::worker {
 
-/// The loss of one micro-batch and its parts by name, which are shown beside it. The parts are
-/// detached, or at least take no part in backward. Shapes: all [].
+/// The loss of one micro-batch, and parts of it by name, which are only shown. The parts are
+/// detached, or at least not used in backward. Shapes: all [].
 /// Without a weight, `total` and `parts` are means over the batch's samples. With a weight they are
 /// sums, and the loss of an optimizer step is the sum of `total` over all ranks and micro-steps,
 /// divided by the sum of `weight`: for tasks whose mean is not over samples (boxes, tokens). A step
@@ -19,15 +19,15 @@ namespace ddp::worker {
 struct Loss {
   at::Tensor total;
   std::vector<NamedTensor> parts{};
-  at::Tensor weight{};  // on the device, detached; undefined: one for each sample
-  // The weight of a step counts as at least this; the same in every pass on every rank.
+  at::Tensor weight{};  // on the device, detached; undefined: the number of samples
+  // A lower limit of a step's whole weight; the same in every pass on every rank.
   double least_weight = 0;
-  double gain = 1;  // the gradient is that of so many times the loss
+  double gain = 1;  // a factor on the gradient alone
 };
 
 /// A loss of scores and labels.
-/// Shapes: scores [B, classes] of float32 or float64, labels [B] of int64, or [B, classes]: shares,
-/// as for mixed images.
+/// Shapes: scores [B, classes] of float32 or float64, labels [B] of int64, or soft labels [B,
+/// classes], as for mixed images.
 using Criterion = std::function<Loss(const at::Tensor& scores, const at::Tensor& labels)>;
 
 /// Cross-entropy. With smoothing s, a label is 1 - s for its class and s / classes for every class;

@@ -1,4 +1,4 @@
-// How good a model is, exact over all ranks: every sample counts once, whichever rank has it.
+// Measures how good a model is, exactly over all ranks: every sample counts once, on any rank.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace ddp::worker {
 
-/// What a model returns for a batch, in an order that its task knows.
+/// What a model returns for a batch; its task defines the order.
 using Outputs = std::vector<at::Tensor>;
 
 /// Each name on a line of its own.
@@ -26,19 +26,19 @@ class Metric {
   Metric& operator=(const Metric&) = delete;
   virtual ~Metric() = default;
 
-  /// Called once for each batch of this rank, which may have none.
+  /// Called once for each batch of this rank; a rank may have none.
   virtual void update(const Outputs& outputs, const Batch& batch) = 0;
   /// Called after the last batch; all ranks call it. Errors: PeerError.
   virtual void merge(Group& group) = 0;
-  /// After merge(): the values, the same on every rank. The names are there from the start.
+  /// After merge(): the values, the same on every rank. The names are valid from the start.
   [[nodiscard]] virtual NamedValues values() const = 0;
-  /// After merge(), on rank 0 alone: pictures for people in the run directory, where those of each
-  /// evaluation replace the last ones.
+  /// After merge(), on rank 0 only: pictures for the run directory; each evaluation replaces those
+  /// of the last one.
   [[nodiscard]] virtual Pictures pictures() const { return {}; }
 };
 
-/// Sums by name on the device, in double precision, without waiting for it. The first values decide
-/// which names there are.
+/// Sums by name on the device, in double precision, without waiting for it. The first call of add()
+/// decides the names.
 class NamedSums {
  public:
   /// Shapes: each []. Errors: std::logic_error for other names than the first time.
@@ -51,10 +51,10 @@ class NamedSums {
   [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
   /// [names], of float64; undefined before the first values, and after clear().
   [[nodiscard]] const at::Tensor& sums() const { return sums_; }
-  /// Blocks: until the device has added all.
+  /// Blocks: until the device has added all values.
   [[nodiscard]] NamedValues values() const;
 
-  /// Forgets the sums; the names stay.
+  /// Resets the sums; keeps the names.
   void clear();
 
  private:

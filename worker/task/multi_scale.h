@@ -1,6 +1,6 @@
-// Training at many sizes: the images of a step are resized to a random size, so that a model finds
-// objects of any size. One seed decides, so ranks and micro-steps with the same seed have the same
-// size.
+// Multi-scale training: resizes the images of a step to a random size, so that a model finds
+// objects of any size. The size depends only on the seed, which is the same for all ranks and
+// micro-steps of a step.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace ddp::worker {
 
-/// The size for images of `size`. The larger side becomes a multiple of `multiple` between 1 -
-/// `most` and 1 + `most` times as long, each equally likely; the other side the multiple nearest to
-/// the same ratio. If there is no such multiple, it is `size` itself.
-/// No side is below two multiples unless it was before: a batch norm of one image needs more than
-/// one place. Units: pixels. Precondition: 0 <= `most` <= 1.
+/// Draws the new size of images of `size`. The larger side becomes a multiple of `multiple` between
+/// 1 - `most` and 1 + `most` times as long, each equally likely; the other side becomes the
+/// multiple nearest to the same ratio. If there is no such multiple, returns `size`.
+/// No side gets below two multiples unless it was before: a batch norm of one image needs more than
+/// one grid cell. Units: pixels. Precondition: 0 <= `most` <= 1.
 ImageSize draw_scale(ImageSize size, double most, std::int64_t multiple, std::uint64_t seed);
 
 /// Whether draw_scale() has more than one size to choose from.

@@ -24,8 +24,8 @@ double average(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-/// At each hit the highest precision there or at a later hit. `detections` are of one class, best
-/// first. Only hits are needed: a miss only lowers the precision.
+/// For each hit the highest precision at this or a later hit. `detections` are of one class, best
+/// first. Misses need no entry, because they only lower the precision.
 std::vector<double> precision_at_hits(std::span<const MatchedDetection> detections,
                                       std::uint64_t bit) {
   std::vector<double> precision;

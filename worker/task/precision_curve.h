@@ -1,7 +1,7 @@
-// How good detections are, from the matches of all images: COCO's average precision, and precision
-// and recall over confidence. Values alone, without Torch.
-// A value that is not defined (a class without objects) is left out of means, as in COCO; a mean of
-// nothing is 0.
+// Computes from the matches of all images COCO's average precision, and precision and recall over
+// confidence. Without Torch.
+// Undefined values (of a class without objects) are left out of means, as in COCO; a mean of no
+// values is 0.
 #pragma once
 
 #include <array>
@@ -12,12 +12,12 @@
 
 namespace ddp::worker {
 
-/// Points of a curve, evenly from 0 to 1.
+/// Points of a curve, evenly spaced from 0 to 1.
 inline constexpr std::size_t kCurvePoints = 1000;
 
 /// At IoU 0.50, for objects of any size; each has kCurvePoints values.
 struct Curves {
-  std::vector<double> precision_of_recall;  // the highest at that recall or a higher one
+  std::vector<double> precision_of_recall;  // the highest at this recall or above
   /// Over confidence, for the detections of at least that score. Precision is 1 if there are none,
   /// and 0 for a class without any detections.
   std::vector<double> precision;
@@ -26,7 +26,7 @@ struct Curves {
 };
 
 struct ClassQuality {
-  std::int64_t images = 0;                         // that have objects of the class
+  std::int64_t images = 0;                         // images that have objects of the class
   std::array<std::int64_t, kAreaRanges> truths{};  // objects, by area range
   /// By area range and IoU threshold; 0 where there are no objects.
   std::array<std::array<double, kIouThresholds>, kAreaRanges> ap{};
@@ -47,7 +47,7 @@ struct DetectionQuality {
   double precision = 0;
   double recall = 0;
   double f1 = 0;
-  /// The confidence with the highest mean F1; of several such points of the curves the lowest.
+  /// The confidence with the highest mean F1; in a tie the lowest one.
   double confidence = 0;
   /// [classes + 1, classes + 1] counts: a row per predicted class, a column per true one. The last
   /// of both is background: objects that were not found, and detections of nothing.
@@ -58,8 +58,8 @@ struct DetectionQuality {
   [[nodiscard]] double mean_ap_at(std::size_t threshold, AreaRange range = AreaRange::all) const;
 };
 
-/// Measures the matches of all images, which come in the order of images, each once: detections of
-/// equal scores count in that order.
+/// Matches must be in the order of images, each image once: detections of equal scores count in
+/// that order.
 /// Source: COCO's accumulation: precision is made to never rise with recall, and read at the
 /// recalls 0.00, 0.01, ... 1.00.
 DetectionQuality measure_detections(std::vector<MatchedDetection> detections,

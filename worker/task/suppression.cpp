@@ -55,7 +55,7 @@ Chosen choose(const at::Tensor& scores, const SuppressionOptions& options) {
     places = flat.gt(options.confidence).nonzero().squeeze(1);
     values = flat.index_select(0, places);
   } else {
-    // Otherwise a NaN would be the greatest score.
+    // max() would take a NaN for the largest score.
     const at::Tensor numbers =
         scores.masked_fill(scores.isnan(), -std::numeric_limits<float>::infinity());
     const auto [best, label] = numbers.flatten(0, 1).max(1);
@@ -66,7 +66,7 @@ Chosen choose(const at::Tensor& scores, const SuppressionOptions& options) {
   return {places.cpu(), values.cpu()};
 }
 
-/// The candidates of one image, whose places begin at `first`; it has at most `count` places.
+/// The candidates of one image, whose places are [first, first + count).
 std::vector<Candidate> candidates_of(const Chosen& chosen, std::int64_t first, std::int64_t count) {
   const std::int64_t* const place = chosen.places.const_data_ptr<std::int64_t>();
   const std::int64_t* const end = place + chosen.places.numel();

@@ -1,4 +1,4 @@
-// A task: a model, its loss, and how good it is. The training loop knows no more than this.
+// A task: a model, its loss and its metric. It is all that the training loop knows of them.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -15,18 +15,18 @@
 
 namespace ddp::worker {
 
-/// The value of an evaluation that decides which checkpoint is best, unless the job names another.
+/// The value of an evaluation that decides which checkpoint is best, unless the job names one.
 struct Watched {
   std::string name = "loss";
   bool is_higher_better = false;
 };
 
-/// A batch that a task may draw.
+/// A batch for Task::pictures().
 struct ShownBatch {
-  std::string name;                  // start of the pictures' names: "train_batch0"
-  const Batch& batch;                // as the model got it
-  const Outputs* outputs = nullptr;  // of an evaluation; null: of training, and not shown
-  const DataFacts& data;             // of the set that the batch is from
+  std::string name;                  // prefix of the pictures' names: "train_batch0"
+  const Batch& batch;                // as the model gets it
+  const Outputs* outputs = nullptr;  // of an evaluation; null: a training batch
+  const DataFacts& data;             // of the batch's data set
 };
 
 class Task {
@@ -40,17 +40,17 @@ class Task {
   /// weights files.
   virtual torch::nn::Module& model() = 0;
 
-  /// Returns the batch to train on in place of `batch`, which is on the model's device: images of
-  /// another size, say. `seed` is that of the run's step: the same on all ranks, in all micro-steps
-  /// of the step, and after a resume. Must be cheap, and not wait for the device.
+  /// May return another batch to train on, for example with resized images; `batch` is on the
+  /// model's device. `seed` depends on the step: it is the same on all ranks, in all micro-steps of
+  /// the step, and after a resume. Must be cheap, and not wait for the device.
   virtual Batch vary(const Batch& batch, std::uint64_t /*seed*/) { return batch; }
 
-  /// `batch` and the outputs are on the model's device, except with `parallel: data`.
+  /// Batch and outputs are on the model's device, except with `parallel: data`.
   virtual Outputs forward(const Batch& batch) = 0;
 
-  /// The loss of outputs that forward() gave for this batch, in float32 at least.
+  /// The loss; `outputs` are those of forward() for this batch, in float32 at least.
   virtual Loss loss(const Outputs& outputs, const Batch& batch) = 0;
-  /// The loss of an evaluation, if it differs (no label smoothing).
+  /// The loss in an evaluation, if it differs (no label smoothing).
   virtual Loss test_loss(const Outputs& outputs, const Batch& batch) {
     return loss(outputs, batch);
   }
@@ -62,15 +62,15 @@ class Task {
     return {};
   }
 
-  /// The model is not trained any more: parts that help training alone may go, if it is faster
-  /// without them.
+  /// Called when the model will not be trained any more: it may simplify the model for evaluations,
+  /// if that makes it faster.
   virtual void fuse() {}
 
   /// A new metric for an evaluation; null: the means of counts().
   virtual std::unique_ptr<Metric> metric() { return nullptr; }
 
-  /// Pictures for the run directory, of rank 0's first training batches and the first batch of each
-  /// evaluation. Training waits meanwhile, so only what needs the batch itself is done at once.
+  /// Pictures for the run directory, of rank 0's first training batches and each evaluation's first
+  /// batch. Training waits for this call: copy what is needed of the batch, and draw later.
   virtual Pictures pictures(const ShownBatch& /*shown*/) { return {}; }
 
   [[nodiscard]] virtual Watched watched() const { return {}; }

@@ -1,7 +1,6 @@
-// Ends of a run on which all ranks agree: numbers that are not finite, replicas that differ, or a
-// save that failed on rank 0. Rank 0 logs the reason, and every rank writes it into its error file:
-// all leave with the same code after bad numbers, and chance decides which one the launcher sees
-// first and names.
+// Failures that all ranks know of: numbers that are not finite, replicas that differ, or a save
+// that failed on rank 0. Rank 0 logs the reason, and every rank writes it into its error file,
+// because the launcher shows the file of whichever rank it sees exit first.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +10,17 @@
 
 namespace ddp::worker {
 
-/// `what` is not finite. Returns the exit code.
+/// For a value `what` that is not finite. Returns the exit code.
 int fail_as_not_finite(const Group& group, const std::string& what);
 
-/// The replicas differ after `step`; `what` says in what, and on which rank. Returns the exit code.
+/// For replicas that differ after `step`; `what` says in what, and on which rank. Returns the exit
+/// code.
 int fail_as_replicas_differ(const Group& group, std::int64_t step, const std::string& what);
 
-/// Rank 0 could not save, and has logged `why`; the `why` of other ranks does not count. All ranks
-/// call it. Returns the exit code. Where an agent serves the store, throws AlreadyReported instead:
-/// with that code on rank 0, with kLostPeer on the others, which are victims. Blocks: there, on the
-/// other ranks, until rank 0 has left. Errors: PeerError.
+/// For a save that failed on rank 0, which has logged `why`; `why` of other ranks is ignored. All
+/// ranks call it. Returns the exit code. If an agent serves the store, it throws AlreadyReported
+/// instead: with that code on rank 0, with kLostPeer on the others, which are victims and wait
+/// until rank 0 has exited. Errors: PeerError.
 int fail_as_save_failed(Group& group, const std::string& why);
 
 }  // namespace ddp::worker

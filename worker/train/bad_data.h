@@ -1,5 +1,5 @@
-// Samples that cannot be read: counted over all ranks, listed by rank 0, and the end of the run
-// when there are too many of them.
+// Samples that cannot be read: counts them over all ranks, lists them on rank 0, and ends the run
+// when there are too many.
 #pragma once
 
 #include <optional>
@@ -14,16 +14,16 @@ namespace ddp::worker {
 
 class BadData {
  public:
-  /// `share` of the samples of a set may be bad in each epoch (data.max_bad). The group outlives
-  /// it.
+  /// `share`: the fraction of a set's samples that may be bad in each epoch (data.max_bad). `group`
+  /// outlives it.
   BadData(Group& group, double share) : group_(group), share_(share) {}
 
-  /// Whether `bad` samples, of all ranks in an epoch so far, are too many.
+  /// Whether `bad` samples, over all ranks in an epoch so far, are too many.
   [[nodiscard]] bool is_too_many(double bad, const DataFacts& data) const;
 
-  /// Call it at the end of an epoch or an evaluation, and once there are too many: rank 0 lists the
-  /// bad samples that it has not listed yet, and the loader forgets its own. All ranks call it.
-  /// Returns the exit code, the same on every rank, when there were too many. Errors: PeerError.
+  /// Call it at the end of an epoch or an evaluation, and when is_too_many(): takes the bad samples
+  /// of the loaders of all ranks, and rank 0 lists those that it has not listed yet. All ranks call
+  /// it. Returns the exit code, the same on every rank, if there were too many. Errors: PeerError.
   std::optional<int> report(BatchLoader& loader);
 
  private:

@@ -30,8 +30,9 @@ namespace {
 
 constexpr const char* kWeightsAlone = "or start a new run from its weights alone: model.weights=";
 
-// The keys in which the checkpoint's job differs from this one; all are allowed. Errors: UsageError
-// with every difference that is not, and when the whole batch or the steps of an epoch differ.
+// The keys in which the checkpoint's job differs from this one, as far as that is allowed. Errors:
+// UsageError with all differences that are not, and when the whole batch or the steps of an epoch
+// differ.
 std::vector<JobDifference> allowed_differences(const LoadedCheckpoint& checkpoint,
                                                const Job& job,
                                                std::int64_t steps_per_epoch) {
@@ -97,7 +98,7 @@ Checkpointer::Checkpointer(Parts parts)
     : parts_(std::move(parts)), last_save_(std::chrono::steady_clock::now()) {
   if (parts_.run_dir != nullptr)
     checkpoints_.emplace(*parts_.run_dir, parts_.job.checkpoint.keep, parts_.run_id);
-  // Pinned memory is scarce: if no save is planned, it is taken at the first one.
+  // Pinned memory is scarce: if no save is planned, it is allocated at the first save.
   const CheckpointJob& job = parts_.job.checkpoint;
   const bool is_planned = job.every > 0 || job.every_steps > 0 || job.interval.count() > 0;
   if (checkpoints_ && is_planned) arena_.emplace(parts_.shared);
@@ -109,12 +110,12 @@ Position Checkpointer::restore(const SumNames& names) {
   const std::optional<int> newest = find_newest(parts_.group, mine);
   if (!newest) return restore_from_disk(names);
   const HeldState* const held = parts_.group.rank() == *newest ? mine : nullptr;
-  const Position position = take_over(parts_.group,
-                                      *newest,
-                                      held != nullptr ? &held->position : nullptr,
-                                      held != nullptr ? &held->shared : nullptr,
-                                      names,
-                                      parts_.shared);
+  const Position position = restore_from_rank(parts_.group,
+                                              *newest,
+                                              held != nullptr ? &held->position : nullptr,
+                                              held != nullptr ? &held->shared : nullptr,
+                                              names,
+                                              parts_.shared);
   parts_.held->reset();
   is_from_memory_ = true;
   if (checkpoints_) mark_best();
@@ -141,7 +142,8 @@ Position Checkpointer::restore_from_disk(const SumNames& names) {
         newest_step_ = checkpoint->head.step;
         outcome_.step = static_cast<double>(newest_step_);
       }
-      mark_best();  // the last save may have been killed before, or the best be damaged by now
+      mark_best();  // a kill may have interrupted the last save before this, or the best checkpoint
+                    // may be damaged
     }
     if (!checkpoint && has_path) checkpoint = load_named();
     if (checkpoint)
@@ -188,14 +190,14 @@ void Checkpointer::save(const Position& position, SaveMode mode) {
 }
 
 void Checkpointer::begin(const Position& position, SaveMode mode, Last last) {
-  if (parts_.group.is_root() && !checkpoints_) return;  // as one rank alone: writes nothing
+  if (parts_.group.is_root() && !checkpoints_) return;  // --as-rank: writes nothing
   const Phase before = parts_.page.phase.exchange(Phase::saving, std::memory_order_relaxed);
   parts_.replica.sync_buffers();
   await_stream(parts_.group, parts_.shared.model.front().tensor.device(), "the steps of a save");
   const Snapshot* snapshot = nullptr;
   CheckpointHead head;
   if (checkpoints_) {
-    background_.wait();  // until then its thread reads the arena
+    background_.wait();  // the thread may still read the arena
     head = head_of(position);
     const bool is_there = newest_step_ == position.step && mode == SaveMode::missing;
     if (!is_there || !put_head(head)) {
@@ -239,8 +241,8 @@ std::vector<NamedTensor> Checkpointer::weights_in(const std::vector<NamedTensor>
   return weights;
 }
 
-// False when the checkpoint is gone or cannot be changed. It then counts as missing, so that the
-// last save of a run writes it again.
+// Amends the newest checkpoint. False when it does not exist or cannot be changed; it then counts
+// as missing, so that the last save of a run writes it again.
 bool Checkpointer::put_head(const CheckpointHead& head) {
   bool is_there = false;
   try {
@@ -258,7 +260,7 @@ bool Checkpointer::put_head(const CheckpointHead& head) {
 }
 
 SaveOutcome Checkpointer::finish(const Position& position) {
-  if (parts_.group.is_root() && !checkpoints_)  // as one rank alone: it writes nothing
+  if (parts_.group.is_root() && !checkpoints_)  // --as-rank: writes nothing
     return {.step = static_cast<double>(position.step)};
   const Phase before = parts_.page.phase.exchange(Phase::saving, std::memory_order_relaxed);
   begin(position, SaveMode::missing, Last::yes);
@@ -278,7 +280,7 @@ SaveOutcome Checkpointer::outcome() const {
   return outcome_;
 }
 
-std::optional<int> Checkpointer::why_end(const SaveOutcome& outcome) const {
+std::optional<int> Checkpointer::exit_code_of(const SaveOutcome& outcome) const {
   if (outcome.not_finite_step > 0) {
     const auto step = static_cast<std::int64_t>(outcome.not_finite_step);
     return fail_as_not_finite(parts_.group, "a weight after step " + std::to_string(step));
@@ -289,11 +291,11 @@ std::optional<int> Checkpointer::why_end(const SaveOutcome& outcome) const {
                                    static_cast<std::int64_t>(outcome.diverged_step),
                                    diverged_text("weights", diverged_ranks_));
   }
-  if (outcome.given_up > 0) return fail_unsaved();
+  if (outcome.given_up > 0) return fail_as_unsaved();
   return {};
 }
 
-int Checkpointer::fail_unsaved() const {
+int Checkpointer::fail_as_unsaved() const {
   const std::string why = [this] {
     const std::lock_guard lock(mutex_);
     return failure_;
@@ -301,16 +303,16 @@ int Checkpointer::fail_unsaved() const {
   return fail_as_save_failed(parts_.group, why);
 }
 
-// Runs on the thread. What it finds ends the run once the votes have carried it to all ranks.
+// Runs on the background thread. A problem ends the run once the votes have told all ranks.
 bool Checkpointer::verify_copy(const Copy& copy) {
   const auto step = static_cast<double>(copy.content.head.step);
   if (!copy.digests.empty()) {
     std::vector<std::int64_t> digests = copy.digests;
     digests[0] = digest_of(weights_in(copy.snapshot.model));
-    const std::vector<int> odd = find_diverged_ranks(digests);
-    if (!odd.empty()) {
+    const std::vector<int> diverged = find_diverged_ranks(digests);
+    if (!diverged.empty()) {
       const std::lock_guard lock(mutex_);
-      if (outcome_.diverged_step == 0) diverged_ranks_ = odd;
+      if (outcome_.diverged_step == 0) diverged_ranks_ = diverged;
       if (outcome_.diverged_step == 0) outcome_.diverged_step = step;
       return false;
     }
@@ -323,7 +325,7 @@ bool Checkpointer::verify_copy(const Copy& copy) {
   return false;
 }
 
-// Runs on the thread.
+// Runs on the background thread.
 void Checkpointer::write(Copy& copy) {
   CheckpointContent& content = copy.content;
   const std::int64_t step = content.head.step;
@@ -345,13 +347,13 @@ void Checkpointer::write(Copy& copy) {
   const std::lock_guard lock(mutex_);
   outcome_.count += 1;
   outcome_.step = static_cast<double>(step);
-  missed_.clear();
+  failed_saves_.clear();
 }
 
 void Checkpointer::note_failure(std::int64_t number, const std::string& reason, Last last) {
   const std::string step = std::to_string(number);
-  const std::lock_guard lock(mutex_);  // to the end: a vote sees count and reason, or neither
-  const bool is_too_many = missed_.add(std::chrono::steady_clock::now());
+  const std::lock_guard lock(mutex_);  // until the end, so that a vote sees both count and reason
+  const bool is_too_many = failed_saves_.add_failure(std::chrono::steady_clock::now());
   const bool is_removed = is_run_removed();
   const std::string why = ": " + reason + ".";
   const bool is_last = last == Last::yes;
@@ -359,7 +361,7 @@ void Checkpointer::note_failure(std::int64_t number, const std::string& reason, 
     log::warning("the checkpoint of step " + step + " was not saved, training goes on" + why);
     return;
   }
-  const int before = missed_.count() - 1;
+  const int before = failed_saves_.count() - 1;
   const std::string what = is_last ? ", the last of this run, was not saved" : " was not saved";
   const std::string others =
       is_last || before == 0 ? "" : ", nor were the " + std::to_string(before) + " before it";
@@ -368,7 +370,7 @@ void Checkpointer::note_failure(std::int64_t number, const std::string& reason, 
   log::error(failure_);
 }
 
-// A directory that was only moved is still written to, so it does not count as removed.
+// A directory that was only moved still exists, so it does not count as removed.
 bool Checkpointer::is_run_removed() const {
   struct stat status {};
   return ::fstat(parts_.run_dir->fd(), &status) == 0 && status.st_nlink == 0;

@@ -1,8 +1,8 @@
-// What a run keeps on disk: saves its state, finds the newest checkpoint again, and knows when a
-// save is due. Rank 0 copies the state and goes on; its thread writes the copy, and the result
-// travels with the votes after the steps. Only the last save of a run is waited for.
-// Promises: what is saved are weights that all ranks held, bit for bit (ddp.check_replicas_every).
-// The other ranks digest theirs while rank 0 copies, and its thread digests the copy.
+// Saves and restores the state of a run, and knows when a save by time is due. Rank 0 only copies
+// the state; its background thread writes the copy, and the other ranks learn the result with the
+// votes after the steps. Only the last save of a run is waited for.
+// Promises: only weights that are bit-equal on all ranks are saved (ddp.check_replicas_every). The
+// other ranks hash theirs while rank 0 copies, and its thread hashes the copy.
 #pragma once
 
 #include <chrono>
@@ -14,8 +14,8 @@
 #include "common/progress/progress_page.h"
 #include "worker/dist/ddp.h"
 #include "worker/dist/group.h"
+#include "worker/plan/failed_saves.h"
 #include "worker/plan/job.h"
-#include "worker/plan/missed_saves.h"
 #include "worker/save/background.h"
 #include "worker/save/checkpoint/checkpoint.h"
 #include "worker/train/snapshot.h"
@@ -26,14 +26,14 @@ namespace ddp::worker {
 
 inline constexpr const char* kBeginning = "the beginning";
 
-/// The newest checkpoint that verifies, if there is one. Logs each that does not verify. If none
-/// does, a warning says that training starts from `otherwise`.
+/// The newest checkpoint that can be verified, if there is one. Logs each one that cannot. If none
+/// can, a warning says that training starts from `otherwise`.
 std::optional<LoadedCheckpoint> load_newest(Checkpoints& checkpoints,
                                             const std::string& otherwise = kBeginning);
 
 class Checkpointer {
  public:
-  /// Everything outlives the checkpointer.
+  /// All references and pointers outlive the checkpointer.
   struct Parts {
     const Job& job;
     Group& group;
@@ -44,58 +44,58 @@ class Checkpointer {
     std::string run_id;                 // for temporary names; may be empty
     std::int64_t steps = 0;             // of the whole run
     std::int64_t steps_per_epoch = 0;
-    std::vector<std::string> parameters{};  // of the model, by name, the frozen ones too
-    const DataFacts* data =
-        nullptr;  // of the training set, for the users of a checkpoint; null: left out
-    // State from an earlier round, gone once it is restored. Null in the first round, on all ranks.
+    std::vector<std::string> parameters{};  // names of all the model's, also of frozen ones
+    const DataFacts* data = nullptr;  // of the training set, for CheckpointHead::data; may be null
+    // State from an earlier round, if any; reset once it is restored. The pointer is null in the
+    // first round, on all ranks.
     std::optional<HeldState>* held = nullptr;
   };
 
   explicit Checkpointer(Parts parts);
 
-  /// Brings model and optimizer of every rank to the newest state, and returns its position: what a
-  /// rank holds from an earlier round; else this run's newest checkpoint, the one that the job
-  /// names, or the start. All ranks call it. Errors: UsageError (a checkpoint that does not fit, or
-  /// of another job); PeerError.
+  /// Brings model and optimizer of every rank to the newest state, and returns its position. That
+  /// is the state which a rank holds from an earlier round; else this run's newest checkpoint; else
+  /// the one that the job names; else the start. All ranks call it. Errors: UsageError (a
+  /// checkpoint that does not fit, or of another job); PeerError.
   Position restore(const SumNames& names);
 
-  /// Whether restore() took the state from a rank's memory; the same on every rank.
+  /// Whether restore() found the state in a rank's memory; the same on every rank.
   [[nodiscard]] bool is_from_memory() const { return is_from_memory_; }
 
-  /// The planned steps of the whole run, from the checkpoint that restore() took; 0: there was
-  /// none, or it does not say. Known on rank 0 alone.
+  /// The planned steps of the whole run, from the checkpoint that restore() used; 0: there was
+  /// none, or it does not say. Known on rank 0 only.
   [[nodiscard]] std::int64_t planned_steps() const { return planned_steps_; }
 
-  /// Whether the longest time between two checkpoints is over. Rank 0's clock decides; false
-  /// elsewhere.
+  /// Whether checkpoint.interval has passed since the last save, by rank 0's clock; false on other
+  /// ranks.
   [[nodiscard]] bool is_interval_over() const;
 
   enum class SaveMode { missing, overwrite };
-  /// Begins to save the trained state. `missing`: if the newest checkpoint is of that step, it is
-  /// amended instead; `overwrite`: saves in any case, because the weights have changed since. All
-  /// ranks call it. Blocks: for a copy of the state, which other ranks digest meanwhile, and before
-  /// that while an earlier checkpoint is still being written. Errors: PeerError.
+  /// Begins to save the state. `missing`: if the newest checkpoint is of that step, only amends it;
+  /// `overwrite`: saves in any case, because the weights have changed since. All ranks call it.
+  /// Blocks: while an earlier checkpoint is still being written, and for a copy of the state.
+  /// Errors: PeerError.
   void save(const Position& position, SaveMode mode = SaveMode::missing);
 
-  /// Call it when saved weights have been evaluated, or their epoch is over: puts `position` into
-  /// their checkpoint, if there is one, and marks the best again.
+  /// Call it when saved weights have been evaluated, or their epoch is over: writes `position` into
+  /// their checkpoint, if there is one, and marks the best checkpoint again.
   void amend(const Position& position);
 
-  /// Ends the saving: saves `position` unless its checkpoint is there, waits for all saves, and
-  /// returns their outcome, on every rank. All ranks call it: none leaves before rank 0 has
-  /// written, or the launcher would end the others.
+  /// Saves `position` unless its checkpoint exists, waits for all saves, and returns their outcome
+  /// on every rank. All ranks call it, because none may exit before rank 0 has written: the
+  /// launcher would stop rank 0.
   /// Blocks: until the disk has it. Errors: PeerError.
   SaveOutcome finish(const Position& position);
 
-  /// The outcome on this rank, so far.
+  /// The outcome of this rank's saves so far.
   [[nodiscard]] SaveOutcome outcome() const;
 
-  /// The exit code if this outcome ends the run, the same on every rank: 96 for weights that are
-  /// not finite or differ between ranks, 125 for too many saves that failed (MissedSaves), or a run
-  /// directory that was removed. All ranks call it with the same outcome. Errors: PeerError.
-  [[nodiscard]] std::optional<int> why_end(const SaveOutcome& outcome) const;
-  /// The exit code of a run that ends because it cannot be saved. As for why_end().
-  [[nodiscard]] int fail_unsaved() const;
+  /// The exit code if `outcome` ends the run: 96 for weights that are not finite or differ between
+  /// ranks, 125 for too many failed saves (FailedSaves) or a run directory that was removed. All
+  /// ranks call it with the same outcome and get the same code. Errors: PeerError.
+  [[nodiscard]] std::optional<int> exit_code_of(const SaveOutcome& outcome) const;
+  /// The exit code of a run that ends because it cannot be saved. As for exit_code_of().
+  [[nodiscard]] int fail_as_unsaved() const;
 
  private:
   enum class Last { no, yes };
@@ -103,16 +103,16 @@ class Checkpointer {
   void begin(const Position& position, SaveMode mode, Last last);
   bool put_head(const CheckpointHead& head);
   Position restore_from_disk(const SumNames& names);
-  /// The digests of all ranks, with rank 0's still missing; empty: they are not compared. All ranks
+  /// The digests of all ranks; rank 0's is filled in later. Empty: they are not compared. All ranks
   /// call it. Errors: PeerError.
   [[nodiscard]] std::vector<std::int64_t> digests_of_others();
-  /// The tensors of `model` that must be equal on all ranks: its parameters.
+  /// The parameters among the tensors of `model`: those must be equal on all ranks.
   [[nodiscard]] std::vector<NamedTensor> weights_in(const std::vector<NamedTensor>& model) const;
   /// What the thread saves.
   struct Copy {
     CheckpointContent content;
     const Snapshot& snapshot;
-    std::vector<std::int64_t> digests;  // by rank; the thread fills in rank 0's
+    std::vector<std::int64_t> digests;  // by rank; verify_copy() fills in rank 0's
     Last last;
   };
   void write(Copy& copy);
@@ -126,8 +126,8 @@ class Checkpointer {
   void mark_best();
 
   Parts parts_;
-  std::optional<Checkpoints> checkpoints_;  // rank 0 only; the thread's while it is busy
-  std::optional<SnapshotArena> arena_;      // as checkpoints_
+  std::optional<Checkpoints> checkpoints_;  // rank 0 only; used by the thread while it is busy
+  std::optional<SnapshotArena> arena_;      // the same
   std::chrono::steady_clock::time_point last_save_;
   bool is_from_memory_ = false;
   std::int64_t planned_steps_ = 0;
@@ -136,10 +136,11 @@ class Checkpointer {
   std::int64_t newest_step_ = -1;
   mutable std::mutex mutex_;  // guards what follows: the thread writes it
   SaveOutcome outcome_;
-  std::vector<int> diverged_ranks_;  // those that differed at outcome_.diverged_step
-  MissedSaves missed_;
-  std::string failure_;  // why the newest save that ended the run failed
-  Background background_{"that writes checkpoints"};  // ends first
+  std::vector<int> diverged_ranks_;  // ranks that differed at outcome_.diverged_step
+  FailedSaves failed_saves_;
+  std::string failure_;  // why the save failed that ends the run
+  Background background_{
+      "that writes checkpoints"};  // declared last: it ends before the other members
 };
 
 }  // namespace ddp::worker

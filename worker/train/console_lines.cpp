@@ -9,7 +9,7 @@
 namespace ddp::worker {
 namespace {
 
-/// Parts of a loss ("loss/box") appear in the files only.
+/// Parts of a loss ("loss/box") are only in the files.
 bool is_shown(const std::string& name) {
   return name.find('/') == std::string::npos;
 }
@@ -69,7 +69,7 @@ std::string epoch_line(const EpochRecord& record,
   std::string text = number <= epochs
                          ? fmt::format("epoch {}/{}", number, epochs)
                          : fmt::format("epoch {}, beyond train.epochs={}", number, epochs);
-  // An epoch in which nothing was left to train has no rate.
+  // No rate: the epoch's steps were done before a resume.
   const bool is_trained = record.images_per_s > 0;
   if (is_trained) text += " | train" + to_text(record.train);
   if (!record.test.empty()) text += " | test" + to_text(record.test);

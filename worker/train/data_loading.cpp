@@ -34,75 +34,75 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Enough for data that take long to prepare; a lost rank ends the job long before.
+// Enough for slow data sets; a lost rank is noticed much earlier.
 constexpr std::chrono::hours kLoadLimit{6};
-constexpr std::chrono::milliseconds kShortLook{2};
-constexpr std::chrono::milliseconds kLongLook{200};
+constexpr std::chrono::milliseconds kMinPoll{2};
+constexpr std::chrono::milliseconds kMaxPoll{200};
 
 constexpr const char* kFailed = "data/failed";
-constexpr const char* kOwn = "own";  // in place of a path: each rank reads its own copy
+constexpr const char* kNotShared = "own";  // instead of a path: nothing is shared, each rank loads
 
-/// Equal on ranks that can open each other's files in /proc and want the same data.
-std::string turn_id(const DataJob& job) {
+/// Equal on ranks that can open each other's files in /proc and load the same data.
+std::string node_data_id(const DataJob& job) {
   std::error_code ignored;
   const auto processes = std::filesystem::read_symlink("/proc/self/ns/pid", ignored);
   std::string id = host_name() + " " + processes.string() + " " + std::to_string(::getuid()) + " " +
                    job.name + " " + std::to_string(job.seed);
   for (const auto& size : {job.train_size, job.test_size})
     id += " " + std::to_string(size.value_or(0));
-  // Another root may hold other data: one rank reads each root, and the data are compared.
+  // Ranks with another root load their own data, which may differ (the ranks compare it later).
   return id + " " + std::filesystem::absolute(job.root, ignored).string();
 }
 
-/// Waits over the store, and keeps the progress page alive. Errors: PeerError after kLoadLimit, or
-/// when the round is over; whatever `is_there` throws.
-void wait_until(const std::function<bool()>& is_there,
+/// Waits for a condition in the store, and keeps the progress page alive. Errors: PeerError after
+/// kLoadLimit, or when the round is over; those of `has_data`.
+void wait_until(const std::function<bool()>& has_data,
                 const std::string& what,
                 ProgressPage& page) {
   const Clock::time_point begin = Clock::now();
-  while (!is_there()) {
+  while (!has_data()) {
     throw_if_round_over();
     const Clock::duration waited = Clock::now() - begin;
     if (waited > kLoadLimit)
       throw PeerError(what + " after " + std::to_string(kLoadLimit.count()) + " h",
                       exit_code::kTimeout);
     touch(page);
-    const std::chrono::milliseconds pause = pause_after(waited, kShortLook, kLongLook);
+    const std::chrono::milliseconds pause = pause_after(waited, kMinPoll, kMaxPoll);
     ::poll(nullptr, 0, static_cast<int>(pause.count()));
   }
 }
 
-/// False for a zombie, whose parent has not waited for it yet: the parent may be busy.
+/// False for a zombie, too: its parent may be too busy to wait for it.
 bool is_running(const std::string& pid) {
   const std::vector<std::string> stat = process_stat(parse_whole<int>(pid).value_or(0));
   return !stat.empty() && stat[0] != "Z" && stat[0] != "X";
 }
 
-std::string line_of(int rank) {
+std::string rank_line(int rank) {
   return std::to_string(rank) + " " + std::to_string(::getpid()) + "\n";
 }
 
-/// Whether this rank loads for its node: the first rank to ask does.
-bool take_turn(c10d::Store& store, const std::string& node, int rank) {
-  const std::string mine = line_of(rank);
+/// Makes this rank the leader of its node if there is none yet. Returns whether it is the leader.
+bool claim_leadership(c10d::Store& store, const std::string& node, int rank) {
+  const std::string mine = rank_line(rank);
   return store.compareSet("data/maker/" + node, std::string(), mine) == mine;
 }
 
-/// The ranks of a node, one of which loads for all.
-class NodeTurn {
+/// Coordinates loading on a node by the store: one rank, the leader, loads first.
+class NodeLoading {
  public:
-  NodeTurn(c10d::Store& store, ProgressPage& page, const DataJob& job, int rank)
-      : store_(store), page_(page), node_(turn_id(job)) {
-    const std::string mine = line_of(rank);
+  NodeLoading(c10d::Store& store, ProgressPage& page, const DataJob& job, int rank)
+      : store_(store), page_(page), node_(node_data_id(job)) {
+    const std::string mine = rank_line(rank);
     store_.append("data/ranks/" + node_, {mine.begin(), mine.end()});
-    is_mine_ = take_turn(store_, node_, rank);
+    is_leader_ = claim_leadership(store_, node_, rank);
   }
 
-  [[nodiscard]] bool is_mine() const { return is_mine_; }
-  void notify(const std::string& where) { store_.set("data/where/" + node_, where); }
-  /// Where the rank that loads has put the data: a path, or kOwn. Errors: PeerError when a rank of
-  /// this node is gone.
-  std::string hear() {
+  [[nodiscard]] bool is_leader() const { return is_leader_; }
+  void publish(const std::string& where) { store_.set("data/where/" + node_, where); }
+  /// Waits for the leader's publish(): a path, or kNotShared. Errors: PeerError when a rank of this
+  /// node has ended.
+  std::string await_leader() {
     const std::string key = "data/where/" + node_;
     wait_until(
         [&] {
@@ -114,8 +114,8 @@ class NodeTurn {
         page_);
     return store_.get_to_str(key);
   }
-  /// Checks the ranks of this node that have begun to load: without a launcher nobody else would
-  /// report that one has ended. Errors: PeerError.
+  /// Checks that all ranks of this node that have begun to load are still running, which nobody
+  /// else does without a launcher. Errors: PeerError.
   void require_all_run() {
     std::istringstream lines(store_.get_to_str("data/ranks/" + node_));
     for (std::string rank, pid; lines >> rank >> pid;) {
@@ -129,15 +129,15 @@ class NodeTurn {
   c10d::Store& store_;
   ProgressPage& page_;
   std::string node_;
-  bool is_mine_ = false;
+  bool is_leader_ = false;
 };
 
-/// What a rank loads.
+/// The arguments of loading on one rank.
 struct Loading {
   const Registry& registry;
   const DataJob& job;
-  bool speaks = false;   // rank 0 logs for all
-  bool is_first = true;  // loads first on its node
+  bool logs = false;      // rank 0 logs for all
+  bool is_leader = true;  // of its node
 };
 
 DataRequest request_for(const Loading& loading) {
@@ -151,17 +151,17 @@ DataRequest request_for(const Loading& loading) {
   request.args = job.args;
   request.image_size = job.image_size;
   request.max_bad = job.max_bad;
-  // Augmentations may look at any part of an image, so they get all of it.
+  // Augmentations may use any part of an image at full size.
   if (job.augment.empty()) request.train_at_least = fitted_side(job.image_size);
   if (job.cache_labels)
-    request.label_cache = loading.is_first ? LabelCacheUse::write : LabelCacheUse::read;
+    request.label_cache = loading.is_leader ? LabelCacheUse::write : LabelCacheUse::read;
   return request;
 }
 
-/// Warns about keys that a program's own data set ignores. For a built-in set, the job file's
-/// reference says which keys it reads.
-void say_ignored(const Loading& loading, const DataRequest& request, bool is_in_memory) {
-  if (!loading.speaks || is_built_in("data.name", loading.job.name)) return;
+/// Warns about keys that a user's own data set ignores. For built-in sets, the job file's reference
+/// says which keys they read.
+void warn_of_ignored_keys(const Loading& loading, const DataRequest& request, bool is_in_memory) {
+  if (!loading.logs || is_built_in("data.name", loading.job.name)) return;
   const std::string set = " is without effect: the data set " + loading.job.name;
   for (const std::string& key : ignored_keys(request))
     log::warning(key + set + " does not read it");
@@ -174,10 +174,10 @@ DataSet read_set(const Loading& loading) try {
   const DataRequest request = request_for(loading);
   DataSet set = loading.registry.data_sets.at(loading.job.name)(request);
   request.args.require_all_read(loading.job.name);
-  say_ignored(loading, request, /*is_in_memory=*/true);
+  warn_of_ignored_keys(loading, request, /*is_in_memory=*/true);
   return set;
 } catch (const c10::Error& error) {
-  throw_as_own(error);
+  throw_as_user_code_error(error);
 }
 
 /// Errors: UsageError.
@@ -186,31 +186,31 @@ Sources open_sources(const Loading& loading) try {
   const DataRequest request = request_for(loading);
   Sources sources = loading.registry.sources.at(job.name)(request);
   request.args.require_all_read(job.name);
-  say_ignored(loading, request, sources.train->facts().is_in_memory);
+  warn_of_ignored_keys(loading, request, sources.train->facts().is_in_memory);
   if (job.cache > 0 && !sources.train->facts().is_in_memory) {
     sources.train = std::make_shared<CachedSource>(std::move(sources.train),
                                                    static_cast<std::size_t>(job.cache));
   }
   return sources;
 } catch (const c10::Error& error) {
-  throw_as_own(error);
+  throw_as_user_code_error(error);
 }
 
-/// Reads the data for this rank alone. Errors: UsageError.
-Sources read_here(const Loading& loading) {
+/// Loads the data for this rank only. Errors: UsageError.
+Sources load_unshared(const Loading& loading) {
   return loading.registry.data_sets.contains(loading.job.name) ? make_sources(read_set(loading))
                                                                : open_sources(loading);
 }
 
-/// True for the sets that this program reads. A set of a program's own may differ between ranks.
+/// True for built-in sets. A user's own set may differ between ranks.
 bool is_shareable(const Registry& registry, const DataJob& job) {
   const auto* const read =
       registry.data_sets.at(job.name).target<DataSet (*)(const DataRequest&)>();
   return read != nullptr && *read == load_data_set;
 }
 
-/// Copies the set into memory that the node shares; null when there is not enough of it.
-std::unique_ptr<SharedSet> share(const DataSet& set) {
+/// Copies the set into shared memory; null when there is not enough.
+std::unique_ptr<SharedSet> copy_to_shared_memory(const DataSet& set) {
   try {
     return std::make_unique<SharedSet>(set);
   } catch (const SystemError& error) {
@@ -219,7 +219,7 @@ std::unique_ptr<SharedSet> share(const DataSet& set) {
   }
 }
 
-/// Opens what another rank of the node shares; null when it cannot be opened, as across containers.
+/// Opens the shared memory of another rank; null when that is not possible, as across containers.
 std::unique_ptr<SharedSet> open_shared(const std::string& path) {
   try {
     return std::make_unique<SharedSet>(std::filesystem::path(path));
@@ -229,7 +229,7 @@ std::unique_ptr<SharedSet> open_shared(const std::string& path) {
 }
 
 /// Moves the shared set into `data`. False when there is none, or it cannot be mapped.
-bool take(std::unique_ptr<SharedSet> shared, LoadedData& data) {
+bool adopt_shared(std::unique_ptr<SharedSet> shared, LoadedData& data) {
   if (!shared) return false;
   try {
     data.sources = map_shared_set(shared->path());
@@ -240,8 +240,7 @@ bool take(std::unique_ptr<SharedSet> shared, LoadedData& data) {
   return true;
 }
 
-/// Loads the data for this rank, and for the others of its node if they can share. Errors:
-/// UsageError.
+/// On the leader: loads the data, into shared memory if that is possible. Errors: UsageError.
 void load_for_node(const Loading& loading, LoadedData& data) {
   if (!loading.registry.data_sets.contains(loading.job.name)) {
     data.sources = open_sources(loading);
@@ -249,29 +248,30 @@ void load_for_node(const Loading& loading, LoadedData& data) {
   }
   DataSet set = read_set(loading);
   std::unique_ptr<SharedSet> shared;
-  if (is_shareable(loading.registry, loading.job)) shared = share(set);
-  if (!take(std::move(shared), data)) data.sources = make_sources(std::move(set));
+  if (is_shareable(loading.registry, loading.job)) shared = copy_to_shared_memory(set);
+  if (!adopt_shared(std::move(shared), data)) data.sources = make_sources(std::move(set));
 }
 
-/// Loads the data on one rank of several. Errors: UsageError; PeerError.
-void load_in_turn(const Loading& loading, NodeTurn& turn, LoadedData& data) {
-  const bool is_there = data.sources.train != nullptr;
-  if (turn.is_mine()) {
-    // The other ranks are notified whatever happens.
+/// Loads the data on one rank of several: leader first. Errors: UsageError; PeerError.
+void load_on_node(const Loading& loading, NodeLoading& node, LoadedData& data) {
+  const bool has_data = data.sources.train != nullptr;
+  if (node.is_leader()) {
+    // The other ranks must not wait for a leader that has failed.
     try {
-      if (!is_there) load_for_node(loading, data);
+      if (!has_data) load_for_node(loading, data);
     } catch (...) {
-      turn.notify(kOwn);
+      node.publish(kNotShared);
       throw;
     }
-    turn.notify(data.shared ? data.shared->path().string() : kOwn);
-  } else if (!is_there) {
-    const std::string path = turn.hear();
-    if (path == kOwn || !take(open_shared(path), data)) data.sources = read_here(loading);
+    node.publish(data.shared ? data.shared->path().string() : kNotShared);
+  } else if (!has_data) {
+    const std::string path = node.await_leader();
+    if (path == kNotShared || !adopt_shared(open_shared(path), data))
+      data.sources = load_unshared(loading);
   }
 }
 
-/// Returns what is wrong, or nothing. Errors: PeerError.
+/// Returns the problem, or "". Errors: PeerError.
 std::string load(const Registry& registry,
                  const DataJob& job,
                  Group& group,
@@ -280,15 +280,16 @@ std::string load(const Registry& registry,
   Loading loading{registry, job, group.is_root()};
   c10d::Store* const store = group.store();
   if (store == nullptr) {
-    return problem_of([&] { data.sources = read_here(loading); });
+    return problem_of([&] { data.sources = load_unshared(loading); });
   }
-  NodeTurn turn(*store, page, job, group.rank());
-  loading.is_first = turn.is_mine();
+  NodeLoading node(*store, page, job, group.rank());
+  loading.is_leader = node.is_leader();
   std::string problem;
   try {
-    problem = problem_of([&] { load_in_turn(loading, turn, data); });
+    problem = problem_of([&] { load_on_node(loading, node, data); });
   } catch (const std::exception& error) {
-    // fail_together() does not report this error, so tell the others not to wait for this rank.
+    // The caller's fail_together() will not be reached, so tell the others not to wait for this
+    // rank.
     store->set(
         kFailed,
         "rank " + std::to_string(group.rank()) + " cannot load its data: " + message_of(error));
@@ -298,7 +299,7 @@ std::string load(const Registry& registry,
   const auto is_complete = [&] {
     if (store->check({kFailed})) throw PeerError(store->get_to_str(kFailed));
     if (store->add("data/loaded", 0) == group.world_size()) return true;
-    turn.require_all_run();
+    node.require_all_run();
     return false;
   };
   wait_until(is_complete, "some ranks have not loaded their data", page);
@@ -309,7 +310,7 @@ std::string load(const Registry& registry,
 
 void offer_data(const DataJob& job, Group& group, const LoadedData& data) {
   if (group.store() == nullptr || data.sources.train == nullptr) return;
-  (void)take_turn(*group.store(), turn_id(job), group.rank());
+  (void)claim_leadership(*group.store(), node_data_id(job), group.rank());
 }
 
 void load_data(const Registry& registry,

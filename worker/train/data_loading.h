@@ -1,4 +1,4 @@
-// Loads the data of a job on every rank, into memory once per node, and reports a problem once.
+// Loads the data of a job on every rank; into memory only once per node. Reports a problem once.
 #pragma once
 
 #include <memory>
@@ -14,21 +14,21 @@
 
 namespace ddp::worker {
 
-/// The data of one rank, and the memory that it shares with its node; null: none.
+/// The data of one rank, and the memory that it shares with other ranks of its node; null: none.
 struct LoadedData {
   Sources sources;
   std::unique_ptr<SharedSet> shared;
 };
 
-/// If this rank has loaded the data in an earlier round, it takes the turn of loading for its node.
+/// Makes this rank the loading leader of its node if it still has the data from an earlier round.
 /// All ranks call it, with a collective between it and load_data(). Errors: PeerError.
 void offer_data(const DataJob& job, Group& group, const LoadedData& data);
 
-/// Loads the data on every rank; a rank that has them keeps them. On each node one rank loads
-/// first. The others map a built-in set from its memory; of a set of files they find the names in
-/// the kernel's cache. No rank waits inside a collective, so loading may take up to six hours, and
-/// no rank waits for one of its node that was killed. All ranks know of a problem before any of
-/// them leaves.
+/// Loads the data on every rank that does not have them yet. On each node one rank, the leader,
+/// loads first. The others then map a built-in set from its memory, or find the directories of
+/// files in the kernel's cache. No rank waits inside a collective, so loading may take up to six
+/// hours; and a rank notices when another one of its node was killed. All ranks know of a problem
+/// before any of them exits.
 /// Blocks: until all ranks have loaded theirs. Errors: UsageError; AlreadyReported where another
 /// rank reports the problem; PeerError.
 void load_data(const Registry& registry,
@@ -37,11 +37,12 @@ void load_data(const Registry& registry,
                ProgressPage& page,
                LoadedData& data);
 
-/// Describes what must be equal on all ranks: sets of other lengths would hang in the last step,
-/// and other images or labels would be learned without an error.
+/// Describes what must be equal on all ranks: sets of different lengths would hang in the last
+/// step, and different images or labels would go unnoticed.
 std::string describe_data(const Sources& data);
 
-/// Refuses a data set of a program's own that ignores the sizes of the job. Errors: UsageError.
+/// Refuses a user's own data set that ignores data.train_size or data.test_size. Errors:
+/// UsageError.
 void require_sizes(const DataJob& job, const Sources& data);
 
 }  // namespace ddp::worker

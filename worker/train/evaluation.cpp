@@ -15,7 +15,7 @@
 namespace ddp::worker {
 namespace {
 
-/// An evaluation has a batch of its own.
+/// Advice for a lack of memory.
 constexpr const char* kSmallerEvaluation =
     "This was in an evaluation: a smaller eval.batch takes less of it.";
 
@@ -69,8 +69,8 @@ std::optional<NamedValues> Evaluation::run() try {
     values.emplace_back("loss/" + name, value);
   return values;
 } catch (const c10::Error& error) {
-  if (!is_lack_of_memory(error)) throw_as_own(error);
-  throw SystemError(told_with_advice(error, kSmallerEvaluation));
+  if (!is_lack_of_memory(error)) throw_as_user_code_error(error);
+  throw SystemError(message_with_advice(error, kSmallerEvaluation));
 }
 
 }  // namespace ddp::worker

@@ -1,5 +1,4 @@
-// Runs the test set through the model, divided among the ranks: every sample once, whatever their
-// number.
+// Runs the test set through the model, divided among the ranks: each sample exactly once.
 #pragma once
 
 #include <atomic>
@@ -28,16 +27,16 @@ using Metrics = std::vector<std::unique_ptr<Metric>>;
 
 class Evaluation {
  public:
-  /// Everything outlives the evaluation.
+  /// All references and pointers outlive the evaluation.
   struct Parts {
     std::vector<std::vector<std::int64_t>> batches;  // of this rank: samples of the test set
     Group& group;
     Ddp& replica;
     const Forward& forward;
-    const Ema* ema = nullptr;  // evaluated in place of the weights; null: none
+    const Ema* ema = nullptr;  // evaluated instead of the weights; null: none
     BatchLoader& loader;       // of the test set
     std::function<Metrics()> make_metrics;
-    bool has_own_metric = false;  // the task has one
+    bool has_own_metric = false;  // the task has a metric
     ProgressPage& page;
     const std::atomic<bool>& stop_requested;
     RunPictures* pictures = nullptr;  // on rank 0 of a training; null: none are made
@@ -47,8 +46,8 @@ class Evaluation {
 
   /// Returns "loss", the task's counts or its metric's values, the values of further metrics, and
   /// the parts of the loss as "loss/NAME"; the same on every rank. No value when a rank was asked
-  /// to stop meanwhile: that rank skips the batches that it has not begun. Errors: PeerError, and
-  /// those of the loader and the task.
+  /// to stop: that rank skips its remaining batches. Errors: PeerError, and those of the loader and
+  /// the task.
   std::optional<NamedValues> run();
 
  private:

@@ -14,8 +14,8 @@
 namespace ddp::worker {
 namespace {
 
-/// The sizes of all samples, on every rank: each rank reads its share of the files. All ranks call
-/// it. Errors: PeerError.
+/// Gathers the sizes of all samples on every rank; each rank reads only some of the files. All
+/// ranks call it. Errors: PeerError.
 std::vector<std::optional<ImageSize>> gather_sizes(const Source& source,
                                                    Group& group,
                                                    ProgressPage& page) {

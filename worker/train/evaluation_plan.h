@@ -1,5 +1,5 @@
-// How the test set reaches the model: which samples each rank evaluates, in which batches, and what
-// is done to each image before.
+// How a test set is evaluated: which samples each rank gets, in which batches, and how each image
+// is prepared.
 #pragma once
 
 #include <ATen/core/Tensor.h>

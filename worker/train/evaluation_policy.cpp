@@ -13,7 +13,7 @@ namespace ddp::worker {
 
 namespace {
 
-/// No value when the job has another schedule.
+/// No value if the job has another schedule.
 std::optional<Plateau> make_plateau(const Job& job, bool is_higher_better) {
   if (job.schedule.name != "plateau") return {};
   PlateauRule rule;
@@ -53,7 +53,7 @@ EvaluationPolicy::EvaluationPolicy(const Job& job,
     : watch_{usual.name, usual.is_higher_better, job.evaluation.patience} {
   const EvaluationJob& wanted = job.evaluation;
   if (wanted.metric != "auto") {
-    // The named metric decides everything. Without it a plateau follows the loss, as in Python.
+    // The named metric also drives the plateau schedule, which else follows the loss, as in Python.
     watch_.metric = wanted.metric;
     watch_.is_higher_better = wanted.metric.find("loss") == std::string::npos;
     plateau_metric_ = wanted.metric;

@@ -1,5 +1,5 @@
-// What evaluations mean for the run: which one is the best, whether the rate drops, whether it is
-// time to give up.
+// What follows from evaluations: which one is the best, whether the learning rate drops, whether
+// the run stops early.
 #pragma once
 
 #include <optional>
@@ -15,16 +15,16 @@
 
 namespace ddp::worker {
 
-/// The plateau schedule of a run: its rules (plan/plateau) and what it remembers, in a tensor that
+/// The plateau schedule of a run: its rules (plan/plateau) and its state, in a tensor that
 /// checkpoints hold beside the optimizer's state.
 class Plateau {
  public:
   Plateau(const PlateauRule& rule, double base_lr);
 
-  /// After each evaluation, with the same result on every rank.
+  /// Call it after each evaluation, with the same result on every rank.
   void note(double result);
 
-  /// Factor on the base learning rate; 1 at first.
+  /// The factor on the base learning rate; 1 at first.
   [[nodiscard]] double factor() const;
 
   /// The tensor shares memory with this object, so loading into it changes the object.
@@ -38,25 +38,25 @@ class Plateau {
 
 class EvaluationPolicy {
  public:
-  /// `names` are the values of an evaluation. Errors: UsageError when eval.watch.metric is not one
-  /// of them.
+  /// `usual` is the task's watched value; `names` are those of all values of an evaluation. Errors:
+  /// UsageError when eval.watch.metric is not one of them.
   EvaluationPolicy(const Job& job, const Watched& usual, const std::vector<std::string>& names);
 
   /// The watched value of an evaluation; none when it is not finite.
   [[nodiscard]] std::optional<double> result_of(const NamedValues& test) const;
 
-  /// Returns whether it was the best so far. The same on every rank.
+  /// Records an evaluation. Returns whether it is the best so far; the same on every rank.
   bool note(const NamedValues& test, BestResultState& state);
 
-  /// Why the run ends here, as text; no value: it goes on.
+  /// Why the run stops here, for the console; no value: it continues.
   [[nodiscard]] std::optional<std::string> why_stop(const BestResultState& state) const;
 
-  /// Which number is watched, and which of two is better.
+  /// Which value is watched, and whether higher is better.
   [[nodiscard]] const BestResultRule& rule() const { return watch_; }
 
-  /// Factor on the learning rate.
+  /// The factor on the learning rate, from the plateau schedule.
   [[nodiscard]] double rate_factor() const { return plateau_ ? plateau_->factor() : 1; }
-  /// The policy's part of a checkpoint, beside the state of the watch.
+  /// What a checkpoint holds of the policy, besides BestResultState.
   [[nodiscard]] std::vector<NamedTensor> state() const;
 
  private:

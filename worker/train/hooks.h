@@ -1,5 +1,5 @@
-// The hooks of a program of its own: functions called while its job trains, after steps,
-// evaluations, epochs and saves, on every rank.
+// Hooks: functions of a user's program that are called on every rank after steps, evaluations,
+// epochs and saves.
 #pragma once
 
 #include <ATen/ops/full.h>
@@ -23,8 +23,8 @@ struct HookContext {
   torch::nn::Module& model;
   int rank = 0;
   int world_size = 1;
-  /// Set to true on any rank: the run soon ends on all of them, with an evaluation, a checkpoint,
-  /// and exit code 0.
+  /// If a hook sets it to true on any rank, the run soon ends on all ranks, with an evaluation, a
+  /// checkpoint, and exit code 0.
   bool& finish;
 };
 
@@ -32,17 +32,17 @@ struct HookContext {
 struct StepEvent : HookContext {
   std::int64_t step = 0;  // steps done
   double lr = 0;
-  NamedValues& values;  // rank 0's go into the record of this step, if it is written
+  NamedValues& values;  // rank 0's are added to this step's record, if there is one
 };
 
 struct EvaluationEvent : HookContext {
   std::int64_t epoch = 0;
   std::int64_t step = 0;
-  NamedValues& values;  // the same on every rank; so must be what is added
+  NamedValues& values;  // equal on every rank; added values must be, too
 };
 
-/// After each epoch, and after its checkpoint if one is due. With hooks of epochs or evaluations
-/// that checkpoint is saved again, because they may have changed the model.
+/// After each epoch, and after its checkpoint if one is due. If there are hooks of epochs or
+/// evaluations, the checkpoint is then saved again, because they may have changed the model.
 struct EpochEvent : HookContext {
   EpochRecord& record;  // the same on every rank; rank 0's `more` is written
 };
@@ -54,8 +54,8 @@ struct SaveEvent : HookContext {
 template <typename Event>
 using HookList = std::vector<std::function<void(const Event&)>>;
 
-/// A hook must change the model alike on every rank. Errors: an exception ends the rank, and so the
-/// job.
+/// A hook that changes the model must do the same on every rank. Errors: an exception ends the
+/// rank, and so the job.
 struct Hooks {
   HookList<StepEvent> on_step{};
   HookList<EvaluationEvent> on_evaluation{};
@@ -65,7 +65,7 @@ struct Hooks {
 
 class HookCaller {
  public:
-  /// All arguments outlive it.
+  /// The arguments outlive it.
   HookCaller(const Hooks& hooks, torch::nn::Module& model, Group& group)
       : hooks_(hooks), model_(model), group_(group) {}
 
@@ -84,14 +84,14 @@ class HookCaller {
     return !hooks_.on_step.empty() || !hooks_.on_evaluation.empty() || !hooks_.on_epoch.empty() ||
            !hooks_.on_save.empty();
   }
-  /// Whether a hook of an evaluation or an epoch may have changed the model.
+  /// Whether there are hooks of evaluations or epochs, which may change the model.
   [[nodiscard]] bool may_change_model() const {
     return !hooks_.on_evaluation.empty() || !hooks_.on_epoch.empty();
   }
   [[nodiscard]] bool wants_end() const { return wants_end_; }
-  /// Whether a hook on any rank wants the end. All ranks call it. Errors: PeerError.
+  /// Whether a hook on any rank wants to end the run. All ranks call it. Errors: PeerError.
   [[nodiscard]] bool agree_on_end();
-  /// Values that hooks have added to this step; those of earlier steps are dropped.
+  /// Takes the values that hooks have added to this step, and drops those of earlier steps.
   NamedValues take_step_values(std::int64_t step) {
     NamedValues values;
     for (; !step_values_.empty() && step_values_.front().first <= step; step_values_.pop_front())
@@ -106,14 +106,14 @@ class HookCaller {
     for (const auto& hook : list)
       hook(Event{context, more...});
   } catch (const c10::Error& error) {
-    throw_as_own(error);
+    throw_as_user_code_error(error);
   }
 
   const Hooks& hooks_;
   torch::nn::Module& model_;
   Group& group_;
   bool wants_end_ = false;
-  std::deque<std::pair<std::int64_t, NamedValues>> step_values_;  // of steps not agreed on yet
+  std::deque<std::pair<std::int64_t, NamedValues>> step_values_;  // by step; not written yet
 };
 
 inline bool HookCaller::agree_on_end() {

@@ -1,4 +1,4 @@
-// How often each training sample is drawn, from the job and the classes of the data.
+// Computes how often each training sample is drawn, from data.sampler and the classes of the data.
 #pragma once
 
 #include <cstdint>

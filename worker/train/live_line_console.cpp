@@ -9,7 +9,7 @@
 #include "common/error.h"
 #include "common/program/log.h"
 #include "common/progress/terminal.h"
-#include "worker/save/stops_masked.h"
+#include "worker/save/stop_signals_blocked.h"
 
 namespace ddp::worker {
 namespace {
@@ -84,7 +84,7 @@ LiveLineConsole::LiveLineConsole(const ProgressPage& page,
       screen.streams.push_back(std::make_unique<AboveLine>(std::cout, line_));
   }
   try {
-    const StopsMasked masked;
+    const StopSignalsBlocked blocked;
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
   } catch (const std::system_error& error) {
     log::warning(

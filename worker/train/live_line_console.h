@@ -1,8 +1,9 @@
-// The live line of a run that no launcher of ours shows: the last line of a terminal, rewritten in
-// place below all other output; elsewhere a line of its own every 30 s.
-// Promises: what is written to std::cout and std::cerr comes out whole, in order and at once; where
-// no live line is shown, both streams are left alone. Trap: output that bypasses these streams
-// (printf, a child) overwrites the line from its start, and the end of the line may stay behind it.
+// Shows the progress of a run that was not started by our launcher: on a terminal as its last line,
+// rewritten in place below all other output; elsewhere as a new line every 30 s.
+// Promises: what is written to std::cout and std::cerr comes out whole, in order and at once;
+// without a live line both streams are not touched. Trap: output that bypasses these streams
+// (printf, a child process) overwrites the line from its start, and may leave the line's end
+// visible.
 #pragma once
 
 #include <chrono>
@@ -24,12 +25,12 @@
 
 namespace ddp::worker {
 
-/// The last line of a terminal, and what is printed above it. Thread-safe.
+/// The last line of a terminal, and the output above it. Thread-safe.
 class LastLine {
  public:
-  /// "" removes the line. It must fit into a line of the terminal.
+  /// Shows `line`, which must fit into the terminal's width; "" removes the line.
   void show(std::string_view line);
-  /// Writes `text` above the line, through `below`.
+  /// Writes `text` to `below` so that it appears above the line.
   void write(std::streambuf& below, std::string_view text);
 
  private:
@@ -38,10 +39,10 @@ class LastLine {
   std::mutex mutex_;
   std::string line_;
   bool is_drawn_ = false;
-  bool is_at_start_ = true;  // the text above it does not end inside a line
+  bool is_at_start_ = true;  // the output above ended with a line break
 };
 
-/// While it lives, what is written to `stream` appears above the line.
+/// While it exists, what is written to `stream` appears above the line.
 class AboveLine : public std::streambuf {
  public:
   AboveLine(std::ostream& stream, LastLine& line)
@@ -61,19 +62,19 @@ class AboveLine : public std::streambuf {
   std::streambuf* below_;
 };
 
-/// The buffers of std::cerr and std::cout once there is a live line. Must live as long as any
-/// thread may print: to the end of the process.
+/// The stream buffers of std::cerr and std::cout once there is a live line. Any thread may use
+/// them, so they must live to the end of the process.
 struct Screen {
   LastLine line;
   std::vector<std::unique_ptr<AboveLine>> streams;  // those that are terminals
 };
 
-/// Shows the line until it is destroyed.
+/// Shows the live line until it is destroyed.
 class LiveLineConsole {
  public:
-  /// `page` and `screen` outlive it. `epochs` is the job's number of epochs. Rewrites in place if
-  /// stderr is a terminal that no other rank prints to. Errors: none; if no thread can be started,
-  /// it logs that and shows nothing.
+  /// `page` and `screen` outlive it. `epochs` is train.epochs. Rewrites in place if stderr is a
+  /// terminal and there are no peers, which might print to it. Errors: none; if no thread can be
+  /// started, it logs that and shows nothing.
   LiveLineConsole(const ProgressPage& page,
                   std::int64_t epochs,
                   Progress progress,
@@ -94,7 +95,7 @@ class LiveLineConsole {
   LastLine& line_;
   std::mutex mutex_;
   std::condition_variable_any ended_;
-  std::jthread thread_;  // ends first
+  std::jthread thread_;  // declared last: it ends before the other members
 };
 
 }  // namespace ddp::worker

@@ -19,14 +19,14 @@
 namespace ddp::worker {
 namespace {
 
-// A set takes at most this part of the free memory by itself: activations, which take the most,
-// come later, and they are to find room for the same batch as without it.
-constexpr std::int64_t kFreeShare = 10;
+// With data.resident: auto a set may take at most 1 / kMaxFreePart of the free memory. Activations,
+// which need most of the memory, are allocated later, and the same batch must still fit.
+constexpr std::int64_t kMaxFreePart = 10;
 
-/// Why only a Loader makes these batches; no value: it is not so.
-std::optional<std::string> why_only_loaded(const DataJob& job,
-                                           const Source& source,
-                                           std::span<const Augment> augments) {
+/// Why a ResidentLoader cannot make these batches; no value: it can.
+std::optional<std::string> why_not_resident(const DataJob& job,
+                                            const Source& source,
+                                            std::span<const Augment> augments) {
   const DataFacts& facts = source.facts();
   if (dynamic_cast<const MemorySource*>(&source) == nullptr)
     return "its images do not all lie in memory as bytes";
@@ -46,7 +46,7 @@ std::optional<std::string> why_no_room(const LoaderChoice& choice, const DataFac
   if (choice.device.is_cpu()) return {};
   const std::int64_t bytes = ResidentLoader::bytes_of(facts);
   const std::int64_t free = free_bytes(choice.device);
-  const std::int64_t part = choice.job.resident == DataJob::Resident::always ? 1 : kFreeShare;
+  const std::int64_t part = choice.job.resident == DataJob::Resident::always ? 1 : kMaxFreePart;
   if (bytes <= free / part) return {};
   return "it takes " + format_bytes(bytes) + ", more than " +
          (part > 1 ? "a tenth of the " : "the ") + format_bytes(free) + " that are free there";
@@ -55,7 +55,7 @@ std::optional<std::string> why_no_room(const LoaderChoice& choice, const DataFac
 std::optional<std::string> why_not(const LoaderChoice& choice,
                                    const Source& source,
                                    std::span<const Augment> augments) {
-  std::optional<std::string> why = why_only_loaded(choice.job, source, augments);
+  std::optional<std::string> why = why_not_resident(choice.job, source, augments);
   return why ? why : why_no_room(choice, source.facts());
 }
 
@@ -84,27 +84,27 @@ std::unique_ptr<BatchLoader> make_loader(const LoaderChoice& choice,
                                          std::shared_ptr<const Source> source,
                                          LoaderRequest request) {
   const DataJob::Resident wanted = choice.job.resident;
-  const bool is_left_out = wanted == DataJob::Resident::automatic && choice.device.is_cpu();
-  if (wanted == DataJob::Resident::never || is_left_out)
+  const bool is_default_on_cpu = wanted == DataJob::Resident::automatic && choice.device.is_cpu();
+  if (wanted == DataJob::Resident::never || is_default_on_cpu)
     return std::make_unique<Loader>(std::move(source), std::move(request));
   const DataFacts& facts = source->facts();
   std::optional<std::string> why = why_not(choice, *source, request.augments);
-  bool speaks = choice.speaks;
+  bool logs = choice.logs;
   if (!why) {
     try {
       auto loader = std::make_unique<ResidentLoader>(
           std::dynamic_pointer_cast<const MemorySource>(source), request, choice.device);
-      if (speaks) log::info("data.resident: " + facts.name + " lies on " + choice.device.str());
+      if (logs) log::info("data.resident: " + facts.name + " lies on " + choice.device.str());
       return loader;
     } catch (const c10::Error& error) {
-      // What was free a moment ago may have gone to other ranks on the same GPU.
+      // Other ranks on the same GPU may have taken the memory meanwhile.
       if (!is_lack_of_memory(error)) throw;
       why = message_of(error);
-      speaks = true;  // other ranks may have had room
+      logs = true;  // other ranks may have had enough memory
     }
   }
   if (wanted == DataJob::Resident::always) throw refusal(choice, facts, *why);
-  if (speaks)
+  if (logs)
     log::info(with_advice("data.resident: auto: " + describe_refusal(choice, facts, *why),
                           "Its batches are loaded."));
   return std::make_unique<Loader>(std::move(source), std::move(request));

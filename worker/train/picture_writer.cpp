@@ -62,8 +62,7 @@ void PictureWriter::write_one(const std::string& file, const MakeBytes& make) {
     warn("cannot write " + file + ": a name has no /");
     return;
   }
-  // The drawing code may be a program's own, and nothing above this thread could catch its
-  // exceptions.
+  // The drawing code may be the user's, and nobody else catches exceptions on this thread.
   try {
     replace_file(directory_, file, make());
   } catch (const std::exception& error) {

@@ -1,7 +1,8 @@
 // Draws pictures and writes them into the run directory as PNG files, and results as text files, on
-// a thread of its own, so that neither training nor checkpoints wait.
-// Promises: a file is whole or not there; for each name only the newest picture waits, so the queue
-// is bounded; a picture that cannot be drawn or written causes one warning, and the run goes on.
+// a background thread, so that neither training nor checkpoints wait.
+// Promises: a file is whole or does not exist; the queue is bounded, because only the newest
+// picture of each name waits; a picture that cannot be drawn or written causes one warning, and the
+// run continues.
 #pragma once
 
 #include <functional>
@@ -15,7 +16,7 @@
 
 namespace ddp::worker {
 
-/// Its destructor waits until all is written.
+/// The destructor waits until all is written.
 class PictureWriter {
  public:
   /// `directory` outlives it.
@@ -23,7 +24,7 @@ class PictureWriter {
 
   /// Each picture becomes NAME.png, and replaces an older file. Errors: none.
   void write(Pictures pictures);
-  /// The same for a text file; `text` owns all that it needs, as a picture's draw() does.
+  /// The same for a text file. `text` must own all that it needs, like Picture::draw.
   void write_text(const std::string& file, std::function<std::string()> text);
 
   /// Blocks: until all is written.
@@ -41,7 +42,7 @@ class PictureWriter {
   std::mutex mutex_;                          // guards what follows
   std::map<std::string, MakeBytes> waiting_;  // by the file's name
   bool has_warned_ = false;
-  Background background_{"that draws pictures"};  // ends first
+  Background background_{"that draws pictures"};  // declared last: it ends before the other members
 };
 
 }  // namespace ddp::worker

@@ -26,9 +26,9 @@
 namespace ddp::worker {
 namespace {
 
-constexpr std::string_view kMomentum = "momentum_buffer";  // what torch calls that of SGD
+constexpr std::string_view kMomentum = "momentum_buffer";  // torch's name for SGD's momentum
 
-/// A file in memory of copies of `tensors`.
+/// Copies `tensors` into a file in memory.
 TensorFile pack(const std::vector<NamedTensor>& tensors) {
   std::size_t size = 0;
   for (const NamedTensor& one : tensors)
@@ -45,7 +45,7 @@ TensorFile pack(const std::vector<NamedTensor>& tensors) {
   return {std::move(bytes), std::move(views)};
 }
 
-/// A parameter's name, and the state that the file's optimizer keeps for it.
+/// By a parameter's name, the state that the file's optimizer has for it.
 using States = std::map<std::string, const PythonParameter*>;
 
 class Import {
@@ -92,7 +92,8 @@ class Import {
     throw std::logic_error("no tensor of the model is called " + name);
   }
 
-  /// Parameters in the order of the file, which is that of Python's model.parameters().
+  /// The parameters in `wanted`, in the order of the file, which is that of Python's
+  /// model.parameters().
   [[nodiscard]] std::vector<std::string> in_order(const std::set<std::string>& wanted) const {
     std::vector<std::string> order;
     for (const TensorView& saved : file_.model) {
@@ -129,8 +130,8 @@ class Import {
     return states;
   }
 
-  // Finds a wrong order by its shapes: a weight decay for weights alone puts them before all
-  // biases.
+  // Detects a wrong order by shapes: a script with weight decay for weights only puts them before
+  // all biases.
   void require_shape(const std::string& name, const TensorView& saved) const {
     const at::Tensor& tensor = model_tensor(name);
     if (saved.shape.empty() || tensor.sizes() == saved.shape) return;
@@ -144,10 +145,10 @@ class Import {
                      describe(dtype_name(tensor.scalar_type()), tensor.sizes()) + why);
   }
 
-  /// Copies the file's value into a tensor of this job's optimizer. Returns whether the file had
+  /// Copies the file's value into a tensor of this job's optimizer. Returns whether the file has
   /// it.
   [[nodiscard]] bool fill(const NamedTensor& ours, const States& states) const {
-    // SGD's momentum stands under the parameter's own name.
+    // SGD's momentum has the parameter's own name.
     if (const auto found = states.find(ours.name); found != states.end())
       return fill(ours.tensor, *found->second, kMomentum);
     const std::size_t dot = ours.name.rfind('.');
@@ -175,7 +176,7 @@ class Import {
     return false;
   }
 
-  /// The names of what the file's optimizer keeps: "exp_avg, exp_avg_sq, step".
+  /// The kinds of state in the file's optimizer: "exp_avg, exp_avg_sq, step".
   [[nodiscard]] std::string kinds() const {
     std::set<std::string> kinds;
     for (const PythonParameter& one : file_.optimizer.parameters) {
@@ -225,7 +226,7 @@ class Import {
   void warn_of_settings() const {
     const OptimizerJob& job = request_.job.optimizer;
     if (job.name == OptimizerJob::Name::own) return;
-    // Compare the initial learning rate: one that a scheduler has moved is not a setting.
+    // Compares the initial learning rate, because a scheduler has changed the current one.
     NamedValues ours{{"initial_lr", job.lr},
                      {"weight_decay", job.weight_decay},
                      {"amsgrad", 0},

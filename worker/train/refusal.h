@@ -1,7 +1,6 @@
-// Reports an error that ranks find after they have met, once: the first rank that has found it
-// prints it, whether all ranks find it or one alone. The other ranks are silent. Under a launcher
-// they end after it, as its victims; without one all leave with the same code, once all have
-// reported.
+// Reports an error that ranks find after they have joined, only once: the lowest rank that has
+// found it prints it, whether one rank has found it or all. Under a launcher the other ranks exit
+// after it, as its victims; without one all exit with the same code, once all have reported.
 #pragma once
 
 #include <string>
@@ -11,30 +10,30 @@
 
 namespace ddp::worker {
 
-/// Thrown on a rank whose problem has been reported, by another rank or by itself. The code that
-/// catches it prints nothing.
+/// Thrown on a rank whose problem has been reported, by this rank or another one. Whoever catches
+/// it prints nothing.
 class AlreadyReported : public Error {
  public:
   explicit AlreadyReported(int code);
 };
 
-/// Leaves with kLostPeer, after the rank that has failed and leaves with its own code. A busy
-/// machine may see this rank end first; kLostPeer then says that it is a victim. Blocks: until that
-/// rank has left. Errors: AlreadyReported.
+/// Waits until the rank that has failed has exited with its own code, then throws AlreadyReported
+/// with kLostPeer. On a busy machine the launcher may still see this rank exit first; kLostPeer
+/// then shows that it is a victim.
 [[noreturn]] void leave_as_victim(Group& group);
 
-/// `problem` is what this rank found; "": nothing. Returns only if no rank has found one. All ranks
-/// call it. Blocks: until all have, and on the victims until the rank that reports has left.
-/// Errors: UsageError when alone; AlreadyReported; PeerError.
+/// `problem` is what this rank has found; "": nothing. Returns only if no rank has found a problem.
+/// All ranks call it. Blocks: until all have called it, and on victims until the reporting rank has
+/// exited. Errors: UsageError when alone; AlreadyReported; PeerError.
 void fail_together(Group& group, const std::string& problem);
 
-/// As fail_together(), for a problem that a rank finds outside a collective, wherever the other
-/// ranks are: rank 0 reports it at once, also for every rank that has found the same. Blocks: at
+/// As fail_together(), but not a collective: for a problem that this rank finds while other ranks
+/// may be anywhere. Rank 0 reports it at once, also for other ranks that find the same. Blocks: at
 /// most two seconds for rank 0's report, then as fail_together().
 /// Errors: UsageError when alone, or when `group` is abandoned; AlreadyReported.
-[[noreturn]] void refuse_here(Group& group, const std::string& problem);
+[[noreturn]] void fail_outside_collective(Group& group, const std::string& problem);
 
-/// The message of the UsageError that `action` throws; "": it throws none.
+/// The message of the UsageError that `action` throws; "" if it throws none.
 template <typename Action>
 std::string problem_of(const Action& action) try {
   action();

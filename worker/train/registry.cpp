@@ -42,12 +42,12 @@ void require(const std::vector<std::string_view>& known,
                      " It has: " + (known.empty() ? "none" : join_words(known)) + ".");
 }
 
-/// Errors: UsageError for names with which a checkpoint would lose a tensor.
+/// Errors: UsageError for names that would collide in a checkpoint.
 void require_names(const UpdateRule& rule, const OptimizerJob& job) {
   std::set<std::string> names;
   for (const UpdateRule::State& state : rule.state()) {
     const std::string& name = state.name;
-    // The built-in rules may keep one state under the parameter's own name.
+    // Built-in rules may use "": the parameter's own name.
     const bool is_taken = name == "master" || name == "ema" || !names.insert(name).second;
     if (!is_taken && !(name.empty() && job.name == OptimizerJob::Name::own)) continue;
     throw UsageError("optimizer.name: " + job.name_in_job + " keeps a state called \"" + name +
@@ -74,7 +74,7 @@ Model make_model(const TaskRequest& request) {
 std::unique_ptr<Task> make_classification(const TaskRequest& request) {
   const LossFactory& make_loss = request.registry.losses.at(request.job.loss.name);
   LossJob plain = request.job.loss;
-  plain.label_smoothing = 0;  // it helps training, but says nothing about how good a model is
+  plain.label_smoothing = 0;  // smoothing helps training, but an evaluation must not depend on it
   return std::make_unique<Classification>(
       make_image_model(request), make_loss(request.job.loss), make_loss(plain));
 }
@@ -127,10 +127,10 @@ std::unique_ptr<Task> make_detection(const TaskRequest& request) {
                                            multi_scale);
 }
 
-/// Refuses a mosaic behind a mosaic or a mixup: each of its images would be a mosaic, or two
+/// Refuses a mosaic after a mosaic or a mixup: each of its four images would be a mosaic, or two
 /// images. Errors: UsageError.
 void require_plain_mosaic(const std::vector<AugmentJob>& list) {
-  std::string before;  // what a mosaic must not come behind
+  std::string before;  // an entry that a mosaic must not follow
   for (const AugmentJob& augment : list) {
     if (augment.name == "mosaic" && !before.empty()) {
       throw UsageError("data.augment: a mosaic comes behind " + before +
@@ -140,7 +140,7 @@ void require_plain_mosaic(const std::vector<AugmentJob>& list) {
   }
 }
 
-/// The loss of boxes needs its own task, so it is refused in any other.
+/// The factory of loss "detection", which only task "detection" can use.
 Criterion refuse_detection_loss(const LossJob& job) {
   throw UsageError("loss.name: " + job.name +
                    " needs boxes. Take task.name=detection, or loss.name=cross-entropy.");

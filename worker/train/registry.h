@@ -1,6 +1,6 @@
-// What a job file may name: tasks, models, losses, metrics, optimizers, data sets and
-// augmentations, the built-in ones and those of a program of its own; and its hooks. A plain value,
-// handed to run().
+// All that a job file may name: tasks, models, losses, metrics, optimizers, data sets and
+// augmentations, built in or of a user's program; and the program's hooks. A plain value, passed to
+// run().
 #pragma once
 
 #include <functional>
@@ -22,13 +22,13 @@ namespace ddp::worker {
 
 struct Registry;
 
-/// Reads or draws an image set into memory, the same on every rank. Errors: UsageError, which is
-/// reported once.
+/// Reads or draws an image set into memory, the same on every rank. Errors: UsageError (printed
+/// once).
 using DataSetFactory = std::function<DataSet(const DataRequest&)>;
-/// The same for data of any kind.
+/// The same for any kind of data.
 using SourceFactory = std::function<Sources(const DataRequest&)>;
 using LossFactory = std::function<Criterion(const LossJob&)>;
-/// Makes a metric for such data, at the start of each evaluation. Errors: UsageError.
+/// Makes a metric for the given data, at the start of each evaluation. Errors: UsageError.
 using MetricFactory = std::function<std::unique_ptr<Metric>(const DataFacts&)>;
 using OptimizerFactory = std::function<std::unique_ptr<UpdateRule>(const OptimizerJob&)>;
 
@@ -52,14 +52,14 @@ struct Registry : Hooks {
   std::map<std::string, AugmentFactory> augments;      // by the names in data.augment
 };
 
-/// All that the job file's reference lists.
+/// The built-in entries, as the job file's reference lists them.
 Registry built_in();
 
 /// The job's model, for images as `data` describes them. Errors: UsageError, also for data that are
 /// not images in classes.
 Model make_image_model(const TaskRequest& request);
 
-/// The update rule of the job. Errors: UsageError, also when its states have no names of their own.
+/// The update rule of the job. Errors: UsageError, also when two of its states have the same name.
 std::unique_ptr<UpdateRule> make_rule(const Registry& registry, const Job& job);
 
 /// The augmentations in data.augment, for a training of `epochs` epochs. Errors: UsageError.
@@ -68,7 +68,7 @@ std::vector<Augment> make_augments(const Registry& registry,
                                    const DataFacts& data,
                                    std::int64_t epochs = 0);
 
-/// Errors: UsageError with every name of the job that the registry does not have.
+/// Errors: UsageError with all names in the job that the registry does not have.
 void require_known(const Registry& registry, const Job& job);
 
 }  // namespace ddp::worker

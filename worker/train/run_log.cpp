@@ -28,7 +28,7 @@ namespace {
 
 constexpr const char* kMemory = "memory_mib";
 
-/// Peak memory of this rank so far: reserved on the device, or resident on the host. Units: MiB.
+/// Peak memory of this rank so far, in MiB: reserved on the device, or resident on the host.
 double memory_mib(const at::Device& device) {
   constexpr double kMiB = 1 << 20;
   if (device.is_cpu()) {
@@ -38,14 +38,14 @@ double memory_mib(const at::Device& device) {
   }
   const auto index = device.has_index() ? device.index() : at::accelerator::getDeviceIndex();
   const auto stats = at::accelerator::getDeviceStats(index);
-  return static_cast<double>(stats.reserved_bytes[0].peak) / kMiB;  // [0]: in all
+  return static_cast<double>(stats.reserved_bytes[0].peak) / kMiB;  // [0]: all pools
 }
 
-/// By rank: its own work in a step (data wait, forward, backward), if it is known. Else the whole
-/// step, in which fast ranks wait for slow ones.
+/// By rank, the time of its own work in a step (data wait, forward, backward). If that is not
+/// known, the whole step, in which fast ranks wait for slow ones.
 std::vector<double> work_of(const std::map<std::string, std::vector<double>>& numbers) {
   if (!numbers.contains("forward_ms") || !numbers.contains("backward_ms")) {
-    const auto step = numbers.find("step_ms");  // none: resumed after the last step
+    const auto step = numbers.find("step_ms");  // none: no step was done
     return step == numbers.end() ? std::vector<double>() : step->second;
   }
   std::vector<double> work(numbers.at("forward_ms").size());
@@ -57,7 +57,7 @@ std::vector<double> work_of(const std::map<std::string, std::vector<double>>& nu
   return work;
 }
 
-/// Values for TensorBoard, by tag.
+/// Peak memory and imbalance of the ranks, for TensorBoard, by tag.
 NamedValues compare_ranks(const RankNumbers& by_name) {
   const std::map<std::string, std::vector<double>> numbers(by_name.begin(), by_name.end());
   NamedValues values{{"memory/most_mib", std::ranges::max(numbers.at(kMemory))}};
@@ -69,7 +69,7 @@ NamedValues compare_ranks(const RankNumbers& by_name) {
   return values;
 }
 
-/// The epoch as it was written, with those of its numbers that a table of epochs shows.
+/// Restores the parts of an epoch's record that the table of epochs shows.
 EpochRecord to_record(const RecordedEpoch& recorded) {
   EpochRecord record;
   record.epoch = recorded.epoch - 1;
@@ -91,7 +91,7 @@ void RunLog::open(const Position& position, std::int64_t steps) {
     request.jsonl = parts_.job.jsonl;
     request.csv = parts_.job.csv;
     request.tensorboard = parts_.job.tensorboard;
-    // A run that starts over in its directory drops all that was there.
+    // Drops later records: all of them if the run starts again at step 0.
     request.resumed_step = position.step;
     request.step_is_open = !position.result;
     request.epoch_is_open = position.step_in_epoch > 0;
@@ -114,7 +114,8 @@ void RunLog::open(const Position& position, std::int64_t steps) {
 
 void RunLog::read_earlier(const Position& position) {
   for (const RecordedEpoch& recorded : read_run(*parts_.run_dir).epochs) {
-    // A file that is no longer written may also hold steps that are going to be done again.
+    // Only files that are still written were truncated: others may hold records of steps that will
+    // be done again.
     const bool is_open = recorded.is_whole ? position.step_in_epoch > 0 : !position.result;
     if (recorded.step > position.step || (recorded.step == position.step && is_open)) continue;
     const EpochRecord record = to_record(recorded);
@@ -154,7 +155,7 @@ void RunLog::note_step(const Position& position, double lr) const {
   touch(page);
 }
 
-void RunLog::note_test(const NamedValues& test) const {
+void RunLog::note_evaluation(const NamedValues& test) const {
   if (const std::optional<double> accuracy = find_value(test, "accuracy"))
     parts_.page.accuracy.store(*accuracy, std::memory_order_relaxed);
 }
@@ -174,7 +175,7 @@ void RunLog::write(const AgreedStep& agreed, const SumNames& names, double lr, N
   if (metrics_) metrics_->write(record);
 }
 
-EpochRecord RunLog::start_record(const Position& position, const SumNames& names) const {
+EpochRecord RunLog::make_epoch_record(const Position& position, const SumNames& names) const {
   EpochRecord record;
   record.epoch = position.epoch;
   record.step = position.step;

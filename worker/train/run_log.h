@@ -1,4 +1,4 @@
-// What a run reports while it trains: records in its files, lines on the console, the progress
+// Reports what a run does: writes records to its files, lines to the console, and the progress
 // page.
 #pragma once
 
@@ -26,7 +26,7 @@ namespace ddp::worker {
 
 class RunLog {
  public:
-  /// Everything outlives the RunLog.
+  /// All references and pointers outlive the RunLog.
   struct Parts {
     const Job& job;
     Group& group;
@@ -36,7 +36,7 @@ class RunLog {
     ProgressPage& page;
     const OwnedDir* run_dir = nullptr;  // rank 0's; null: nothing is written
     std::int64_t steps_per_epoch = 1;
-    std::vector<std::string> train_names{};  // names of the values in epoch records
+    std::vector<std::string> train_names{};  // of the values in epoch records
     std::vector<std::string> test_names{};
     RoundRecord round{};
     std::string job_text{};
@@ -47,60 +47,64 @@ class RunLog {
 
   explicit RunLog(Parts parts) : parts_(std::move(parts)) {}
 
-  /// The run begins, or goes on, at `position`; it has `steps` in all. Drops the records of later
+  /// The run begins, or resumes, at `position`; it has `steps` in all. Drops the records of later
   /// steps from the files. Blocks: while rank 0 reads them.
   void open(const Position& position, std::int64_t steps);
 
-  /// After open(): whether the files have the record of its step, or no files are written.
-  [[nodiscard]] bool has_newest() const { return !metrics_ || metrics_->has_resumed_step(); }
+  /// After open(): whether the files have a record of the position's step; true if no files are
+  /// written.
+  [[nodiscard]] bool has_record_of_position() const {
+    return !metrics_ || metrics_->has_resumed_step();
+  }
 
   void set_phase(Phase phase) const { parts_.page.phase.store(phase, std::memory_order_relaxed); }
-  /// Shows one more step on the progress page.
+  /// Shows a finished step on the progress page.
   void note_step(const Position& position, double lr) const;
   void note_loss(double loss) const { parts_.page.loss.store(loss, std::memory_order_relaxed); }
   /// Shows an evaluation on the progress page.
-  void note_test(const NamedValues& test) const;
+  void note_evaluation(const NamedValues& test) const;
 
   /// Whether a step gets a record: every train.log_every steps.
   [[nodiscard]] bool is_due(std::int64_t step) const { return step % parts_.job.log_every == 0; }
-  /// Writes a step that all ranks have voted on. `more` comes from hooks.
+  /// Writes the record of a step that all ranks have voted on. `more` are values of hooks.
   void write(const AgreedStep& agreed, const SumNames& names, double lr, NamedValues more);
   void write(const EpochRecord& record);
   void write(const EvaluationRecord& record);
-  /// Writes what each rank measured in that epoch, of `steps` steps. All ranks call it. Errors:
+  /// Writes what each rank has measured in an epoch of `steps` steps. All ranks call it. Errors:
   /// PeerError.
   void write_ranks(const EpochRecord& record, std::int64_t steps);
-  /// Notes that a checkpoint of that step is on disk.
+  /// Writes that a checkpoint of that step is on disk.
   void write_save(std::int64_t step);
-  /// What is known of an epoch at its end, before the evaluation. Blocks: until the device has done
-  /// the epoch's steps.
-  [[nodiscard]] EpochRecord start_record(const Position& position, const SumNames& names) const;
-  /// Restarts the clock of images/s: what ran since the last step does not count.
+  /// The record of an epoch at its end, still without an evaluation. Blocks: until the device has
+  /// done the epoch's steps.
+  [[nodiscard]] EpochRecord make_epoch_record(const Position& position,
+                                              const SumNames& names) const;
+  /// Restarts the measurement of images/s: the time since the last step does not count.
   void restart_clock(const Position& position);
 
   /// Prints on the console, on rank 0.
   void print(const std::string& text) const;
-  /// Prints what the collectives took, the table of all epochs, and where the run's files are.
+  /// Prints the times of a step, the table of all epochs, and the run directory.
   void close() const;
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// The line with which metrics.command is told that the run begins or goes on.
+  /// The line that tells metrics.command that the run begins or resumes.
   [[nodiscard]] std::string job_line(const Position& position, std::int64_t steps) const;
-  /// Reads the epochs before `position`, as far as the files have them.
+  /// Reads the records of earlier epochs from the files.
   void read_earlier(const Position& position);
-  /// Remembers which evaluation is the best.
+  /// Remembers the best evaluation.
   void note_result(std::int64_t step, const NamedValues& test);
 
   Parts parts_;
   std::optional<MetricsWriter> metrics_;   // rank 0 only
   std::optional<RoundFile> rounds_;        // rank 0 only
-  std::vector<EpochRecord> epochs_;        // that are done; those of earlier rounds first
+  std::vector<EpochRecord> epochs_;        // finished ones; those of earlier rounds first
   std::size_t earlier_epochs_ = 0;         // how many of them are of earlier rounds
-  std::optional<double> best_;             // best result so far of the watched value
+  std::optional<double> best_;             // the best result of the watched value so far
   std::optional<std::int64_t> best_step_;  // step of that result
-  Clock::time_point window_start_;         // of the images/s in step records
+  Clock::time_point window_start_;         // of images/s in step records
   std::int64_t window_step_ = 0;
 };
 

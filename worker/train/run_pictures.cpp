@@ -22,7 +22,7 @@ Pictures labels_of(std::shared_ptr<const Source> train) {
 
 void RunPictures::show_training(const Batch& batch, std::int64_t steps) {
   if (steps >= kTrainBatches) return;
-  // Not earlier: a job that is refused before its first step leaves nothing.
+  // Not earlier, so that a job that fails before its first step leaves no files.
   if (steps == 0) writer_.write(labels_of(train_));
   writer_.write(task_.pictures({.name = "train_batch" + std::to_string(steps),
                                 .batch = batch,

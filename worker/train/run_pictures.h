@@ -1,6 +1,5 @@
-// The pictures that a run leaves for people, made from what rank 0 has anyway: labels, the first
-// training batches, the first batch of an evaluation, and what the metrics draw. A task without
-// pictures leaves none.
+// Makes the pictures in the run directory, from data that rank 0 has anyway: labels, the first
+// training batches, the first batch of an evaluation, and what the metrics draw.
 #pragma once
 
 #include <cstdint>
@@ -23,19 +22,19 @@ class RunPictures {
               const OwnedDir& directory)
       : task_(task), train_(std::move(train)), test_(test), writer_(directory) {}
 
-  /// Draws the first micro-step of the step after `steps`, in the run's first steps alone. Waits
-  /// only for a copy of the batch.
+  /// Draws the first micro-batch of a step; `steps` is how many were done before. Only the run's
+  /// first steps are drawn. Blocks: while the batch is copied.
   void show_training(const Batch& batch, std::int64_t steps);
   void show_evaluation(const Pass& first);
-  /// Call it after the metrics' merge(). Writes their pictures, and classes.json if a metric has
-  /// results by class. `step` is that of the weights.
+  /// Call it after the metrics' merge(). Draws their pictures, and writes classes.json if a metric
+  /// has results by class. `step` is that of the weights.
   void show_metrics(const Metrics& metrics, std::int64_t step);
 
  private:
   Task& task_;
-  std::shared_ptr<const Source> train_;  // shared with the run, for the thread that draws
+  std::shared_ptr<const Source> train_;  // shared with the run; the drawing thread uses it
   const DataFacts& test_;
-  PictureWriter writer_;  // ends first
+  PictureWriter writer_;  // declared last: it ends before the other members
 };
 
 }  // namespace ddp::worker

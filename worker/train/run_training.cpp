@@ -18,11 +18,11 @@
 #include "common/node/identity.h"
 #include "common/program/log.h"
 #include "common/text/units.h"
-#include "worker/dist/alone.h"
 #include "worker/dist/device.h"
 #include "worker/dist/join_group.h"
 #include "worker/dist/peer_call.h"
 #include "worker/dist/round_over.h"
+#include "worker/dist/single_process_group.h"
 #include "worker/model/footprint.h"
 #include "worker/plan/amp.h"
 #include "worker/plan/job.h"
@@ -45,7 +45,7 @@ std::string describe_self(const Device& device) {
          (threads == 1 ? " thread" : " threads") + ", pid " + std::to_string(::getpid());
 }
 
-// What must be equal on all ranks, one per line.
+// The keys of the job that must be equal on all ranks, one per line.
 std::string job_digest(const JobValues& values) {
   std::string digest;
   for (const auto& [path, value] : job_identity(values, false))
@@ -58,8 +58,8 @@ void refuse_amp(const AmpJob& amp, bool is_on_gpu) {
   if (!problems.empty()) throw UsageError(problems);
 }
 
-/// The batch that the run began with: the first round writes it into the run directory. Errors:
-/// UsageError; PeerError.
+/// The batch with which the run began: the first round writes it into the run directory, later ones
+/// read it. Errors: UsageError; PeerError.
 RunBatch settle_batch(const BatchPlan& planned, const OwnedDir* run_dir, Group& group) {
   RunBatch run{planned.whole, planned.per_rank, group.world_size()};
   if (run_dir != nullptr) {
@@ -80,7 +80,8 @@ RunBatch settle_batch(const BatchPlan& planned, const OwnedDir* run_dir, Group& 
   return {numbers[0], numbers[1], static_cast<int>(numbers[2])};
 }
 
-/// Later rounds divide the batch that the first one began with. Errors: UsageError; PeerError.
+/// Makes a later round use the run's first batch, divided among its ranks. Errors: UsageError;
+/// PeerError.
 void keep_batch(Job& job, const JobValues& values, const OwnedDir* run_dir, Group& group) {
   const RunBatch run = settle_batch(job.batch, run_dir, group);
   if (run == RunBatch{job.batch.whole, job.batch.per_rank, group.world_size()}) return;
@@ -95,8 +96,8 @@ void keep_batch(Job& job, const JobValues& values, const OwnedDir* run_dir, Grou
   }
 }
 
-/// Errors: UsageError for a GPU that is not there.
-void require_there(const DeviceJob& job) {
+/// Errors: UsageError for a GPU that does not exist.
+void require_devices(const DeviceJob& job) {
   std::vector<std::string> all = job.devices;
   if (!job.output_device.empty()) all.push_back(job.output_device);
   const int count = at::hasCUDA() ? at::accelerator::deviceCount() : 0;
@@ -112,7 +113,7 @@ void require_there(const DeviceJob& job) {
 /// The devices of `parallel: data`. Errors: UsageError when none are named and there are no GPUs.
 std::vector<std::string> list_devices(const DeviceJob& job, const at::Device& first) {
   if (!job.devices.empty()) {
-    require_there(job);
+    require_devices(job);
     return job.devices;
   }
   if (!first.is_cuda())
@@ -130,13 +131,13 @@ std::int64_t memory_of(const at::Device& device) {
   return ::sysconf(_SC_PHYS_PAGES) * ::sysconf(_SC_PAGE_SIZE);
 }
 
-// Errors: UsageError, with the bytes, for a model that this host cannot even build.
+// Errors: UsageError, with the bytes, for a model that does not fit into the host's memory.
 std::unique_ptr<Task> build_or_refuse(const RankContext& context,
                                       const Job& job,
                                       const DataFacts& data,
-                                      Group& alone) {
+                                      Group& single) {
   try {
-    return make_task(job, data, context.registry, alone);
+    return make_task(job, data, context.registry, single);
   } catch (const c10::Error& error) {
     throw UsageError("model.name: " + job.model.name + " cannot be built in this machine's " +
                      format_bytes(memory_of(at::kCPU)) + ": " + message_of(error) +
@@ -144,7 +145,7 @@ std::unique_ptr<Task> build_or_refuse(const RankContext& context,
   }
 }
 
-/// Tensors that an optimizer of a program's own keeps for each parameter. Errors: UsageError.
+/// How many tensors a user's own optimizer keeps for each parameter. Errors: UsageError.
 std::int64_t own_states(const Registry& registry, const Job& job) {
   const std::unique_ptr<UpdateRule> rule = make_rule(registry, job);
   if (job.optimizer.name != OptimizerJob::Name::own) return 0;
@@ -168,8 +169,9 @@ std::unique_ptr<Group> join_ranks(const RankContext& context,
   return group;
 }
 
-/// The data set, the same on every rank. Errors: UsageError; AlreadyReported; PeerError.
-void load_alike(const RankContext& context, const Job& job, Group& group, LoadedData& data) {
+/// Loads the data and checks that they are equal on every rank. Errors: UsageError;
+/// AlreadyReported; PeerError.
+void load_and_compare(const RankContext& context, const Job& job, Group& group, LoadedData& data) {
   context.page.phase = Phase::loading;
   load_data(context.registry, job.data, group, context.page, data);
   group.agree("data", describe_data(data.sources));
@@ -185,7 +187,7 @@ Device prepare_device(const Job& job, const RankContext& context) {
                      std::to_string(context.self.world_size) +
                      ". Start one, or take parallel=ddp.");
   }
-  // Trap: this must be the first question to LibTorch about CUDA; see dist/cuda_module.h.
+  // Trap: nothing may ask LibTorch about CUDA before this; see dist/cuda_module.h.
   DeviceJob wanted = job.device;
   if (wanted.is_data_parallel && !wanted.devices.empty()) wanted.device = wanted.devices[0];
   Device device = choose_device(wanted, context.self, context.environment);
@@ -200,12 +202,12 @@ Device prepare_device(const Job& job, const RankContext& context) {
 int check_job(const RankContext& context) {
   const Job job = make_job(context.job, context.self.world_size);
   const Device device = prepare_device(job, context);
-  const std::unique_ptr<Group> alone = single_process_group();
+  const std::unique_ptr<Group> single = single_process_group();
   LoadedData loaded;
-  load_data(context.registry, job.data, *alone, context.page, loaded);
+  load_data(context.registry, job.data, *single, context.page, loaded);
   const Sources& data = loaded.sources;
   require_sizes(job.data, data);
-  const std::unique_ptr<Task> task = build_or_refuse(context, job, data.train->facts(), *alone);
+  const std::unique_ptr<Task> task = build_or_refuse(context, job, data.train->facts(), *single);
   const LoaderChoice choice{job.data, device.device};
   require_residence(choice,
                     *data.train,
@@ -237,14 +239,14 @@ struct EarlierRounds {
   LoadedData data;
 };
 
-/// Call it once every rank is here and the world is fixed.
+/// Trains, once every rank has joined and the world is fixed.
 int train_together(
     const RankContext& context, Job& job, const Device& device, EarlierRounds& past, Group& group) {
   const WorkerIdentity& self = context.self;
   offer_data(job.data, group, past.data);
   const std::vector<std::string> ranks = gather_texts(group, describe_self(device));
-  std::optional<OwnedDir> given_dir;  // by the agent
-  const OwnedDir* run_dir = nullptr;  // of rank 0
+  std::optional<OwnedDir> given_dir;  // if the agent has chosen it
+  const OwnedDir* run_dir = nullptr;  // rank 0's; null: nothing is written
   if (context.as_rank) {
     std::cout << "as rank " << self.rank << " of " << self.world_size
               << ", alone: its data, seeds and rates, no gradients of others; nothing is written\n";
@@ -268,7 +270,7 @@ int train_together(
   keep_batch(job, context.job, run_dir, group);
   if (group.is_root())
     std::cout << batch_line(job.batch, self.world_size, job.first_world_size) << std::endl;
-  load_alike(context, job, group, past.data);
+  load_and_compare(context, job, group, past.data);
   // Beyond this point every rank holds the same data set.
   return train_task(context, job, device, past.data.sources, run_dir, ranks, past.state, group);
 }
@@ -284,9 +286,9 @@ int train_round(const RankContext& context, EarlierRounds& past) {
     group->close();
     return code;
   } catch (const UsageError& error) {
-    refuse_here(*group, error.what());
+    fail_outside_collective(*group, error.what());
   } catch (const PeerError& loss) {
-    if (waits_after(loss, context.page)) group->abandon();
+    if (waits_for_next_round(loss, context.page)) group->abandon();
     throw;
   }
 }
@@ -311,7 +313,7 @@ int train(const RankContext& context) {
                                      .metrics_command = context.metrics_command},
                          past);
     } catch (const PeerError& loss) {
-      if (!waits_after(loss, context.page)) throw;
+      if (!waits_for_next_round(loss, context.page)) throw;
       const std::int64_t step = past.state ? past.state->position.step : kNoStep;
       log::info(std::string(loss.what()) + "; this rank waits for the next round" +
                 (past.state ? " with its state of step " + std::to_string(step) : ""));
@@ -329,13 +331,13 @@ int evaluate(const RankContext& context, const std::filesystem::path& checkpoint
   const std::unique_ptr<Group> group = join_ranks(context, job, device);
   try {
     LoadedData data;
-    load_alike(context, job, *group, data);
+    load_and_compare(context, job, *group, data);
     const int code =
         evaluate_task(context, job, device, data.sources, {checkpoint, is_json}, *group);
     group->close();
     return code;
   } catch (const UsageError& error) {
-    refuse_here(*group, error.what());
+    fail_outside_collective(*group, error.what());
   }
 }
 

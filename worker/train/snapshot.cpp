@@ -18,7 +18,7 @@ namespace {
 constexpr const char* kSums = "sums";
 constexpr const char* kWatch = "watch";
 
-/// The numbers of a saved tensor; zeros when it is not there or has another size.
+/// The numbers of a saved tensor; zeros when it is missing or has another size.
 std::vector<double> read_row(const TensorFile& state, const char* name, std::size_t size) {
   std::vector<double> row(size);
   const TensorView* const saved = state.find(name);
@@ -31,12 +31,12 @@ std::map<std::string, std::vector<double>> watch_values(const Position& position
   return {{kWatch, {static_cast<double>(position.watch.without_gain)}}};
 }
 
-/// The bytes of a tensor without gaps.
+/// The bytes of a dense tensor.
 std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
 }
 
-/// The value that an evaluation has given a saved tensor since; null when there was none.
+/// The value that an evaluation has given to a saved tensor later; null: none.
 const std::vector<double>* find_later(const CheckpointHead& head,
                                       const std::string& name,
                                       std::size_t size) {
@@ -59,17 +59,17 @@ Position position_of(const LoadedCheckpoint& checkpoint, const SumNames& names) 
   position.watch.best = head.best;
   position.watch.without_gain = static_cast<std::int64_t>(read_watch(checkpoint)[0]);
   position.result = head.result;
-  // The sums of an epoch that is over do not count in the next one.
+  // At the beginning of an epoch its sums are 0.
   if (head.step_in_epoch > 0)
     position.sums = names.to_sums(read_row(checkpoint.state, kSums, names.row_size()));
   return position;
 }
 
-constexpr std::size_t kHead = 9;
+constexpr std::size_t kPositionNumbers = 9;
 
-/// The numbers of a position, or zeros for none, in one row: whether there is one, step, epoch,
-/// step in epoch, whether there is a best, the best, evaluations without gain, whether there is a
-/// result, the result; then the sums of the epoch and of the newest step.
+/// A position as one row of numbers (zeros for none): 1 (there is one), step, epoch, step in epoch,
+/// whether there is a best, the best, evaluations without gain, whether there is a result, the
+/// result; then the sums of the epoch and of the newest step.
 at::Tensor to_row(const Position* position, const SumNames& names) {
   std::vector<double> row;
   if (position != nullptr) {
@@ -83,10 +83,10 @@ at::Tensor to_row(const Position* position, const SumNames& names) {
            position->result ? 1.0 : 0.0,
            position->result.value_or(0)};
     std::ranges::copy(SumNames::to_row(position->sums), std::back_inserter(row));
-    row.resize(kHead + names.row_size());  // sums of no step have no parts: zeros
+    row.resize(kPositionNumbers + names.row_size());  // empty sums have no parts: pad with zeros
     std::ranges::copy(SumNames::to_row(position->newest), std::back_inserter(row));
   }
-  row.resize(kHead + 2 * names.row_size());
+  row.resize(kPositionNumbers + 2 * names.row_size());
   return at::tensor(row, at::kDouble);
 }
 
@@ -100,8 +100,8 @@ Position to_position(const at::Tensor& row, const SumNames& names) {
   position.watch.without_gain = static_cast<std::int64_t>(value[6]);
   if (value[7] != 0) position.result = value[8];
   const std::size_t size = names.row_size();
-  position.sums = names.to_sums(std::span(value + kHead, size));
-  position.newest = names.to_sums(std::span(value + kHead + size, size));
+  position.sums = names.to_sums(std::span(value + kPositionNumbers, size));
+  position.newest = names.to_sums(std::span(value + kPositionNumbers + size, size));
   return position;
 }
 
@@ -111,13 +111,12 @@ std::vector<NamedTensor> optimizer_and_policy(const SharedState& shared) {
   return tensors;
 }
 
-/// Puts the position and the values of rank `from` on every rank. Without a position nothing
-/// changes.
-Position share(Group& group,
-               int from,
-               const Position* position,
-               const SumNames& names,
-               const SharedState& shared) {
+/// Broadcasts position and tensors of rank `from`. Without a position nothing changes.
+Position broadcast_state(Group& group,
+                         int from,
+                         const Position* position,
+                         const SumNames& names,
+                         const SharedState& shared) {
   at::Tensor row = to_row(position, names);
   group.broadcast(row, from);
   if (row.data_ptr<double>()[0] == 0) return {};
@@ -128,17 +127,17 @@ Position share(Group& group,
   return to_position(row, names);
 }
 
-/// "fc.weight" of "fc.weight.ema"; no value where the name ends otherwise.
-std::optional<std::string> without(const std::string& suffix, const std::string& name) {
+/// "fc.weight" for "fc.weight.ema"; no value if the name has another suffix.
+std::optional<std::string> strip_suffix(const std::string& suffix, const std::string& name) {
   if (!name.ends_with(suffix)) return {};
   return name.substr(0, name.size() - suffix.size());
 }
 
-/// Copies from another job's optimizer what fits by name, dtype and shape. Averages and master
-/// weights that do not fit begin at the model's weights.
-void copy_what_is_there(const TensorFile& file,
-                        const std::vector<NamedTensor>& model,
-                        std::vector<NamedTensor>& tensors) {
+/// Copies tensors of another job's optimizer that match by name, dtype and shape. Averages and
+/// master weights without a match get the model's weights.
+void copy_matching(const TensorFile& file,
+                   const std::vector<NamedTensor>& model,
+                   std::vector<NamedTensor>& tensors) {
   for (const auto& [name, tensor] : tensors) {
     const TensorView* const saved = file.find(name);
     const bool fits = saved != nullptr && saved->shape == tensor.sizes() &&
@@ -148,7 +147,7 @@ void copy_what_is_there(const TensorFile& file,
       continue;
     }
     for (const char* const suffix : {".ema", ".master"}) {
-      const std::optional<std::string> weight = without(suffix, name);
+      const std::optional<std::string> weight = strip_suffix(suffix, name);
       const auto found =
           weight ? std::ranges::find(model, *weight, &NamedTensor::name) : model.end();
       if (found != model.end()) tensor.copy_(found->tensor);
@@ -180,7 +179,7 @@ SnapshotArena::SnapshotArena(const SharedState& shared) {
       const at::Tensor copy = is_dense
                                   ? at::empty_strided(tensor.sizes(), tensor.strides(), options)
                                   : at::empty(tensor.sizes(), options);
-      to.push_back({name, copy.zero_()});  // touched, so that the pages exist from now on
+      to.push_back({name, copy.zero_()});  // touches the pages, so that they are allocated now
     }
   };
   add(shared.model, snapshot_.model);
@@ -237,7 +236,7 @@ Position restore(Group& group,
                  const SumNames& names,
                  SharedState& shared) {
   const at::NoGradGuard no_grad;
-  if (checkpoint == nullptr) return share(group, 0, nullptr, names, shared);
+  if (checkpoint == nullptr) return broadcast_state(group, 0, nullptr, names, shared);
   std::vector<NamedTensor> optimizer = optimizer_and_policy(shared);
   copy_from(checkpoint->model, (checkpoint->path / "model.safetensors").string(), shared.model);
   if (origin == Origin::same_job) {
@@ -246,7 +245,7 @@ Position restore(Group& group,
               optimizer,
               FiniteCheck::names());
   } else {
-    copy_what_is_there(checkpoint->optimizer, shared.model, optimizer);
+    copy_matching(checkpoint->optimizer, shared.model, optimizer);
   }
   for (const auto& [name, tensor] : shared.policy) {
     const auto size = static_cast<std::size_t>(tensor.numel());
@@ -255,15 +254,15 @@ Position restore(Group& group,
   }
   Position position = position_of(*checkpoint, names);
   if (origin == Origin::other_job) position.watch = {};
-  return share(group, 0, &position, names, shared);
+  return broadcast_state(group, 0, &position, names, shared);
 }
 
-Position take_over(Group& group,
-                   int from,
-                   const Position* position,
-                   const SharedState* held,
-                   const SumNames& names,
-                   SharedState& shared) {
+Position restore_from_rank(Group& group,
+                           int from,
+                           const Position* position,
+                           const SharedState* held,
+                           const SumNames& names,
+                           SharedState& shared) {
   const at::NoGradGuard no_grad;
   const auto copy = [](const std::vector<NamedTensor>& source, std::vector<NamedTensor>& target) {
     for (std::size_t i = 0; i < target.size(); ++i)
@@ -274,7 +273,7 @@ Position take_over(Group& group,
     copy(held->optimizer, shared.optimizer);
     copy(held->policy, shared.policy);
   }
-  return share(group, from, position, names, shared);
+  return broadcast_state(group, from, position, names, shared);
 }
 
 }  // namespace ddp::worker

@@ -1,5 +1,5 @@
-// All state that training needs to go on bit for bit, taken from the running parts and put back
-// into them. Rank 0 alone touches the disk; the others get their share through the group, so no
+// Copies the whole state of training out of the running parts and back into them, so that a run
+// resumes bit for bit. Only rank 0 uses the disk; the others get the state by broadcasts, so no
 // shared disk is needed. Random numbers come from counters (plan/random), so no generator is saved.
 #pragma once
 
@@ -20,12 +20,12 @@ namespace ddp::worker {
 /// Where training stands; the same on every rank.
 struct Position {
   std::int64_t step = 0;           // optimizer steps done
-  std::int64_t epoch = 0;          // the running epoch
+  std::int64_t epoch = 0;          // the current epoch, from 0
   std::int64_t step_in_epoch = 0;  // steps done in that epoch
-  StepSums sums;                   // of all ranks, over the running epoch
+  StepSums sums;                   // of all ranks, over the current epoch so far
   BestResultState watch;
-  std::optional<double> result{};  // watched value of an evaluation of these very weights
-  StepSums newest{};               // of all ranks, of the newest step; samples 0: not known
+  std::optional<double> result{};  // watched value, if exactly these weights were evaluated
+  StepSums newest{};               // of all ranks, of the last step; samples 0: not known
 };
 
 /// The tensors of a run that are equal on all ranks. They share memory with the model and the
@@ -33,24 +33,24 @@ struct Position {
 struct SharedState {
   std::vector<NamedTensor> model;  // parameters and buffers
   std::vector<NamedTensor> optimizer;
-  std::vector<NamedTensor> policy{};  // what evaluations change: small, float64, on the host
+  std::vector<NamedTensor> policy{};  // of EvaluationPolicy: small, float64, on the host
 };
 
-/// What rank 0 saves. The tensors inside are copies, each in the layout of its original.
+/// What rank 0 saves. The tensors are copies, with the strides of the originals.
 struct Snapshot {
   std::vector<NamedTensor> model;
   std::vector<NamedTensor> optimizer;  // and the evaluation policy's
   std::vector<NamedTensor> state;      // "sums" as SumNames::to_row, "watch" [1]: without_gain
 };
 
-/// Host memory for snapshots: taken once, pinned for tensors that come from a device.
+/// Host memory for snapshots: allocated once; pinned for tensors that come from a device.
 class SnapshotArena {
  public:
-  /// Takes the memory, so that the first snapshot is as quick as the others.
+  /// Allocates the memory, so that the first snapshot is as fast as the others.
   explicit SnapshotArena(const SharedState& shared);
 
-  /// Copies the state. Blocks: until the device has delivered it. The result is valid until the
-  /// next call.
+  /// Copies the state. Blocks: until the copies from the device are done. The result is valid until
+  /// the next call.
   const Snapshot& take(const SharedState& shared, const Position& position);
 
  private:
@@ -60,41 +60,42 @@ class SnapshotArena {
 /// The tensors in C order; those with another layout are copied.
 std::vector<NamedTensor> in_c_order(const std::vector<NamedTensor>& tensors);
 
-/// The values that an evaluation changes after a snapshot, by the names of their tensors.
+/// The values that an evaluation changes after a snapshot, by the names of their tensors: for
+/// CheckpointHead::later.
 std::map<std::string, std::vector<double>> later_values(const SharedState& shared,
                                                         const Position& position);
 
-/// Copies on the host and in C order, whatever the memory format.
+/// Copies on the host, in C order.
 std::vector<NamedTensor> copies(const std::vector<NamedTensor>& tensors);
 
-/// Sends the values of rank `from` to all, whatever the memory format: Gloo wants one dense block
-/// in C order. All ranks call it. Errors: PeerError.
+/// Broadcasts the values of rank `from` for tensors of any strides: Gloo itself needs one dense
+/// block in C order. All ranks call it. Errors: PeerError.
 void broadcast_tensor(Group& group, const at::Tensor& tensor, int from = 0);
 
-/// Which job has made a checkpoint.
+/// Which job has written a checkpoint.
 enum class Origin {
   same_job,
-  other_job,  // may lack optimizer state, and its best result does not count
+  other_job,  // optimizer state may be missing; its best result is ignored
 };
 
-/// Puts a checkpoint back on every rank. Only rank 0 passes one, or null to start again (the
-/// position is then the start). Leaves out the checkpoint's sums if they do not fit `names`. With
-/// another job's checkpoint, missing optimizer state stays as newly made, and missing averages and
-/// master weights begin at the loaded weights. Errors: UsageError with the list of tensors that do
-/// not fit (rank 0); PeerError.
+/// Restores a checkpoint on every rank. Only rank 0 passes one; null: nothing is restored, and the
+/// position is the start. Ignores the checkpoint's sums if they do not fit `names`. With another
+/// job's checkpoint, missing optimizer state stays as initialised, and missing averages and master
+/// weights are set to the loaded weights. Errors: UsageError with the list of tensors that do not
+/// fit (rank 0); PeerError.
 Position restore(Group& group,
                  const LoadedCheckpoint* checkpoint,
                  Origin origin,
                  const SumNames& names,
                  SharedState& shared);
 
-/// Puts the state of rank `from` on every rank. Only that rank passes `position`, and `held` with
-/// the names and shapes of `shared`. All ranks call it. Errors: PeerError.
-Position take_over(Group& group,
-                   int from,
-                   const Position* position,
-                   const SharedState* held,
-                   const SumNames& names,
-                   SharedState& shared);
+/// Copies the state of rank `from` to every rank. Only that rank passes `position`, and `held`,
+/// which has the names and shapes of `shared`. All ranks call it. Errors: PeerError.
+Position restore_from_rank(Group& group,
+                           int from,
+                           const Position* position,
+                           const SharedState* held,
+                           const SumNames& names,
+                           SharedState& shared);
 
 }  // namespace ddp::worker

@@ -18,8 +18,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kShortPause{1};
 constexpr milliseconds kLongPause{100};
-// When another worker has ended, the agent sees this one wait within milliseconds. If the ranks
-// have only lost their connections, no agent reacts, and this rank leaves after this time.
+// If another worker has ended, the agent answers within milliseconds. If the ranks have only lost
+// their connections, no agent reacts, and this rank exits after this time.
 constexpr std::chrono::seconds kSeenWithin{3};
 
 }  // namespace
@@ -35,7 +35,7 @@ bool can_survive(Group& group, const Device& device, ProgressPage& page) {
   return all_can;
 }
 
-bool waits_after(const PeerError& loss, ProgressPage& page) {
+bool waits_for_next_round(const PeerError& loss, ProgressPage& page) {
   return survivor_page(page).can_wait != 0 && loss.code() == exit_code::kLostPeer;
 }
 
@@ -54,9 +54,9 @@ std::optional<WorkerIdentity> await_next_round(const WorkerIdentity& self,
                                                ProgressPage& page,
                                                std::int64_t step) {
   SurvivorPage& mine = survivor_page(page);
-  page.phase = Phase::joining;  // from here on a signal ends this process at once
+  page.phase = Phase::joining;  // in this phase a signal ends the process at once
   mine.step = step;
-  mine.is_survivor = 0;  // left from an earlier wait
+  mine.is_survivor = 0;  // may be set from an earlier wait
   mine.waits = 1;
   const Clock::time_point begin = Clock::now();
   while (true) {

@@ -23,7 +23,7 @@
 namespace ddp::worker {
 namespace {
 
-/// `synced` counts the norms that the model takes from the request.
+/// `synced` counts the norms that the model makes by the request's factory.
 TaskRequest request_for(const Job& job,
                         const DataFacts& data,
                         const Registry& registry,
@@ -37,7 +37,8 @@ TaskRequest request_for(const Job& job,
   return {job, data, norm, registry};
 }
 
-/// A file of weights, or the model of a checkpoint. Errors: UsageError.
+/// The file of weights: `path` itself, or the model file of the checkpoint that it names. Errors:
+/// UsageError.
 std::filesystem::path weights_file(const std::filesystem::path& path, bool trust) {
   std::error_code ignored;
   if (is_checkpoint_path(path)) return find_checkpoint(path, trust).path / "model.safetensors";
@@ -69,7 +70,8 @@ std::unique_ptr<Task> make_task(const Job& job,
                                 Group& group) try {
   // The same seed on every rank draws the same weights (rank 0's are broadcast all the same).
   at::manual_seed(job.seed);
-  const auto synced = std::make_shared<int>(0);  // shared with the request: a model may keep it
+  const auto synced =
+      std::make_shared<int>(0);  // shared with the norm factory, which a model may keep
   std::unique_ptr<Task> task =
       registry.tasks.at(job.task.name)(request_for(job, data, registry, group, synced));
   job.task.args.require_all_read(job.task.name);
@@ -87,15 +89,15 @@ std::unique_ptr<Task> make_task(const Job& job,
   use_layout(model, job.model.layout);
   return task;
 } catch (const c10::Error& error) {
-  throw_as_own(error);
+  throw_as_user_code_error(error);
 }
 
-std::unique_ptr<Task> make_task_to_go_on(Job& job,
-                                         const DataFacts& data,
-                                         const Registry& registry,
-                                         const OwnedDir* run_dir,
-                                         const std::string& run_id,
-                                         Group& group) try {
+std::unique_ptr<Task> make_task_for_resume(Job& job,
+                                           const DataFacts& data,
+                                           const Registry& registry,
+                                           const OwnedDir* run_dir,
+                                           const std::string& run_id,
+                                           Group& group) try {
   return make_task(job, data, registry, group);
 } catch (const UsageError& error) {
   const bool reads_weights = job.model.weights && group.is_root();

@@ -1,4 +1,5 @@
-// The task of a job, ready to be trained: weights drawn or loaded, frozen, laid out.
+// Makes the task of a job, ready for training: initialises or loads weights, freezes parameters,
+// sets the memory layout.
 #pragma once
 
 #include <memory>
@@ -12,33 +13,33 @@
 
 namespace ddp::worker {
 
-/// Makes the task on the host, whatever the device: no rank allocates on a device that is not its
-/// own. Rank 0 reads the weights that the job names. Errors: UsageError.
+/// Makes the task on the host, whatever the device is, so that no rank allocates on another rank's
+/// device. Rank 0 reads the weights that the job names. Errors: UsageError.
 std::unique_ptr<Task> make_task(const Job& job,
                                 const DataFacts& data,
                                 const Registry& registry,
                                 Group& group);
 
 /// As make_task(), for a run that may resume. If rank 0 cannot read the weights that `job` names,
-/// but there is a checkpoint, it logs that and removes them from `job`: the checkpoint's weights
-/// replace them. `run_dir` is rank 0's; null: nothing is written. `run_id` is for temporary names.
-/// Errors: UsageError; SystemError as load_newest().
-std::unique_ptr<Task> make_task_to_go_on(Job& job,
-                                         const DataFacts& data,
-                                         const Registry& registry,
-                                         const OwnedDir* run_dir,
-                                         const std::string& run_id,
-                                         Group& group);
+/// but there is a checkpoint, it logs that and removes them from `job`, because the checkpoint's
+/// weights will replace them. `run_dir` is rank 0's; null: there is none. `run_id` is for temporary
+/// names. Errors: UsageError; SystemError as load_newest().
+std::unique_ptr<Task> make_task_for_resume(Job& job,
+                                           const DataFacts& data,
+                                           const Registry& registry,
+                                           const OwnedDir* run_dir,
+                                           const std::string& run_id,
+                                           Group& group);
 
-/// Brings the model to the device of this rank. All ranks call it. Errors: PeerError, with 203 when
-/// another rank has another model.
+/// Moves the model to the device of this rank, and compares the models of all ranks. All ranks call
+/// it. Errors: PeerError, with 203 when models differ.
 void place_model(Task& task, Precision& precision, at::Device device, Group& group);
 
-/// The memory format that images should have: that of the convolutions' weights.
+/// The memory format for images: that of the convolutions' weights.
 at::MemoryFormat layout_of(const torch::nn::Module& model);
 
-/// For `parallel: data`: the model of `task` on its device, and copies of it on the job's others.
-/// Errors: UsageError for a task that is not a classification.
+/// For `parallel: data`: the model of `task` on its device, and replicas on the job's other
+/// devices. Errors: UsageError for a task that is not a classification.
 DataParallel replicate(
     Task& task, const Job& job, const DataFacts& data, const Registry& registry, Group& group);
 

@@ -14,10 +14,10 @@
 namespace ddp::worker {
 namespace {
 
-// Trap: at::show_config() has the version too, but asks whether there is CUDA. LibTorch remembers
-// the answer, which would be "no" before our CUDA module is loaded. The symbol is looked up by
+// Trap: at::show_config() has the version, too, but it asks whether there is CUDA, and LibTorch
+// would remember the answer "no" from before our CUDA module is loaded. The symbol is looked up by
 // name, because an older LibTorch may lack it.
-/// Its parts; nothing where the library does not tell.
+/// Major, minor and patch version; no value if the library does not have the symbol.
 std::optional<std::array<int, 3>> library_release() {
   void* const symbol = ::dlsym(RTLD_DEFAULT, "aoti_torch_abi_version");
   if (symbol == nullptr) return std::nullopt;

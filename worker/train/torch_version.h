@@ -1,16 +1,16 @@
-// Refuses a LibTorch of another release than the program was compiled against, and names both.
+// Refuses a LibTorch of another release than the one with which the program was compiled.
 #pragma once
 
 #include <string>
 
 namespace ddp::worker {
 
-/// The release of the LibTorch that is loaded: "2.15.0".
+/// The release of the loaded LibTorch: "2.15.0".
 std::string torch_version();
 
-/// Compares the headers' version with the library's: the Reducer's constructor and the layout of
-/// its classes change from one minor release to the next, and not within one. Errors: UsageError
-/// with both.
+/// Compares the minor release of the headers with that of the library: the Reducer's constructor
+/// and the layout of classes change from one minor release to the next, but not within one. Errors:
+/// UsageError with both versions.
 void check_torch_version();
 
 /// "ddp-worker 0.2.0, LibTorch 2.15.0"

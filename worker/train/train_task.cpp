@@ -45,7 +45,7 @@ namespace {
 DdpRequest ddp_request(const Job& job, const torch::nn::Module& model) {
   DdpRequest request;
   request.parameters = trainable_of(model);
-  request.buffers = fixed_of(model);  // frozen weights too: they come from rank 0's file
+  request.buffers = fixed_of(model);  // frozen weights, too, which only rank 0 has read
   request.bucket_bytes = job.ddp.bucket_bytes;
   request.model_name = job.model.name;
   request.find_unused = job.ddp.find_unused;
@@ -56,18 +56,18 @@ DdpRequest ddp_request(const Job& job, const torch::nn::Module& model) {
   return request;
 }
 
-// Inputs come in float32 and are cast where the job says so; a double model stays double.
+// Loaders give float32, which Precision may cast; a double model gets doubles.
 at::ScalarType input_type(const Ddp& replica) {
   const bool is_double = replica.parameters().at(0).tensor.scalar_type() == at::kDouble;
   return is_double ? at::kDouble : at::kFloat;
 }
 
 int loader_threads(const DataJob& job, const DataFacts& data, at::Device device) {
-  // A sample in memory costs microseconds, and on a CPU a thread takes its time from the model.
+  // Samples in memory are cheap to read, and on a CPU a loader thread would slow the model down.
   return job.threads.value_or(data.is_in_memory && device.is_cpu() ? 0 : 2);
 }
 
-// As many samples as a micro-step may have.
+// The largest micro-batch.
 std::vector<std::int64_t> first_samples(const PartitionRequest& partition) {
   std::vector<std::int64_t> samples(
       static_cast<std::size_t>(std::min(partition.per_rank, partition.size)));
@@ -103,8 +103,8 @@ std::vector<std::string> test_names(const Metrics& metrics, std::vector<std::str
   return names;
 }
 
-/// data.augment may change the size of images, and not every model takes that: one image is tried.
-/// Errors: UsageError.
+/// Runs the model on one image, because data.augment may change the size of images, and not every
+/// model accepts that. Errors: UsageError.
 void require_takes_augmented(const Forward& forward, const Job& job, const BatchLoader& images) {
   const DataFacts& data = images.facts();
   if (job.data.augment.empty() || data.varies || data.shape.size() != 3) return;
@@ -145,11 +145,11 @@ LoaderRequest test_request(const Job& job,
           .is_pinned = !device.is_cpu()};
 }
 
-/// For rank 0: what the run watches, and where it runs.
+/// For rank 0: facts about this round.
 RoundRecord round_record(const RankContext& context,
                          const std::vector<std::string>& ranks,
                          const BestResultRule& rule) {
-  std::error_code error;  // a directory that is gone has no name
+  std::error_code error;  // the directory may have been removed
   const std::filesystem::path here = std::filesystem::current_path(error);
   return {.round = context.self.round,
           .ranks = ranks,
@@ -160,7 +160,7 @@ RoundRecord round_record(const RankContext& context,
           .is_higher_better = rule.is_higher_better};
 }
 
-/// The evaluation as a line of metrics.jsonl, with the same names and numbers.
+/// The evaluation as JSON, with the same names and numbers as in metrics.jsonl.
 std::string to_json(const EvaluationRecord& record, const std::filesystem::path& checkpoint) {
   boost::json::object line{{"checkpoint", checkpoint.string()},
                            {"epoch", epoch_number(record.epoch)},
@@ -178,7 +178,7 @@ MetricsCommand* start_metrics_command(const RankContext& context, const OwnedDir
   return context.metrics_command.get();
 }
 
-/// Every key of the job and its text, without secrets.
+/// All keys of the job and their values, without secrets, as a JSON object.
 std::string keys_json(const JobValues& job) {
   boost::json::object keys;
   for (const JobKey& key : job_keys())
@@ -197,7 +197,7 @@ SharedState shared_state(Task& task, const Optimizer& optimizer, const Evaluatio
   return {state_of(task.model()), optimizer.state(), policy.state()};
 }
 
-/// Drops the gradients: they lie in the buckets of a reducer, which must not be kept.
+/// Detaches the tensors from their gradients, which would keep the reducer's buckets alive.
 SharedState without_gradients(const SharedState& shared) {
   const auto detach = [](const std::vector<NamedTensor>& tensors) {
     std::vector<NamedTensor> result;
@@ -208,7 +208,7 @@ SharedState without_gradients(const SharedState& shared) {
   return {detach(shared.model), detach(shared.optimizer), shared.policy};
 }
 
-/// What this rank trains, and with whom. Outlives all that is made from it.
+/// The inputs of a training on this rank. Outlives all that is made from it.
 struct TrainingRun {
   const RankContext& context;
   const Job& job;
@@ -220,8 +220,8 @@ struct TrainingRun {
   bool can_survive = false;
 };
 
-/// A model with equal weights on every rank, and what computes and changes them. Outlives all that
-/// is made from it.
+/// The task, equal on every rank, with what computes and updates it. Outlives all that is made from
+/// it.
 struct TrainedModel {
   Task& task;
   Precision& precision;
@@ -229,7 +229,7 @@ struct TrainedModel {
   Optimizer& optimizer;
 };
 
-/// From now on images go through all devices of this process; `replicas` holds their models.
+/// parallel: data. From now on the task uses `replicas` on all devices of this process.
 void use_all_devices(const TrainingRun& run, Task& task, std::optional<DataParallel>& replicas) {
   const DataFacts& facts = run.data.train->facts();
   replicas.emplace(replicate(task, run.job, facts, run.context.registry, run.group));
@@ -268,7 +268,7 @@ LoaderRequest train_request(const TrainingRun& run,
           .is_pinned = !run.device.is_cpu()};
 }
 
-/// The metrics of each evaluation in a training, with the confusion matrix that its pictures need.
+/// The metrics of an evaluation during a training: also the confusion matrix, for reports.
 Metrics training_metrics(const TrainingRun& run, Task& task) {
   Metrics all = metrics_of(task, run.job, run.data.train->facts(), run.context.registry);
   if (std::unique_ptr<Metric> confusion = count_confusion(task))
@@ -319,7 +319,8 @@ RunLog::Parts run_log_parts(const TrainingRun& run,
           .device = run.device};
 }
 
-/// Trains. After a lost peer `held` gets this rank's state, if the rank can go on with it.
+/// Trains. After a lost peer it stores this rank's state in `held`, if the rank can continue with
+/// it.
 int train_or_hold(const TrainingRun& run,
                   const TrainedModel& model,
                   const EvaluationPolicy& policy,
@@ -327,10 +328,10 @@ int train_or_hold(const TrainingRun& run,
                   std::optional<HeldState>& held) try {
   return loop.run();
 } catch (const PeerError& loss) {
-  if (!waits_after(loss, run.context.page)) throw;
-  if (const std::optional<Position> position = loop.whole_position())
+  if (!waits_for_next_round(loss, run.context.page)) throw;
+  if (const std::optional<Position> position = loop.consistent_position())
     held = {*position, without_gradients(shared_state(model.task, model.optimizer, policy))};
-  run.group.abandon();  // at once: others wait for it, and a save of ours may take long
+  run.group.abandon();  // now: the others wait for it, and a save in progress may take long
   throw;
 }
 
@@ -439,7 +440,7 @@ int train_task(const RankContext& context,
   std::unique_ptr<Task> task;
   fail_together(
       group, problem_of([&] {
-        task = make_task_to_go_on(
+        task = make_task_for_resume(
             job, data.train->facts(), context.registry, run_dir, context.self.run_id, group);
       }));
   Precision precision(job.amp, device.device);
@@ -464,10 +465,12 @@ int evaluate_task(const RankContext& context,
                   const EvaluationRequest& request,
                   Group& group) {
   const DataFacts& facts = data.train->facts();
-  Job bare = job;
-  bare.model.weights.reset();  // the checkpoint's weights replace them
+  Job job_without_weights = job;
+  job_without_weights.model.weights.reset();  // the checkpoint's weights replace them
   std::unique_ptr<Task> task;
-  fail_together(group, problem_of([&] { task = make_task(bare, facts, context.registry, group); }));
+  fail_together(group, problem_of([&] {
+                  task = make_task(job_without_weights, facts, context.registry, group);
+                }));
   Precision precision(job.amp, device.device);
   place_model(*task, precision, device.device, group);
   EvaluationRecord record;
@@ -495,7 +498,7 @@ int evaluate_task(const RankContext& context,
                              device.device));
   const Forward forward(*task, precision, device.device);
   const auto make_metrics = [&] { return metrics_of(*task, job, facts, context.registry); };
-  // Without averages: put_evaluated() has made them the model's weights.
+  // No `ema`: put_evaluated() has already put the averages into the model.
   Evaluation evaluation({.batches = std::move(test.batches),
                          .group = group,
                          .replica = replica,

@@ -1,5 +1,5 @@
-// One task from its parts to its end, on one rank whose group, device and data are there:
-// run_training calls it, and it calls training_loop.
+// Makes all parts of a training or an evaluation and runs it, on a rank that has its group, device
+// and data. Called by run_training; calls training_loop.
 #pragma once
 
 #include <filesystem>
@@ -17,10 +17,10 @@
 
 namespace ddp::worker {
 
-/// Trains the job to the end. Returns the exit code. `run_dir` is rank 0's; null: nothing is
-/// written. `ranks` describe where each rank runs, as text. `held` comes in with the state that
-/// this process has kept from an earlier round, if any; after a PeerError it holds the state of
-/// this round, if the rank can go on with it.
+/// Trains the job to its end. Returns the exit code. `run_dir` is rank 0's; null: nothing is
+/// written. `ranks` describe where each rank runs. `held` is the state that this process has kept
+/// from an earlier round, if any; after a PeerError it is the state of this round, if the rank can
+/// continue with it.
 /// Errors: as TrainingLoop::run(), and those of the task's factory.
 int train_task(const RankContext& context,
                const Job& wanted,
@@ -32,11 +32,11 @@ int train_task(const RankContext& context,
                Group& group);
 
 struct EvaluationRequest {
-  std::filesystem::path checkpoint;  // as in save/checkpoint/checkpoint_path; rank 0 alone reads it
+  std::filesystem::path checkpoint;  // as in save/checkpoint/checkpoint_path; only rank 0 reads it
   bool is_json = false;
 };
 
-/// Evaluates the checkpoint on the test set, by its moving averages where it has any, as the run
+/// Evaluates the checkpoint on the test set, with its moving averages if it has any, as the run
 /// that saved it did; rank 0 prints the result. Returns the exit code: 0, 143 (stopped), 2 (too
 /// many samples cannot be read). Errors: UsageError for a checkpoint that does not fit the job;
 /// those of Evaluation::run().

@@ -13,14 +13,14 @@
 namespace ddp::worker {
 
 int TrainingLoop::run() {
-  // Model, optimizer, step and place in the epoch are those of the checkpoint.
+  // From here on model, optimizer and position are those of the checkpoint.
   position_ = parts_.checkpointer.restore(parts_.meters.names());
   applied_step_ = position_.step;
   parts_.run_log.open(position_, parts_.plan.steps);
-  // The state may come from another rank's memory, so rank 0's files may lack the record of the
-  // newest step.
+  // If the state comes from another rank's memory, rank 0's files may lack the record of its last
+  // step.
   if (position_.newest.samples > 0 && parts_.run_log.is_due(position_.step) &&
-      !parts_.run_log.has_newest()) {
+      !parts_.run_log.has_record_of_position()) {
     const AgreedStep newest{position_.step, Clock::now(), {}, position_.newest, 0};
     parts_.run_log.write(newest, parts_.meters.names(), rates_of(position_.step - 1).lr, {});
   }
@@ -29,7 +29,7 @@ int TrainingLoop::run() {
     const Schedule before = make_schedule(parts_.job, parts_.plan.steps_per_epoch, planned);
     parts_.run_log.print(other_length_line(before, parts_.plan.schedule, position_.step));
   }
-  // If train.max_steps ended the run inside an epoch, that epoch is still to be closed.
+  // If train.max_steps has ended the run inside an epoch, that epoch must still be closed.
   if (position_.step >= parts_.plan.steps &&
       (position_.step_in_epoch == 0 || position_.epoch >= parts_.job.epochs))
     parts_.run_log.print(nothing_left_line(parts_.job, position_.epoch));
@@ -37,13 +37,12 @@ int TrainingLoop::run() {
   if (const End end = redo_missed_evaluation()) return *end;
   while (!is_finished_ && (position_.step < parts_.plan.steps || position_.step_in_epoch > 0)) {
     if (const End end = train_epoch()) return *end;
-    // The newest checkpoint is whole.
   }
   parts_.run_log.close();
   return exit_code::kOk;
 }
 
-std::optional<Position> TrainingLoop::whole_position() const {
+std::optional<Position> TrainingLoop::consistent_position() const {
   return applied_step_ == position_.step ? std::optional(position_) : std::nullopt;
 }
 
@@ -52,7 +51,7 @@ TrainingLoop::End TrainingLoop::train_epoch() {
   const EpochPartition partition(parts_.plan.partition, position_.epoch);
   const Clock::time_point start = Clock::now();
   const std::int64_t first_step = position_.step;
-  // A rank that may outlive a lost peer needs the sums of all ranks before its weights change.
+  // A survivor needs the sums of all ranks before its weights change.
   const Step::Commit commit = parts_.can_survive ? [this] { vote(); } : Step::Commit();
   while (position_.step_in_epoch < parts_.plan.steps_per_epoch && !is_over()) {
     // The learning rate depends on the step, and with a plateau on the evaluations so far.
@@ -62,7 +61,7 @@ TrainingLoop::End TrainingLoop::train_epoch() {
                     rates,
                     parts_.meters,
                     commit);
-    // The gradient was that of the mean over all ranks; weights are equal on every rank.
+    // The gradient was the mean over all ranks, so weights are still equal on every rank.
     // Everything after this line is bookkeeping.
     ++position_.step;
     ++position_.step_in_epoch;
@@ -89,7 +88,7 @@ TrainingLoop::End TrainingLoop::agree() {
     if (const End end = apply(agreed)) return end;
   }
   if (pending_.stop == 0 && pending_.save == 0) return {};
-  // The checkpoint includes the steps that were done meanwhile, so their votes are applied first.
+  // The checkpoint will include later steps, too, so their votes are applied first.
   if (const End end = apply_pending()) return end;
   const bool is_stop = pending_.stop > 0;
   pending_ = {};
@@ -119,12 +118,12 @@ TrainingLoop::End TrainingLoop::apply(const AgreedStep& agreed) {
   if (parts_.run_log.is_due(agreed.step))
     parts_.run_log.write(agreed, parts_.meters.names(), rates_of(agreed.step - 1).lr, more);
   parts_.run_log.note_loss(agreed.sums.mean_loss());
-  const std::optional<std::string> lost = parts_.step.why_not_finite(agreed);
-  return lost ? End(fail_as_not_finite(parts_.group, *lost)) : std::nullopt;
+  const std::optional<std::string> not_finite = parts_.step.why_not_finite(agreed);
+  return not_finite ? End(fail_as_not_finite(parts_.group, *not_finite)) : std::nullopt;
 }
 
 TrainingLoop::End TrainingLoop::apply(const SaveOutcome& saves) {
-  if (const End end = parts_.checkpointer.why_end(saves)) return end;
+  if (const End end = parts_.checkpointer.exit_code_of(saves)) return end;
   const bool is_new = saves.count > applied_saves_;
   applied_saves_ = saves.count;
   if (!is_new) return {};
@@ -148,25 +147,25 @@ TrainingLoop::End TrainingLoop::between_steps() {
     if (const End end = compare()) return end;
   }
   const bool is_save_due = is_due(parts_.job.checkpoint.every_steps);
-  // The end of an epoch has its own save and evaluation.
+  // end_epoch() saves and evaluates by itself.
   const bool is_end = position_.step_in_epoch == parts_.plan.steps_per_epoch || is_over();
-  if (is_end || (!is_test_due() && !is_save_due)) return {};
+  if (is_end || (!is_evaluation_due() && !is_save_due)) return {};
   if (const End end = apply_pending()) return end;
   if (is_save_due) {
     if (const End end = save(position_)) return end;
   }
-  if (const End end = test_between_steps(is_save_due)) return end;
+  if (const End end = evaluate_between_steps(is_save_due)) return end;
   parts_.run_log.restart_clock(position_);
   return {};
 }
 
-bool TrainingLoop::is_test_due() const {
+bool TrainingLoop::is_evaluation_due() const {
   const std::int64_t every = parts_.job.evaluation.every_steps;
   return every > 0 && position_.step % every == 0;
 }
 
-TrainingLoop::End TrainingLoop::test_between_steps(bool is_saved) {
-  if (!is_test_due()) return {};
+TrainingLoop::End TrainingLoop::evaluate_between_steps(bool is_saved) {
+  if (!is_evaluation_due()) return {};
   EvaluationRecord record{position_.epoch, position_.step, {}};
   bool is_best = false;
   if (const End end = evaluate(record.test, is_best)) return end;
@@ -177,15 +176,16 @@ TrainingLoop::End TrainingLoop::test_between_steps(bool is_saved) {
 TrainingLoop::End TrainingLoop::redo_missed_evaluation() {
   const bool is_inside = 0 < position_.step_in_epoch &&
                          position_.step_in_epoch < parts_.plan.steps_per_epoch && !is_over();
-  return is_inside && !position_.result ? test_between_steps(!parts_.checkpointer.is_from_memory())
-                                        : std::nullopt;
+  return is_inside && !position_.result
+             ? evaluate_between_steps(!parts_.checkpointer.is_from_memory())
+             : std::nullopt;
 }
 
 TrainingLoop::End TrainingLoop::end_epoch(Clock::time_point start, std::int64_t first_step) {
   if (const End end = apply_pending()) return end;
   if (const End end = agree()) return end;
   if (const End end = parts_.bad_data.report(parts_.train_data)) return end;
-  EpochRecord record = parts_.run_log.start_record(position_, parts_.meters.names());
+  EpochRecord record = parts_.run_log.make_epoch_record(position_, parts_.meters.names());
   record.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   const std::int64_t samples = samples_of(parts_.plan, position_.step - first_step);
   record.images_per_s = static_cast<double>(samples) / record.seconds;
@@ -228,10 +228,10 @@ TrainingLoop::End TrainingLoop::end_epoch(Clock::time_point start, std::int64_t 
 TrainingLoop::End TrainingLoop::evaluate(NamedValues& test, bool& is_best) {
   parts_.run_log.set_phase(Phase::evaluating);
   std::optional<NamedValues> values = parts_.evaluation.run();
-  // The epoch is whole, and is evaluated when the run goes on.
+  // The epoch is done; it will be evaluated when the run resumes.
   if (!values) return stop();
   test = std::move(*values);
-  parts_.run_log.note_test(test);
+  parts_.run_log.note_evaluation(test);
   if (const End end = parts_.bad_data.report(parts_.test_data)) return end;
   parts_.hooks.after_evaluation(position_.epoch, position_.step, test);
   if (const End end = compare_after_hooks()) return end;
@@ -240,9 +240,9 @@ TrainingLoop::End TrainingLoop::evaluate(NamedValues& test, bool& is_best) {
     return fail_as_not_finite(
         parts_.group, "the test loss of epoch " + std::to_string(epoch_number(position_.epoch)));
   }
-  const bool is_judged = position_.result.has_value();  // these very weights were evaluated before
+  const bool was_evaluated = position_.result.has_value();  // these weights, before
   position_.result = parts_.policy.result_of(test);
-  if (is_judged) return {};
+  if (was_evaluated) return {};
   is_best = parts_.policy.note(test, position_.watch);
   if (const std::optional<std::string> why = parts_.policy.why_stop(position_.watch)) {
     is_finished_ = true;
@@ -252,7 +252,7 @@ TrainingLoop::End TrainingLoop::evaluate(NamedValues& test, bool& is_best) {
 }
 
 TrainingLoop::End TrainingLoop::save(const Position& position) {
-  // The checkpointer compares the digests of what it copies, and the votes carry the result.
+  // The checkpointer compares the weights that it copies; the votes carry the result.
   if (const End end = compare(Compare::all_but_weights)) return end;
   parts_.checkpointer.save(position);
   return {};
@@ -272,14 +272,15 @@ TrainingLoop::End TrainingLoop::finish(const Position& position) {
   const SaveOutcome saves = parts_.checkpointer.finish(position);
   if (const End end = apply(saves)) return end;
   if (static_cast<std::int64_t>(saves.step) != position.step)
-    return parts_.checkpointer.fail_unsaved();
+    return parts_.checkpointer.fail_as_unsaved();
   return {};
 }
 
 TrainingLoop::End TrainingLoop::compare(Compare what) {
   if (parts_.job.ddp.check_replicas_every == 0) return {};
-  const std::optional<std::string> odd = parts_.step.find_diverged_replicas(what);
-  return odd ? End(fail_as_replicas_differ(parts_.group, position_.step, *odd)) : std::nullopt;
+  const std::optional<std::string> difference = parts_.step.find_diverged_replicas(what);
+  return difference ? End(fail_as_replicas_differ(parts_.group, position_.step, *difference))
+                    : std::nullopt;
 }
 
 TrainingLoop::End TrainingLoop::compare_after_hooks() {

@@ -1,5 +1,5 @@
-// The training loop: epochs, steps, evaluations and saves, in their order. Each of them has a file
-// of its own.
+// The training loop: the order of epochs, steps, evaluations and saves. Each of these has a file of
+// its own.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ namespace ddp::worker {
 
 class TrainingLoop {
  public:
-  /// What the loop works with. Everything outlives it.
+  /// All references outlive the loop.
   struct Parts {
     const Job& job;
     const RunPlan& plan;
@@ -50,9 +50,9 @@ class TrainingLoop {
   /// in a row, could not be saved). Errors: PeerError, UsageError (a checkpoint that does not fit).
   int run();
 
-  /// Where training stands, if weights and sums are those of one step that all ranks have done:
-  /// after a PeerError of run() any rank that holds such a state can go on from it.
-  [[nodiscard]] std::optional<Position> whole_position() const;
+  /// The position, if weights and sums belong to the same step, which all ranks have done: after a
+  /// PeerError of run() the job can continue from this rank's state. Else no value.
+  [[nodiscard]] std::optional<Position> consistent_position() const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -60,25 +60,25 @@ class TrainingLoop {
   using End = std::optional<int>;
 
   End train_epoch();
-  void vote();                          // before a step changes the weights
-  End agree();                          // on what the ranks want after a step
-  End apply(const AgreedStep& agreed);  // of a step that all ranks have done
-  End apply(const SaveOutcome& saves);  // of rank 0's saves
-  End apply_pending();                  // of steps that are not applied yet
-  End between_steps();                  // what is due every so many steps
-  End test_between_steps(bool is_saved);
-  End redo_missed_evaluation();  // with an evaluation that a stop or a kill has cut off
-  [[nodiscard]] bool is_test_due() const;
+  void vote();                          // completes the votes before weights change
+  End agree();                          // acts on the votes after a step
+  End apply(const AgreedStep& agreed);  // the result of a step's vote
+  End apply(const SaveOutcome& saves);  // the outcome of rank 0's saves
+  End apply_pending();                  // completes all votes and applies them
+  End between_steps();                  // comparisons, saves, evaluations
+  End evaluate_between_steps(bool is_saved);
+  End redo_missed_evaluation();  // if a stop or a kill has interrupted it
+  [[nodiscard]] bool is_evaluation_due() const;
   End end_epoch(Clock::time_point start, std::int64_t first_step);
   End evaluate(NamedValues& test, bool& is_best);
   End stop();
   End save(const Position& position);
-  /// Saves what evaluations and hooks have changed, if `position` is saved already (`is_saved`) or
-  /// is to be saved now (`is_wanted`).
+  /// Saves `position` if it `is_wanted` but not `is_saved`. If it is saved, updates that checkpoint
+  /// by what evaluations and hooks have changed.
   End keep(const Position& position, bool is_saved, bool is_wanted);
   End finish(const Position& position);  // ends the run with a checkpoint of `position`
   using Compare = Step::Compare;
-  End compare(Compare what = Compare::everything);  // the replicas
+  End compare(Compare what = Compare::everything);  // replicas
   End compare_after_hooks();
 
   [[nodiscard]] VoteRequest vote_request() const;
@@ -87,12 +87,12 @@ class TrainingLoop {
 
   Parts parts_;
   Position position_;
-  std::int64_t applied_step_ = -1;      // the newest step that all ranks have voted on
-  std::vector<AgreedStep> agreed_;      // by vote(), not applied yet
-  VoteRequest pending_;                 // requests of all ranks, not acted on yet
-  double applied_saves_ = 0;            // how many saves the applied votes have counted
-  std::chrono::nanoseconds waited_{0};  // for data, until this epoch
-  bool is_finished_ = false;            // all agree that the run ends here
+  std::int64_t applied_step_ = -1;      // the newest step whose vote was applied
+  std::vector<AgreedStep> agreed_;      // results of vote() that are not applied yet
+  VoteRequest pending_;                 // requests that are not acted on yet
+  double applied_saves_ = 0;            // saves that applied votes have reported
+  std::chrono::nanoseconds waited_{0};  // for data, before this epoch
+  bool is_finished_ = false;            // all ranks know that the run ends here
 };
 
 }  // namespace ddp::worker

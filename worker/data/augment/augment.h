@@ -15,14 +15,14 @@ namespace ddp::worker {
 struct AugmentRequest {
   const Args& args;
   const DataFacts& data;        // of the training set
-  std::vector<Augment> before;  // those that come before this one, in order
+  std::vector<Augment> before;  // the augmentations before this one, in order
   std::int64_t epochs = 0;      // of the run; 0: not known
 };
 
 /// Makes one entry of data.augment. Errors: UsageError.
 using AugmentFactory = std::function<Augment(const AugmentRequest&)>;
 
-/// The built-in augmentations, by name. Those that change positions and shapes move boxes, too
+/// The built-in augmentations, by name. Those that move pixels move boxes, too
 /// (DataFacts::has_boxes).
 ///   flip            {share: 0.5}: left becomes right
 ///   flip-vertical   {share: 0.5}: top becomes bottom
@@ -35,11 +35,11 @@ using AugmentFactory = std::function<Augment(const AugmentRequest&)>;
 ///   letterbox       {size: the data set's}: the larger side to that, and grey around the rest
 ///   rotate          {degrees: 15}: by a random angle of up to that, either way
 ///   affine          {degrees: 0, translate: 0, min_scale: 1, max_scale: 1, shear: 0}: translate is
-///                   a share of the image's size, shear in degrees
+///                   a fraction of the image's size, shear in degrees
 ///   random-perspective {degrees: 0, translate: 0.1, scale: 0.5, shear: 0, perspective: 0, size:
 ///                   the data set's}: turned, scaled by 1 plus or minus `scale`, sheared and
 ///                   shifted at once, around the image's middle, into a square of that size with
-///                   grey around the rest. translate is a share of the size, shear in degrees,
+///                   grey around the rest. translate is a fraction of the size, shear in degrees,
 ///                   perspective a change of depth per pixel (0.001 is much). The image is first
 ///                   resized to a larger side of `size`; after a mosaic it is not, and the
 ///                   mosaic's middle is shown. Boxes of which less than a tenth is left are
@@ -48,9 +48,9 @@ using AugmentFactory = std::function<Augment(const AugmentRequest&)>;
 ///                   around a random point, each with its larger side of `size`, on grey. The image
 ///                   is then twice that size: random-perspective after it shows a part of `size`,
 ///                   and without it all of it is shrunk at the end. For boxes alone. In the last
-///                   `close` epochs, and where it is not done (share), the image stays alone, its
-///                   larger side of `size`; a run of no more than `close` epochs has mosaics to its
-///                   end
+///                   `close` epochs, and where it is not done (share), the image is only resized
+///                   to a larger side of `size`; a run of no more than `close` epochs has mosaics
+///                   to its end
 ///   hsv             {hue: 0.015, saturation: 0.7, value: 0.4}: the hue turned by up to `hue`
 ///                   turns, saturation and value multiplied by 1 plus or minus theirs
 ///   color-jitter    {brightness: 0, contrast: 0, saturation: 0, hue: 0}: by factors of at most 1
@@ -67,9 +67,9 @@ using AugmentFactory = std::function<Augment(const AugmentRequest&)>;
 /// torchvision's ranges of magnitudes.
 std::map<std::string, AugmentFactory> built_in_augments();
 
-/// Reads a sample and applies the list to it. If the list begins with random-resized-crop, only the
-/// part that this asks for is decoded; with mosaic and random-perspective, only the part of a
-/// mosaic that is seen is made.
+/// Reads a sample and applies the list to it. Saves work with the same result: if the list begins
+/// with random-resized-crop, it decodes only the crop; with mosaic and random-perspective, it makes
+/// only the visible part of the mosaic.
 /// Errors: those of the source; UsageError for a sample that an augmentation cannot take.
 void read_augmented(const Source& source,
                     std::int64_t index,
@@ -77,15 +77,15 @@ void read_augmented(const Source& source,
                     Random& random,
                     Sample& into);
 
-/// The end of the list for images that vary in size, and the whole list for a test set: letterbox()
-/// for images with boxes, else fit_to().
+/// The last augmentation of the list if images vary in size, and the only one of a test set:
+/// letterbox() for images with boxes, else fit_to().
 Augment fit(const DataFacts& data);
-/// Unless the image is `side` x `side` already, its smaller side becomes side / 0.875, and the
-/// middle is taken.
+/// Resizes the smaller side to side / 0.875 and takes the middle, unless the image is `side` x
+/// `side` already.
 Augment fit_to(int side);
-/// The larger side becomes `side`, and grey is put around the image until it is a square.
+/// Resizes the larger side to `side`, and pads the image with grey to a square.
 Augment letterbox(int side);
-/// The size below which fit_to() would have to enlarge.
+/// The smallest side that fit_to() need not enlarge.
 int fitted_side(int side);
 
 }  // namespace ddp::worker

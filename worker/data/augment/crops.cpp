@@ -15,7 +15,8 @@ namespace ddp::worker {
 namespace {
 
 constexpr int kMaxSide = 1 << 14;
-constexpr double kFitted = 0.875;  // share of the smaller side that tests usually look at
+// The usual fraction of the smaller side that evaluations crop: 224 of 256.
+constexpr double kCropFraction = 0.875;
 
 Border border_of(const Args& args) {
   const std::string name = args.text("border", "zero");
@@ -141,7 +142,7 @@ Augment make_letterbox(const AugmentRequest& request) {
 }
 
 int fitted_side(int side) {
-  return static_cast<int>(std::lround(side / kFitted));
+  return static_cast<int>(std::lround(side / kCropFraction));
 }
 
 Augment letterbox(int side) {

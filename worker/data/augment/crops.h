@@ -1,4 +1,4 @@
-// Augmentations that choose the part of an image that is seen, and its size: see
+// Augmentations that choose the visible part of an image, and its size: see
 // worker/data/augment/augment.h for their arguments.
 #pragma once
 
@@ -14,7 +14,7 @@ inline constexpr Color kGrey{114, 114, 114};
 /// UsageError.
 int side_of(const Args& args, const DataFacts& data, const char* name = "size");
 
-/// Gives image and boxes another size.
+/// Resizes image and boxes.
 void resize_to(SampleImage& sample, ImageSize size);
 
 /// random-resized-crop: a part of the image, of any size, resized.
@@ -24,10 +24,10 @@ class RandomResizedCrop {
   explicit RandomResizedCrop(const AugmentRequest& request);
 
   void operator()(Sample& sample, Random& random, const Source& source) const;
-  /// Reads a sample and does the same to it, without decoding pixels that are thrown away. A part
-  /// of a JPEG may come at 1/2, 1/4 or 1/8 of its size, but no smaller than the result: its pixels
-  /// are then averages. False if the source only has whole samples; nothing is drawn from `random`
-  /// then.
+  /// Reads a sample and does the same to it, without decoding pixels that are not needed. A part of
+  /// a JPEG may be decoded at 1/2, 1/4 or 1/8 of its size, but not below the size of the result:
+  /// its pixels are then averages. False if the source only has whole samples; `random` is then
+  /// unchanged.
   [[nodiscard]] bool read(std::int64_t index,
                           Random& random,
                           const Source& source,
@@ -47,7 +47,7 @@ Augment make_crop(const AugmentRequest& request);
 Augment make_resize(const AugmentRequest& request);
 Augment make_center_crop(const AugmentRequest& request);
 Augment make_letterbox(const AugmentRequest& request);
-/// Puts the whole image into a frame, with grey around it (worker/image/letterbox.h).
+/// Fits the whole image into a frame, with grey around it (worker/image/letterbox.h).
 void letterbox_into(Sample& sample, ImageSize frame);
 
 }  // namespace ddp::worker

@@ -1,4 +1,4 @@
-// Augmentations that move pixels and keep the image's size, or paint over them: see
+// Augmentations that move pixels or paint over them, and keep the image's size: see
 // worker/data/augment/augment.h for their arguments.
 #pragma once
 

@@ -60,39 +60,39 @@ double draw_gamma(double shape, Random& random) {
   }
 }
 
-/// A draw from Beta(alpha, alpha): the share of the first sample that stays.
-double draw_share(double alpha, Random& random) {
+/// A draw from Beta(alpha, alpha): the weight of the first sample.
+double draw_weight(double alpha, Random& random) {
   const double a = draw_gamma(alpha, random);
   const double b = draw_gamma(alpha, random);
   return a + b > 0 ? a / (a + b) : 0.5;
 }
 
-/// The label as a share of each class. A label that is in shares already stays as it is.
-std::vector<float> shares_of(const Sample& sample, int classes) {
-  std::vector<float> shares(static_cast<std::size_t>(classes), 0.0F);
+/// The label as a soft label, one weight per class. A soft label stays as it is.
+std::vector<float> soft_label_of(const Sample& sample, int classes) {
+  std::vector<float> soft_label(static_cast<std::size_t>(classes), 0.0F);
   const Array& target = sample.targets.at(0);
   if (target.type == NumberType::float32 && target.count() == classes) {
-    std::memcpy(shares.data(), target.bytes.data(), target.bytes.size());
-    return shares;
+    std::memcpy(soft_label.data(), target.bytes.data(), target.bytes.size());
+    return soft_label;
   }
   std::int64_t label = 0;
   std::memcpy(&label, target.bytes.data(), sizeof label);
-  shares.at(static_cast<std::size_t>(label)) = 1;
-  return shares;
+  soft_label.at(static_cast<std::size_t>(label)) = 1;
+  return soft_label;
 }
 
-void set_shares(Sample& sample, const std::vector<float>& shares) {
-  sample.targets[0].assign({static_cast<std::int64_t>(shares.size())},
-                           std::span<const float>(shares));
+void set_soft_label(Sample& sample, const std::vector<float>& soft_label) {
+  sample.targets[0].assign({static_cast<std::int64_t>(soft_label.size())},
+                           std::span<const float>(soft_label));
 }
 
 /// Mixes two labels: `keep` of the sample's own, the rest of the other's.
 void mix_labels(Sample& sample, const Sample& other, double keep, int classes) {
-  std::vector<float> shares = shares_of(sample, classes);
-  const std::vector<float> others = shares_of(other, classes);
-  for (std::size_t i = 0; i < shares.size(); ++i)
-    shares[i] = static_cast<float>(keep * shares[i] + (1 - keep) * others[i]);
-  set_shares(sample, shares);
+  std::vector<float> soft_label = soft_label_of(sample, classes);
+  const std::vector<float> others = soft_label_of(other, classes);
+  for (std::size_t i = 0; i < soft_label.size(); ++i)
+    soft_label[i] = static_cast<float>(keep * soft_label[i] + (1 - keep) * others[i]);
+  set_soft_label(sample, soft_label);
 }
 
 /// Reads another sample of the same shape. Errors: those of read_other(); UsageError when it has
@@ -117,7 +117,7 @@ Augment make(Mixing mixing, Mix mix) {
     if (mixing.fit) (*mixing.fit)(sample, random, source);
     if (random.uniform() >= mixing.share || random.epoch() >= mixing.first_epoch_without) {
       // Labels of one batch are all of one kind.
-      if (!mixing.has_boxes) set_shares(sample, shares_of(sample, mixing.classes));
+      if (!mixing.has_boxes) set_soft_label(sample, soft_label_of(sample, mixing.classes));
       return;
     }
     Sample other;
@@ -161,7 +161,7 @@ Augment make_mixup(const AugmentRequest& request) {
   if (request.data.classes < 1 && !request.data.has_boxes) refuse(request, "labels and boxes");
   const Mixing mixing = mixing_of(request, request.data.has_boxes ? 32 : 0.2);
   return make(mixing, [alpha = mixing.alpha](Array& image, const Array& other, Random& random) {
-    const double keep = draw_share(alpha, random);
+    const double keep = draw_weight(alpha, random);
     for (std::size_t i = 0; i < image.bytes.size(); ++i) {
       image.bytes[i] =
           static_cast<std::uint8_t>(keep * image.bytes[i] + (1 - keep) * other.bytes[i] + 0.5);
@@ -174,7 +174,7 @@ Augment make_cutmix(const AugmentRequest& request) {
   if (request.data.classes < 1 || request.data.has_boxes) refuse(request, "labels");
   const Mixing mixing = mixing_of(request, 1);
   return make(mixing, [alpha = mixing.alpha](Array& image, const Array& other, Random& random) {
-    const double keep = draw_share(alpha, random);
+    const double keep = draw_weight(alpha, random);
     const std::int64_t height = image.shape[1];
     const std::int64_t width = image.shape[2];
     // The rectangle has 1 - keep of the area and the image's ratio. Pixels that it would have

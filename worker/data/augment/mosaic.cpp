@@ -32,8 +32,8 @@ struct Quarter {
 constexpr std::array<Quarter, 4> kQuarters{
     {{true, true}, {true, false}, {false, true}, {false, false}}};
 
-/// Memory that a thread keeps from one mosaic to the next. A function that uses it takes it away
-/// first, because reading a sample may make another mosaic.
+/// Memory that a thread reuses for its next mosaic. A function moves it out before use, because
+/// reading a sample may make another mosaic.
 struct Spare {
   Image canvas;
   Array first;
@@ -59,12 +59,12 @@ Mosaic::Mosaic(const AugmentRequest& request)
   }
 }
 
-bool Mosaic::is_drawn(Random& random) const {
+bool Mosaic::is_applied(Random& random) const {
   return random.uniform() < share_ && random.epoch() < first_epoch_without_;
 }
 
-/// The image of a sample that its source keeps in memory, in the size of this mosaic; `boxes` gets
-/// its boxes. No value when it is not kept.
+/// The image of a sample that its source keeps in memory, without a copy; `boxes` gets its boxes.
+/// No value if the source does not keep it.
 std::optional<Collage> Mosaic::borrow(std::int64_t index,
                                       const Source& source,
                                       Sample& boxes) const {
@@ -82,7 +82,7 @@ Collage Mosaic::take_other(const Sample& sample,
                            const Source& source,
                            Sample& other) const {
   if (before_.empty()) {
-    // The index that read_other() would draw, if that sample is kept.
+    // Looks ahead at the index that read_other() would draw: perhaps that sample is kept.
     Random ahead = random;
     other.index =
         static_cast<std::int64_t>(ahead.below(static_cast<std::uint64_t>(source.facts().count)));
@@ -129,7 +129,7 @@ Collage Mosaic::arrange(const Collage& first,
 
 void Mosaic::operator()(Sample& sample, Random& random, const Source& source) const {
   shrink(sample, size_);
-  if (!is_drawn(random)) return;
+  if (!is_applied(random)) return;
   Spare mine = std::exchange(spare, {});
   const Collage collage = arrange(collage_of(sample.input), random, source, sample, mine.others);
   paint(collage, mine.canvas);
@@ -151,7 +151,7 @@ void Mosaic::read_moved(std::int64_t index,
     std::swap(into.input, mine.first);
     image = collage_of(mine.first);
   }
-  if (is_drawn(random)) image = arrange(*image, random, source, into, mine.others);
+  if (is_applied(random)) image = arrange(*image, random, source, into, mine.others);
   move.move(*image, random, into);
   spare = std::move(mine);
 }

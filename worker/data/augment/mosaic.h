@@ -20,12 +20,12 @@ class Mosaic {
   /// Errors: UsageError.
   explicit Mosaic(const AugmentRequest& request);
 
-  /// The sample's image is above and to the left of the point. Errors: those of the source except
+  /// The sample's own image goes to the upper left of the point. Errors: those of the source except
   /// for bad samples; UsageError when the input is not an image.
   void operator()(Sample& sample, Random& random, const Source& source) const;
-  /// Reads a sample, makes a mosaic of it and moves that by `move`. The result is the same as one
-  /// after the other, but the mosaic is not painted, and images that the source keeps are not
-  /// copied. Precondition: `move` takes any size. Errors: as above; BadSample.
+  /// Reads a sample, makes a mosaic of it and moves that by `move`. Gives the same result as the
+  /// separate steps, but does not paint the mosaic, and does not copy images that the source keeps.
+  /// Precondition: `move` takes any size. Errors: as above; BadSample.
   void read_moved(std::int64_t index,
                   const RandomPerspective& move,
                   Random& random,
@@ -34,7 +34,7 @@ class Mosaic {
 
  private:
   using Others = std::array<Sample, 3>;
-  [[nodiscard]] bool is_drawn(Random& random) const;
+  [[nodiscard]] bool is_applied(Random& random) const;
   [[nodiscard]] std::optional<Collage> borrow(std::int64_t index,
                                               const Source& source,
                                               Sample& boxes) const;
@@ -54,7 +54,7 @@ class Mosaic {
   std::vector<Augment> before_;
 };
 
-/// Whether `augments` has a mosaic: then an image may be larger than was asked for.
+/// Whether `augments` has a mosaic: then images may be larger than the data set's.
 bool has_mosaic(std::span<const Augment> augments);
 
 }  // namespace ddp::worker

@@ -1,6 +1,6 @@
-// What an augmentation may do to an image when it moves pixels and keeps their values, one
-// operation after the other. Some images have pixels (SampleImage), of others only where each pixel
-// comes from is noted (PixelMap).
+// An image as augmentations see it that move pixels but keep their values: they call these
+// functions one after the other. There are two kinds: a SampleImage has pixels; a PixelMap only
+// records where each pixel comes from.
 #pragma once
 
 #include "worker/image/geometry.h"
@@ -19,7 +19,7 @@ class MovedImage {
   virtual void flip_vertical() = 0;
   /// As crop() of worker/image/geometry.h.
   virtual void crop(const Region& region, const Border& border) = 0;
-  /// Paints a rectangle black, clipped at the image.
+  /// Paints a rectangle black. Parts outside of the image are ignored.
   virtual void erase(const Region& region) = 0;
 };
 

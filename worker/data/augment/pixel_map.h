@@ -1,5 +1,5 @@
-// Where each pixel of an augmented image comes from, where augmentations only move rows and columns
-// or paint rectangles black: so a set of images can be augmented where it lies, by indices.
+// Records where each pixel of an augmented image comes from, for augmentations that only move rows
+// and columns or paint rectangles black. So images on a device can be augmented by indices.
 #pragma once
 
 #include <cstdint>
@@ -11,30 +11,30 @@ namespace ddp::worker {
 
 class PixelMap : public MovedImage {
  public:
-  /// So many rectangles can be told apart.
+  /// Line::erased has one bit for each rectangle.
   static constexpr int kMaxErased = 64;
 
   /// A row, or a column, of the augmented image.
   struct Line {
-    int source = 0;            // of the image; kOutside: black
-    std::uint64_t erased = 0;  // the rectangles that it crosses, a bit each
+    int source = 0;            // row or column of the image; kOutside: black
+    std::uint64_t erased = 0;  // one bit for each rectangle that it crosses
 
     bool operator==(const Line&) const = default;
   };
 
-  /// Starts with an image of that size as it is.
+  /// Starts with an unchanged image of that size.
   void reset(ImageSize image);
 
   /// A pixel is black where its row or its column is, or where both cross the same rectangle.
   [[nodiscard]] const std::vector<Line>& rows() const { return rows_; }
   [[nodiscard]] const std::vector<Line>& columns() const { return columns_; }
-  /// Rectangles; those above kMaxErased are not in the lines.
+  /// How many rectangles were painted; those above kMaxErased are not in the lines.
   [[nodiscard]] int erased() const { return erased_; }
 
   [[nodiscard]] ImageSize size() const override;
   void flip_horizontal() override;
   void flip_vertical() override;
-  /// Precondition: a border that is filled is black.
+  /// Precondition: if the border is filled, its colour is black.
   void crop(const Region& region, const Border& border) override;
   void erase(const Region& region) override;
 

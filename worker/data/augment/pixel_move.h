@@ -1,5 +1,5 @@
-// An augmentation that moves pixels and keeps their values, written once for the images of a loader
-// and for those that lie on a device.
+// An augmentation that moves pixels and keeps their values, written once for images of a Loader and
+// for images on a device.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ namespace ddp::worker {
 
 class PixelMove {
  public:
-  /// What it draws depends on the image's size alone.
+  /// May depend on the image's size and on `random`, not on pixels.
   using Move = std::function<void(MovedImage& image, Random& random)>;
   explicit PixelMove(Move move) : move_(std::move(move)) {}
 

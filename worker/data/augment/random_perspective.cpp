@@ -16,14 +16,14 @@ namespace {
 // Limits of a moved box that still counts as an object, as in the YOLO family.
 constexpr float kLeastSide = 2;      // pixels
 constexpr float kMaxRatio = 100;     // of its sides
-constexpr double kMaxScale = 0.999;  // so that the smallest image is still one
+constexpr double kMaxScale = 0.999;  // so that an image never shrinks to nothing
 
 double radians(double degrees) {
   return degrees * (std::numbers::pi / 180);
 }
 
-/// The visible part of a box, unless too little of the object is left. That share is of the
-/// object's size after the move, not of the moved box: a turned box grows around its object.
+/// The visible part of a box, unless too little of the object is left. That fraction refers to the
+/// object's size after the move, not to the moved box: the box around a rotated object is larger.
 std::optional<Box> seen_of(const Box& moved, ImageSize image) {
   const std::optional<Box> seen = clip(moved, image, kLeastOfBox);
   if (!seen) return {};

@@ -1,5 +1,6 @@
-// The augmentation `random-perspective` turns, scales, shears, shifts and tilts an image in one
-// move, into the size that a detector takes. See worker/data/augment/augment.h for its arguments.
+// The augmentation `random-perspective` rotates, scales, shears, shifts and tilts an image in one
+// pass, and gives it the size that a detector takes. See worker/data/augment/augment.h for its
+// arguments.
 #pragma once
 
 #include "worker/data/augment/augment.h"
@@ -15,17 +16,17 @@ class RandomPerspective {
 
   void operator()(Sample& sample, Random& random, const Source& source) const;
 
-  /// Whether it takes images of any size, as behind a mosaic; else they are fitted before.
+  /// Whether it takes images of any size, as after a mosaic; else it resizes them first.
   [[nodiscard]] bool takes_any_size() const { return takes_any_size_; }
-  /// The same for an image outside of the sample, whose boxes are in `sample`. `from` shares no
-  /// memory with `sample`.
+  /// Moves an image that is not in the sample, into `sample`, which has its boxes. `from` and
+  /// `sample` share no memory.
   void move(const Collage& from, Random& random, Sample& sample) const;
 
  private:
   /// The largest moves of an image.
   struct Ranges {
     double degrees = 0;      // to both sides
-    double translate = 0;    // a share of the new size
+    double translate = 0;    // a fraction of the new size
     double scale = 0;        // 1 plus or minus it
     double shear = 0;        // degrees
     double perspective = 0;  // change of depth per pixel

@@ -90,12 +90,12 @@ class PeekedLayer : public Layer {
   std::size_t done_ = 0;
 };
 
-/// What both kinds of unpacking share: packed bytes come in pieces, and every error says how many
-/// bytes were unpacked before it.
-class UnpackingLayer : public Layer {
+/// The common part of both decompressors: compressed bytes come in pieces, and every error says how
+/// many bytes were decompressed before it.
+class DecompressingLayer : public Layer {
  public:
-  UnpackingLayer(std::unique_ptr<Layer> packed, std::string head, std::string kind)
-      : packed_(std::move(packed)), head_(std::move(head)), kind_(std::move(kind)) {}
+  DecompressingLayer(std::unique_ptr<Layer> compressed, std::string head, std::string kind)
+      : compressed_(std::move(compressed)), head_(std::move(head)), kind_(std::move(kind)) {}
 
   std::size_t read(std::span<std::uint8_t> buffer) override {
     std::size_t filled = 0;
@@ -113,7 +113,7 @@ class UnpackingLayer : public Layer {
   virtual std::size_t unpack(std::span<std::uint8_t> buffer) = 0;
 
   std::span<std::uint8_t> next_input() {
-    const std::size_t size = packed_->read(input_);
+    const std::size_t size = compressed_->read(input_);
     at_end_ = size < input_.size();
     return std::span(input_).first(size);
   }
@@ -129,11 +129,11 @@ class UnpackingLayer : public Layer {
 
   [[nodiscard]] const std::string& head() const { return head_; }
 
-  bool at_end_ = false;  // there are no more packed bytes
-  bool ended_ = false;   // there are no more unpacked bytes
+  bool at_end_ = false;  // there are no more compressed bytes
+  bool ended_ = false;   // there are no more decompressed bytes
 
  private:
-  std::unique_ptr<Layer> packed_;
+  std::unique_ptr<Layer> compressed_;
   std::string head_;
   std::string kind_;
   std::array<std::uint8_t, 65536> input_{};
@@ -142,10 +142,10 @@ class UnpackingLayer : public Layer {
 
 /// Several gzip members in a row are one stream, as for gzip(1); anything else behind a member is
 /// an error.
-class GzipLayer : public UnpackingLayer {
+class GzipLayer : public DecompressingLayer {
  public:
-  GzipLayer(std::unique_ptr<Layer> packed, const std::string& head)
-      : UnpackingLayer(std::move(packed), head, "gzip") {
+  GzipLayer(std::unique_ptr<Layer> compressed, const std::string& head)
+      : DecompressingLayer(std::move(compressed), head, "gzip") {
     if (::inflateInit2(&stream_, 16 + MAX_WBITS) != Z_OK)
       throw SystemError(head + "zlib does not start");
   }
@@ -190,10 +190,10 @@ class GzipLayer : public UnpackingLayer {
 };
 
 /// Several xz streams in a row, with padding of zeros between them, are one, as for xz(1).
-class XzLayer : public UnpackingLayer {
+class XzLayer : public DecompressingLayer {
  public:
-  XzLayer(std::unique_ptr<Layer> packed, const std::string& head)
-      : UnpackingLayer(std::move(packed), head, "xz") {
+  XzLayer(std::unique_ptr<Layer> compressed, const std::string& head)
+      : DecompressingLayer(std::move(compressed), head, "xz") {
     if (::lzma_stream_decoder(&stream_, kXzMemory, LZMA_CONCATENATED) != LZMA_OK)
       throw SystemError(head + "liblzma does not start");
   }

@@ -1,9 +1,9 @@
-// The bytes of a data file in order. The file's first bytes, not its name, decide whether it is
-// plain, gzip or xz.
-// Promises: a packed stream that is cut, damaged or followed by something else is an error; memory
-// grows with the bytes that arrive (xz: beside a dictionary of at most 128 MiB), never because of a
-// header alone.
-// Trap: gzread(3) silently ignores whatever stands behind a gzip stream.
+// Reads a data file from begin to end, and decompresses it. The file's first bytes, not its name,
+// tell whether it is plain, gzip or xz.
+// Promises: a compressed stream that is cut off, damaged or followed by other bytes is an error;
+// memory grows with the bytes that arrive (for xz also by a dictionary of at most 128 MiB), never
+// because of what a header claims.
+// Trap: gzread(3) silently ignores all that follows a gzip stream.
 #pragma once
 
 #include <cstdint>
@@ -32,25 +32,25 @@ class ByteSource {
   ByteSource& operator=(const ByteSource&) = delete;
   ~ByteSource();
 
-  /// Fills the buffer with unpacked bytes. Less than its size means the end.
-  /// Errors: UsageError for a packed stream that is broken. SystemError when reading fails.
+  /// Fills the buffer with decompressed bytes. Fewer than its size mean the end.
+  /// Errors: UsageError for a damaged compressed stream. SystemError when reading fails.
   std::size_t read(std::span<std::uint8_t> buffer);
 
   /// Errors: UsageError when there are more bytes, with `expected` ("28 bytes (header 16 + 12)").
   void require_end(const std::string& expected);
 
-  /// The file ended after `found` bytes. Errors: UsageError, always.
+  /// Reports that the file ended after `found` bytes. Errors: UsageError, always.
   [[noreturn]] void refuse_cut(const std::string& expected, std::uint64_t found) const;
 
   /// Errors: UsageError, always: "cannot read NAME as FORMAT: WHAT".
   [[noreturn]] void refuse(const std::string& what) const;
 
-  class Layer;  // in the source alone
+  class Layer;  // defined in the source file
 
  private:
   ByteSource(std::unique_ptr<Layer> file, std::string head);
 
-  std::string head_;  // of messages
+  std::string head_;  // beginning of messages
   std::unique_ptr<Layer> bytes_;
 };
 

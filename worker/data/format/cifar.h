@@ -1,9 +1,9 @@
 // Reader of the binary files of CIFAR-10 and CIFAR-100, plain, gzip or xz: records of the labels
 // and 3 x 32 x 32 bytes, without any header.
-// Promises: exact sizes (a short file and trailing bytes are errors, after a packed stream too);
+// Promises: sizes are exact (a short file and trailing bytes are errors, in compressed files too);
 // every label is checked; memory grows with the bytes that arrive.
-// Trap: nothing in such a file says which set it is. Records of one set, read as those of the
-// other, have wrong labels after a few records, which is why every label is checked.
+// Trap: nothing in such a file says which set it is. If records of one set are read as the other's,
+// labels are out of range after a few records; that is why every label is checked.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@ namespace ddp::worker {
 inline constexpr std::int64_t kCifarSide = 32;
 inline constexpr std::int64_t kCifarChannels = 3;
 
-/// What a record holds in front of its pixels.
+/// The labels of a record, which precede its pixels.
 struct CifarForm {
   std::string name;        // "CIFAR-100"
-  int coarse_classes = 0;  // of a first label, which is checked and left out; 0: there is none
-  int classes = 0;         // of the label that is trained on
+  int coarse_classes = 0;  // of the first label, which is checked and dropped; 0: none
+  int classes = 0;         // of the label that is kept
 };
 
 inline const CifarForm kCifar10{.name = "CIFAR-10", .classes = 10};
@@ -35,8 +35,8 @@ struct CifarRecords {
 };
 
 /// Reads a file of `count` records and appends them to `into`.
-/// Errors: UsageError with the path and what was expected and found: no regular file, too few or
-/// too many bytes, a label that no class has (with its record's index), a broken packed stream.
+/// Errors: UsageError with the path and what was expected and found: not a regular file, too few or
+/// too many bytes, a label out of range (with its record's index), a damaged compressed stream.
 /// SystemError when reading fails.
 void read_cifar(const std::filesystem::path& path,
                 const CifarForm& form,

@@ -21,10 +21,10 @@ struct CocoAnnotations {
 /// Fills a buffer; fewer bytes than its size mean the end.
 using ReadPiece = std::function<std::size_t(std::span<std::byte>)>;
 
-/// Keeps crowds (iscrowd: 1) apart from the boxes. Leaves out annotations of images that are not
-/// listed, and areas that are not numbers of a box. A wrong annotation is a problem of its image.
-/// Reads the file in pieces, and keeps no more of it than the boxes. Errors: UsageError for other
-/// JSON, with `name` and what is wrong.
+/// Keeps crowds (iscrowd: 1) apart from the boxes. Ignores annotations of images that are not
+/// listed, and areas that are not positive numbers. A wrong annotation becomes a problem of its
+/// image. Reads the file in pieces, and keeps only the boxes. Errors: UsageError for other JSON,
+/// with `name` and what is wrong.
 CocoAnnotations parse_coco_json(const ReadPiece& read, const std::string& name);
 
 /// The same for a file. Errors: UsageError, also when it cannot be read.

@@ -69,7 +69,7 @@ void BatchBuffer::begin(std::size_t samples) {
   for (Place& place : places_)
     place.is_there = false;
   has_memory_ = false;
-  // New memory comes from LibTorch, which gives pinned memory out again once no copy reads it.
+  // LibTorch reuses pinned memory as soon as no copy reads it any more.
   if (is_pinned_) memory_ = at::Tensor();
 }
 
@@ -89,8 +89,9 @@ const at::Tensor& BatchBuffer::memory_for(const Array& input) {
   std::vector<std::int64_t> shape = shape_;
   shape.insert(shape.begin(), static_cast<std::int64_t>(places_.size()));
   const at::ScalarType type = is_image ? table_->type() : scalar_type(type_);
-  // A thread that still holds a batch keeps its memory. The fence: a thread that has released the
-  // batch has also read all of it by then; LibTorch's count alone does not promise that.
+  // The memory is reused unless somebody still holds the last batch. The fence is needed because
+  // LibTorch's reference count does not guarantee that a thread which has released the batch has
+  // finished reading it.
   const bool is_free = memory_.defined() && memory_.storage().use_count() == 1;
   std::atomic_thread_fence(std::memory_order_acquire);
   if (!is_free || memory_.scalar_type() != type || memory_.sizes() != at::IntArrayRef(shape)) {
@@ -133,7 +134,7 @@ Batch BatchBuffer::take() {
     batch.indices.push_back(places_[i].index);
   }
   if (there.empty()) return batch;
-  // A tensor of its own that only shares the memory; autograd need not know.
+  // The batch's tensor only shares the memory; without autograd it is not a tracked view.
   const at::AutoDispatchBelowADInplaceOrView plain;
   batch.input = memory_.narrow(0, 0, row);
   std::vector<const Array*> targets(there.size());

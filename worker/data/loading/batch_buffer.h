@@ -1,5 +1,5 @@
-// One batch while it is put together, perhaps by several threads. The memory is used again for the
-// next batch, once nobody holds the last one.
+// A batch that one or more threads assemble. Its memory is reused for the next batch once nobody
+// holds the last one.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,22 +16,22 @@ namespace ddp::worker {
 
 class BatchBuffer {
  public:
-  /// `table` outlives it; null: bytes stay bytes. `layout` is that of pixels. `is_pinned`: copies
-  /// to a GPU start from this memory, and LibTorch keeps it until they are done, so each batch gets
-  /// new memory.
+  /// `table` outlives it; null: bytes stay bytes. `layout` is the memory format of images.
+  /// `is_pinned`: uses pinned memory, for copies to a GPU. LibTorch keeps that until the copies are
+  /// done, so each batch gets new memory.
   BatchBuffer(const PixelTable* table, at::MemoryFormat layout, bool is_pinned = false)
       : table_(table), layout_(layout), is_pinned_(is_pinned) {}
 
-  /// Starts a batch of so many samples. Keeps nothing of the last batch but its memory.
+  /// Starts a batch of so many samples. Keeps only the memory of the last batch.
   void begin(std::size_t samples);
 
-  /// Called by several threads at once, for each place once. Swaps the sample's targets with other
-  /// ones, whose buffers may be used again. Errors: UsageError for an input unlike those of other
-  /// places.
+  /// Puts a sample into the batch. Several threads may call it at once; it is called once for each
+  /// place. Swaps the sample's targets with old ones, whose buffers the caller can reuse. Errors:
+  /// UsageError for an input of another type or shape than that of other samples.
   void put(std::size_t place, Sample& sample);
 
-  /// Call it once all samples are put. Leaves out places where nothing was put. Errors: UsageError
-  /// for targets of different kinds.
+  /// Call it when all samples are put. Leaves out places without a sample. Errors: UsageError for
+  /// targets of different types or shapes.
   [[nodiscard]] Batch take();
 
  private:
@@ -41,7 +41,7 @@ class BatchBuffer {
     std::vector<Array> targets;
   };
 
-  /// Memory for inputs like this one. Errors: UsageError.
+  /// The memory of this batch, allocated by its first sample. Errors: as put().
   const at::Tensor& memory_for(const Array& input);
 
   const PixelTable* table_;

@@ -1,7 +1,7 @@
-// Where training and evaluations get their batches from: a Loader, or a set that lies on the device
-// (ResidentLoader).
-// Promises: a batch depends on its plan alone, byte for byte, and on nothing that was loaded
-// before.
+// Gives batches to training and evaluations. Implementations: Loader, and ResidentLoader for sets
+// on the device.
+// Promises: a batch depends only on its indices and epoch, byte for byte, and on nothing that was
+// loaded before.
 #pragma once
 
 #include <chrono>
@@ -26,15 +26,15 @@ class BatchLoader {
   BatchLoader& operator=(const BatchLoader&) = delete;
   virtual ~BatchLoader() = default;
 
-  /// One batch, loaded here and now. Errors: those of the source; UsageError for inputs, or
-  /// targets, of different shapes.
+  /// Loads one batch, in the calling thread. Errors: those of the source; UsageError for inputs or
+  /// targets of different shapes.
   [[nodiscard]] virtual Batch load(std::span<const std::int64_t> indices,
                                    std::int64_t epoch) const = 0;
   [[nodiscard]] Batch load(std::span<const std::int64_t> indices) const { return load(indices, 0); }
 
-  /// From now on next() gives the batches that `plans` asks for, until `plans` returns no value.
-  /// `plans` is called by one thread at a time, perhaps ahead of next(). Batches that were loaded
-  /// ahead for other plans are thrown away.
+  /// From now on next() returns the batches that `plans` names, until `plans` returns no value. One
+  /// thread at a time calls `plans`, perhaps ahead of next(). Batches that were loaded ahead for
+  /// earlier plans are dropped.
   using Plans = std::function<std::optional<MicroBatch>()>;
   virtual void start(Plans plans) = 0;
   /// Blocks: until the batch is loaded. Errors: as load(); std::logic_error beyond the last plan.
@@ -44,8 +44,8 @@ class BatchLoader {
   /// How long next() has taken so far.
   [[nodiscard]] virtual std::chrono::nanoseconds waited() const = 0;
 
-  /// Bad samples by index, and why they are bad: those in batches of next() since they were taken
-  /// last.
+  /// Bad samples by index, and why they are bad: those in batches of next() since
+  /// take_bad_samples() was called last.
   using Bad = std::map<std::int64_t, std::string>;
   [[nodiscard]] virtual std::size_t bad_count() const = 0;
   [[nodiscard]] virtual Bad take_bad_samples() = 0;

@@ -1,5 +1,5 @@
-// A source that keeps samples in memory once they were read, so that no file is decoded twice:
-// mosaic and mixup ask for each image several times an epoch.
+// A source that keeps decoded samples in memory, because mosaic and mixup read each image several
+// times an epoch.
 // Promises: samples are the same with it and without it.
 #pragma once
 
@@ -17,15 +17,15 @@ namespace ddp::worker {
 
 class CachedSource : public Source {
  public:
-  /// Keeps samples of `source` until they fill `bytes`. The first ones stay, because all samples
-  /// are asked for equally often.
+  /// Keeps the samples of `source` that are read first, until they fill `bytes`. None is evicted,
+  /// because all samples are read equally often.
   CachedSource(std::shared_ptr<const Source> source, std::size_t bytes);
 
   [[nodiscard]] const DataFacts& facts() const override { return source_->facts(); }
   /// Errors: those of the source.
   void read(std::int64_t index, Sample& into) const override;
   [[nodiscard]] const Sample* kept(std::int64_t index) const override;
-  /// Parts are not kept: they differ each time.
+  /// Parts are not kept: they differ each time that they are read.
   [[nodiscard]] bool read_part(std::int64_t index,
                                const DecodeRequest& request,
                                Sample& into) const override {
@@ -45,7 +45,7 @@ class CachedSource : public Source {
   void keep(std::int64_t index, const Sample& sample) const;
 
   std::shared_ptr<const Source> source_;
-  mutable std::mutex mutex_;  // guards what follows; a kept sample itself does not change
+  mutable std::mutex mutex_;  // guards what follows; kept samples never change
   mutable std::size_t bytes_left_;
   mutable std::vector<std::unique_ptr<const Sample>> kept_;  // [count], null: not kept
 };

@@ -10,9 +10,9 @@
 namespace ddp::worker {
 namespace {
 
-// A batch goes to the threads in so many parts, so that it does not wait for a single thread.
+// A batch is divided among the threads in so many parts.
 constexpr std::size_t kParts = 8;
-// So many bad samples in a row are not an accident.
+// More bad samples in a row are an error.
 constexpr int kMaxBadInARow = 100;
 
 using Clock = std::chrono::steady_clock;
@@ -92,8 +92,8 @@ void Loader::start(Plans plans) {
   work_ready_.notify_all();
 }
 
-// Plans outside the lock: the first plan of an epoch puts all samples in their order.
-void Loader::plan_one(std::unique_lock<std::mutex>& lock) {
+// Plans without the lock, because the first plan of an epoch permutes all samples.
+void Loader::plan_micro_batch(std::unique_lock<std::mutex>& lock) {
   is_planning_ = true;
   std::unique_ptr<Slot> slot = std::move(free_.back());
   free_.pop_back();
@@ -124,9 +124,9 @@ void Loader::plan_one(std::unique_lock<std::mutex>& lock) {
   }
 }
 
-// Sends outside the lock, too. One batch ahead and no more, because the device's memory is scarce.
-// It is sent by the thread that makes it possible: the one that loads the last sample of the batch,
-// or the thread that takes the batch before it.
+// Sends without the lock, too. Only one batch ahead, because the device's memory is scarce. The
+// sender is either the thread that has loaded the batch's last sample, or the one that takes the
+// batch before it.
 void Loader::send_front(std::unique_lock<std::mutex>& lock) {
   if (!request_.send || under_way_.empty()) return;
   Slot& slot = *under_way_.front();
@@ -168,7 +168,7 @@ void Loader::work() {
     const std::optional<Claim> mine = claim();
     if (!mine) {
       if (!plans_exhausted_ && !is_planning_ && !free_.empty()) {
-        plan_one(lock);
+        plan_micro_batch(lock);
         work_ready_.notify_all();
         batch_ready_.notify_all();
       } else {
@@ -199,7 +199,7 @@ Batch Loader::next() {
   const Clock::time_point start = Clock::now();
   std::unique_lock lock(mutex_);
   if (request_.threads == 0) {
-    if (!plans_exhausted_) plan_one(lock);
+    if (!plans_exhausted_) plan_micro_batch(lock);
     if (!under_way_.empty() && !under_way_.front()->error) {
       Slot& slot = *under_way_.front();
       try {

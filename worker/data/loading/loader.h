@@ -1,7 +1,7 @@
-// Batches from a source, loaded ahead: threads read samples, augment them and write them straight
-// into the memory of a batch.
-// Promises: a batch depends on its plan alone, byte for byte, not on the number of threads or on
-// what was loaded before.
+// Loads batches from a source ahead of time: threads read samples, augment them and write them
+// directly into the memory of a batch.
+// Promises: a batch depends only on its indices and epoch, byte for byte, not on the number of
+// threads or on what was loaded before.
 #pragma once
 
 #include <chrono>
@@ -26,19 +26,19 @@
 namespace ddp::worker {
 
 struct LoaderRequest {
-  at::ScalarType type = at::kFloat;  // of pixels that became numbers
+  at::ScalarType type = at::kFloat;  // of normalised pixels
   at::MemoryFormat layout = at::MemoryFormat::ChannelsLast;
   std::vector<Augment> augments{};
-  std::uint64_t seed = 0;    // with the epoch and the sample's index, the seed of augmentations
-  std::int64_t repeats = 1;  // indices go up to so many times the size of the set (plan/partition)
+  std::uint64_t seed = 0;    // (seed, epoch, index of a sample) seeds its augmentations
+  std::int64_t repeats = 1;  // indices are below so many times the size of the set (plan/partition)
   int threads = 0;           // 0: the thread that takes a batch loads it
-  /// What happens to a bad sample: the next good one takes its place, so that all ranks stay in
-  /// step; or the batch is shorter.
+  /// What happens to a bad sample: the next good one replaces it, so that batches keep their size;
+  /// or it is left out, and the batch is shorter.
   enum class OnBad { replace, leave_out } on_bad = OnBad::replace;
-  // Sends the next batch ahead, while the one before it is being computed with; null: batches are
-  // taken where they were loaded.
+  // Copies the next batch to the device while the one before it is in use; null: batches stay where
+  // they were loaded.
   Send send{};
-  bool is_pinned = false;  // batches lie in pinned memory, for copies to a GPU
+  bool is_pinned = false;  // batches are in pinned memory, for copies to a GPU
 };
 
 class Loader : public BatchLoader {
@@ -65,12 +65,12 @@ class Loader : public BatchLoader {
         : buffer(table, layout, is_pinned) {}
     MicroBatch plan;
     BatchBuffer buffer;
-    std::size_t claimed = 0;  // samples that a thread has begun or done
+    std::size_t claimed = 0;  // samples that threads have taken, done or not
     std::size_t done = 0;
     std::exception_ptr error;  // the first
     Bad bad;
     bool is_being_sent = false;
-    Arrival arrival;  // null: it was not sent
+    Arrival arrival;  // null: the batch was not sent
   };
   /// Some samples of a slot, for one thread.
   struct Claim {
@@ -85,7 +85,7 @@ class Loader : public BatchLoader {
 
   void work();
   [[nodiscard]] std::optional<Claim> claim();
-  void plan_one(std::unique_lock<std::mutex>& lock);
+  void plan_micro_batch(std::unique_lock<std::mutex>& lock);
   void send_front(std::unique_lock<std::mutex>& lock);
 
   std::shared_ptr<const Source> source_;
@@ -93,14 +93,14 @@ class Loader : public BatchLoader {
   std::optional<PixelTable> table_;  // no value: bytes are not normalised
   std::chrono::nanoseconds waited_{0};
   Bad bad_;
-  Sample sample_;  // for the thread that takes batches
+  Sample sample_;  // of the thread that calls next()
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable work_ready_;
   std::condition_variable batch_ready_;
   Plans plans_;
   bool is_stopping_ = false;
-  bool plans_exhausted_ = true;  // the last plan has been made
+  bool plans_exhausted_ = true;  // plans_ has returned no value
   bool is_planning_ = false;
   int busy_threads_ = 0;                         // threads that hold a claim
   std::deque<std::unique_ptr<Slot>> under_way_;  // in the order of next()

@@ -1,5 +1,5 @@
-// Turns bytes of pixels into the numbers that a model takes: a table of 256 numbers per channel, so
-// that normalising and the change of type and layout are one pass over an image.
+// Normalises pixels by a table of 256 numbers per channel, so that normalising, conversion to
+// floats and the change of memory format are one pass over an image.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -29,7 +29,7 @@ class PixelTable {
 
  private:
   at::Tensor numbers_;  // [C, 256]
-  bool is_quotient_;    // the numbers are floats of pixel / 255, as detectors take them
+  bool is_quotient_;    // float32, mean 0, deviation 1: has a faster kernel
 };
 
 }  // namespace ddp::worker

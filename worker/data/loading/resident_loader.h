@@ -1,7 +1,7 @@
-// An image set that lies on the device as bytes, and batches that are made there: pixels are
-// gathered, moved and normalised by indices, so a batch costs a small copy and a few operators.
-// Promises: batches are those of a Loader with the same request, bit for bit and with the same
-// strides, on every device. The host does not wait for the device.
+// Keeps an image set on the device as bytes, and makes batches there: a few operators gather, move
+// and normalise pixels by indices, so a batch costs only a small copy from the host. Promises:
+// batches equal those of a Loader with the same request, bit for bit and with the same strides, on
+// every device. The host does not wait for the device.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,17 +21,16 @@ namespace ddp::worker {
 
 class ResidentLoader : public BatchLoader {
  public:
-  /// The place of the first augmentation that only a Loader makes; no value: there is none.
+  /// The index of the first augmentation that only a Loader can do; no value: there is none.
   static std::optional<std::size_t> first_unsupported(std::span<const Augment> augments);
-  /// What a set takes of the device's memory, at most, while it is copied there.
+  /// The device memory that a set needs, at most, while it is copied there.
   static std::int64_t bytes_of(const DataFacts& facts);
 
-  /// Copies the set to the device. Of the request it takes what batches depend on; threads, bad
-  /// samples and copies are a Loader's. Batches are for the stream that is current when they are
-  /// taken, which is the current one now. Preconditions: the set has a mean; first_unsupported()
-  /// finds nothing; with augmentations, is_image() is true of its shape. Errors: std::logic_error
-  /// for an augmentation that is not supported; c10::Error when the device's memory does not
-  /// suffice.
+  /// Copies the set to the device. Ignores the parts of `request` that do not change batches:
+  /// threads, bad samples, copies. The stream that is current now must also be current in next()
+  /// and load(). Preconditions: the set has a mean; first_unsupported() finds nothing; with
+  /// augmentations, is_image() is true of its shape. Errors: std::logic_error for an augmentation
+  /// that is not supported; c10::Error when the device's memory does not suffice.
   ResidentLoader(std::shared_ptr<const MemorySource> source,
                  const LoaderRequest& request,
                  at::Device device);
@@ -51,15 +50,15 @@ class ResidentLoader : public BatchLoader {
 
  private:
   [[nodiscard]] at::Tensor place_pixels() const;
-  /// Draws what is done to a sample.
+  /// Draws the augmentations of a sample.
   void draw(std::int64_t index, std::int64_t epoch, PixelMap& map) const;
-  /// How many numbers say where the pixels of so many moved images come from.
+  /// How many numbers write_lines() writes for so many samples.
   [[nodiscard]] std::int64_t lines_of(std::int64_t samples) const;
-  /// Writes these numbers: for all samples rows, columns, and the rectangles of both.
+  /// Writes where the pixels come from: for all samples rows, columns, and the rectangles of both.
   void write_lines(std::span<const std::int64_t> indices,
                    std::int64_t epoch,
                    std::int64_t* into) const;
-  /// The rows of pixels_ that the moved images are made of, from what write_lines() wrote.
+  /// Which rows of pixels_ the augmented images consist of, from the numbers of write_lines().
   [[nodiscard]] at::Tensor find_pixels(const at::Tensor& lines, std::int64_t samples) const;
 
   std::shared_ptr<const MemorySource> source_;
@@ -68,15 +67,15 @@ class ResidentLoader : public BatchLoader {
   std::int64_t repeats_;
   at::MemoryFormat layout_;
   at::Device device_;
-  ImageSize image_;          // of the set
-  ImageSize moved_;          // of a batch
+  ImageSize image_;          // in the set
+  ImageSize moved_;          // in a batch, after the augmentations
   bool has_erased_ = false;  // some augmentation paints rectangles
-  // Without moves [images, H W C]. Else [images (H + 1) (W + 1), C]: the last row and the last
-  // column of each image are black, and what is outside of an image is taken from there.
+  // Without moves [images, H W C]. Else [images (H + 1) (W + 1), C]: each image has one more row
+  // and column, which are black, for pixels from outside of the image.
   at::Tensor pixels_;
   at::Tensor labels_;           // [images]
-  at::Tensor pixel_table_;      // [C 256]: what the bytes of each channel become
-  at::Tensor channel_offsets_;  // [H W C] of a moved image: where the numbers of its channel begin
+  at::Tensor pixel_table_;      // [C 256]: the normalised values of all bytes, by channel
+  at::Tensor channel_offsets_;  // [H W C], augmented: where each channel's values begin
   Plans plans_;
   std::chrono::nanoseconds waited_{0};
 };

@@ -15,7 +15,7 @@ c10::impl::VirtualGuardImpl streams_of(at::Device device) {
   return c10::impl::VirtualGuardImpl(device.type());
 }
 
-/// The batch's memory is given out again only after what `stream` was asked to do with it so far.
+/// Prevents reuse of the batch's memory until the work queued on `stream` so far is done.
 void keep_for(const Batch& batch, const c10::Stream& stream) {
   const auto keep = [&stream](const at::Tensor& tensor) {
     if (tensor.defined() && tensor.device() == stream.device()) tensor.record_stream(stream);
@@ -34,7 +34,7 @@ Upload::Upload(at::Device device) : side_(streams_of(device).getStreamFromGlobal
 Arrival Upload::send(const Batch& batch) const {
   const c10::StreamGuard guard(side_);
   Batch there = batch.to(side_.device());
-  // Shared by the copies of the lambda, of which one is called.
+  // Shared, because std::function copies the lambda.
   const auto is_there = std::make_shared<c10::Event>(side_.device_type());
   is_there->record(side_);
   return [there = std::move(there), is_there, device = side_.device()] {

@@ -1,8 +1,8 @@
-// Brings batches to a device, on a stream of its own beside the one that computes.
-// Promises: the host does not wait; the computing stream waits for the copy alone.
-// Traps: LibTorch gives memory of the side stream out again in the order of that stream, so it must
-// be kept for the computing stream (record_stream). The host's memory is LibTorch's pinned memory,
-// which LibTorch keeps until the copy is done, no matter who releases it.
+// Copies batches to a device on a stream of its own, while another stream computes.
+// Promises: the host does not wait; the computing stream waits only for the copy.
+// Traps: LibTorch reuses memory in the order of the stream that allocated it, so memory of the side
+// stream must be marked as used by the computing stream (record_stream). The host's memory is
+// LibTorch's pinned memory, which LibTorch keeps until the copy is done, even after its release.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -14,9 +14,9 @@
 
 namespace ddp::worker {
 
-/// Returns a batch that was sent; called once, by the thread that computes with it.
+/// Returns a batch that was sent. The thread that computes with it calls this once.
 using Arrival = std::function<Batch()>;
-/// Starts to bring a batch to the device that computes with it. Any thread may call it.
+/// Starts to copy a batch to the device. Any thread may call it.
 using Send = std::function<Arrival(const Batch&)>;
 
 class Upload {
@@ -24,14 +24,14 @@ class Upload {
   /// Takes one of LibTorch's streams. Errors: c10::Error for a device without streams.
   explicit Upload(at::Device device);
 
-  /// Starts the copy. The thread that takes the batch makes its stream wait for the copy.
+  /// Starts the copy. The thread that calls the Arrival makes its current stream wait for the copy.
   [[nodiscard]] Arrival send(const Batch& batch) const;
 
  private:
   c10::Stream side_;
 };
 
-/// The `send` of a loader; null for a CPU, where batches are there already. Errors: as Upload.
+/// LoaderRequest::send for a device; null for a CPU, which needs no copy. Errors: as Upload.
 Send send_to(at::Device device);
 
 }  // namespace ddp::worker

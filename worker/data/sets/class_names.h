@@ -1,4 +1,4 @@
-// The names of classes, also of those published sets whose files hold numbers alone.
+// The names of classes, also of published sets whose files hold only numbers.
 #pragma once
 
 #include <cstddef>

@@ -23,9 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The directory where this user's programs keep what can be made again: $XDG_CACHE_HOME/ddp if
-/// that variable is an absolute path, else ~/.cache/ddp. No value if no home is known. The
-/// directory need not exist.
+/// The user's cache directory: $XDG_CACHE_HOME/ddp if that variable is an absolute path, else
+/// ~/.cache/ddp. No value if no home is known. The directory need not exist.
 std::optional<fs::path> user_cache_dir() {
   // XDG Base Directory Specification: a path that is not absolute is ignored.
   const fs::path told = find_variable(read_environment(), "XDG_CACHE_HOME").value_or("");
@@ -68,8 +67,8 @@ bool DataCacheFile::open_beside(fs::path path, int folder) {
   const auto other = [](uid_t user) { return "belongs to user " + std::to_string(user); };
 
   const fs::path above = path.has_parent_path() ? path.parent_path() : ".";
-  above_ = Descriptor(::open(above.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (above_.fd() < 0 || ::fstat(above_.fd(), &status) != 0)
+  parent_ = Descriptor(::open(above.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (parent_.fd() < 0 || ::fstat(parent_.fd(), &status) != 0)
     why_not_beside_ = above.string() + ": " + std::strerror(errno);
   else if (!is_trusted(status.st_uid))
     why_not_beside_ = above.string() + " " + other(status.st_uid);
@@ -78,23 +77,23 @@ bool DataCacheFile::open_beside(fs::path path, int folder) {
 
   const std::string name = path.filename().string();
   const bool is_there =
-      above_.fd() >= 0 && ::fstatat(above_.fd(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
-  if (is_there) file_ = InputFile::open_at(above_.fd(), name, path, why_not_read_);
+      parent_.fd() >= 0 && ::fstatat(parent_.fd(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
+  if (is_there) file_ = InputFile::open_at(parent_.fd(), name, path, why_not_read_);
   if (is_there && !why_not_beside_.empty())
-    not_believed_ = why_not_beside_;
+    why_not_trusted_ = why_not_beside_;
   else if (file_ && !is_trusted(file_->owner()))
-    not_believed_ = "it " + other(file_->owner());
+    why_not_trusted_ = "it " + other(file_->owner());
   else if (file_ && file_->others_can_write())
-    not_believed_ = "others can write it";
+    why_not_trusted_ = "others can write it";
   else if (is_there && S_ISLNK(status.st_mode))
-    not_believed_ = why_not_read_;
-  if (!not_believed_.empty()) not_believed_.insert(0, path.string() + ": ");
+    why_not_trusted_ = why_not_read_;
+  if (!why_not_trusted_.empty()) why_not_trusted_.insert(0, path.string() + ": ");
   path_ = std::move(path);
-  return why_not_beside_.empty() && not_believed_.empty();
+  return why_not_beside_.empty() && why_not_trusted_.empty();
 }
 
 void DataCacheFile::open_own(const fs::path& beside) {
-  above_ = Descriptor();
+  parent_ = Descriptor();
   path_ = own_path(beside);
   std::string not_there;
   const std::optional<OwnedDir> directory =
@@ -109,9 +108,9 @@ void DataCacheFile::open_own(const fs::path& beside) {
 
 void DataCacheFile::write(std::string_view bytes) const {
   const std::string name = path_.filename().string();
-  if (above_.fd() >= 0) return replace_file(above_.fd(), path_.parent_path(), name, kMode, bytes);
+  if (parent_.fd() >= 0) return replace_file(parent_.fd(), path_.parent_path(), name, kMode, bytes);
   if (path_.empty())
-    throw UsageError((not_believed_.empty() ? why_not_beside_ : not_believed_) +
+    throw UsageError((why_not_trusted_.empty() ? why_not_beside_ : why_not_trusted_) +
                      ", and neither XDG_CACHE_HOME nor HOME names a directory");
   replace_file(OwnedDir::require(path_.parent_path()), name, bytes);
 }

@@ -38,19 +38,19 @@ const Places kJsonTest{"annotations/instances_val2017.json",
 fs::path find_first(const fs::path& root, const Places& names, bool needs_labels) {
   for (const std::string& name : names) {
     const fs::path path = root / name;
-    if (is_there(path) && (!needs_labels || is_there(labels_of(path)))) return path;
+    if (path_exists(path) && (!needs_labels || path_exists(labels_of(path)))) return path;
   }
   return {};
 }
 
-fs::path named(const DataRequest& request, const char* half) {
-  if (!request.args.has(half)) return {};
-  fs::path path = (request.root / request.args.text(half)).lexically_normal();
+fs::path named(const DataRequest& request, const char* key) {
+  if (!request.args.has(key)) return {};
+  fs::path path = (request.root / request.args.text(key)).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();  // "images/"
   std::error_code ignored;
-  const bool is_one = is_json(path) ? is_there(path) : fs::is_directory(path, ignored);
+  const bool is_one = is_json(path) ? path_exists(path) : fs::is_directory(path, ignored);
   if (!is_one)
-    throw UsageError(request.args.where(half) + ": there is no " +
+    throw UsageError(request.args.where(key) + ": there is no " +
                      (is_json(path) ? "file " : "folder ") + path.string() +
                      ". Give a folder of images, or a .json file of COCO's, below data.root.");
   return path;
@@ -88,8 +88,8 @@ DetectionPaths find_detection_set(const DataRequest& request) {
   return paths;
 }
 
-bool is_json(const fs::path& half) {
-  return half.extension() == ".json";
+bool is_json(const fs::path& path) {
+  return path.extension() == ".json";
 }
 
 fs::path labels_of(const fs::path& images) {
@@ -117,7 +117,7 @@ fs::path images_of(const fs::path& json, std::span<const AnnotatedImage> images)
   const auto first = images.first(std::min(images.size(), kImagesTried));
   const auto found = [&](const fs::path& folder) {
     return std::ranges::count_if(
-        first, [&](const AnnotatedImage& image) { return is_there(folder / image.file); });
+        first, [&](const AnnotatedImage& image) { return path_exists(folder / image.file); });
   };
   const auto best = std::ranges::max_element(folders, {}, found);
   if (found(*best) > 0) return *best;

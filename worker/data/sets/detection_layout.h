@@ -1,4 +1,4 @@
-// Where the two halves of a detection set lie below data.root: folders of images with YOLO's label
+// Where the two splits of a detection set lie below data.root: folders of images with YOLO's label
 // files, or COCO's JSON.
 #pragma once
 
@@ -10,18 +10,18 @@
 
 namespace ddp::worker {
 
-/// A folder of images, or a JSON file, for each half.
+/// For each split a folder of images, or a JSON file.
 struct DetectionPaths {
   std::filesystem::path train;
   std::filesystem::path test;
 };
 
-/// Finds both halves by data.args.train and data.args.val, or by the first of the usual names that
-/// exists. Both must be of one kind, because the two kinds number their classes differently.
+/// Finds both splits by data.args.train and data.args.val, or by the first of the usual names that
+/// exists. Both must be of the same kind, because the two kinds number their classes differently.
 /// Errors: UsageError.
 DetectionPaths find_detection_set(const DataRequest& request);
 
-[[nodiscard]] bool is_json(const std::filesystem::path& half);
+[[nodiscard]] bool is_json(const std::filesystem::path& path);
 
 /// The folder of label files for a folder of images: the last `images` in its path becomes
 /// `labels`; without one the labels are beside the images.

@@ -29,8 +29,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// One half of a set, as its labels describe it.
-struct Half {
+/// One split of a set, as its labels describe it.
+struct DetectionSplit {
   fs::path images;  // the folder that the files are below
   fs::path labels;  // the source of the labels, for messages
   std::vector<AnnotatedImage> list;
@@ -41,24 +41,25 @@ struct Half {
 
 // --- YOLO's label files ---
 
-Half read_yolo(const fs::path& images, LabelCacheUse use) {
-  Half half{.images = images, .labels = labels_of(images), .list = {}, .class_names = {}};
+DetectionSplit read_yolo(const fs::path& images, LabelCacheUse use) {
+  DetectionSplit split{
+      .images = images, .labels = labels_of(images), .list = {}, .class_names = {}};
   const std::vector<std::string> files = list_images(images);
   if (files.empty())
     throw UsageError("the folder " + images.string() +
                      " holds no image (.jpg, .jpeg, .png, .webp). Put some there, or name another "
                      "folder in data.args.");
-  LabelFiles labels = read_label_files(half.labels, files, use);
+  LabelFiles labels = read_label_files(split.labels, files, use);
   if (labels.found == 0) {
-    const fs::path first = (half.labels / files[0]).replace_extension(".txt");
+    const fs::path first = (split.labels / files[0]).replace_extension(".txt");
     throw UsageError("none of the " + std::to_string(files.size()) + " images in " +
                      images.string() + " has a label file. Put them there; for the first image: " +
                      one_line(first.string(), kLongestReason));
   }
-  half.list = std::move(labels.images);
-  half.cache_not_used = std::move(labels.not_used);
-  half.cache_not_written = std::move(labels.not_written);
-  return half;
+  split.list = std::move(labels.images);
+  split.cache_not_used = std::move(labels.not_used);
+  split.cache_not_written = std::move(labels.not_written);
+  return split;
 }
 
 /// Reads one name per line. Errors: UsageError.
@@ -124,7 +125,7 @@ std::vector<std::string> read_names(const fs::path& path) {
 std::vector<std::string> find_names(const DataRequest& request) {
   if (request.args.has("names")) return read_names(request.root / request.args.text("names"));
   for (const char* const name : {"names.txt", "classes.txt", "data.yaml", "data.yml"}) {
-    if (is_there(request.root / name)) return read_names(request.root / name);
+    if (path_exists(request.root / name)) return read_names(request.root / name);
   }
   return {};
 }
@@ -134,11 +135,12 @@ std::vector<std::string> find_names(const DataRequest& request) {
 /// The images that a JSON names must lie in data.root, or in the folder above the JSON's own: no
 /// file from anywhere else becomes a part of the set. Decided by the names alone, because a set may
 /// consist of links. Errors: UsageError.
-void require_inside(const Half& half, const fs::path& root) {
+void require_inside(const DetectionSplit& split, const fs::path& root) {
   const auto normal = [](const fs::path& path) { return fs::absolute(path).lexically_normal(); };
-  const std::array folders{normal(root / ""), normal(half.labels.parent_path().parent_path() / "")};
-  const fs::path images = normal(half.images);
-  for (const AnnotatedImage& image : half.list) {
+  const std::array folders{normal(root / ""),
+                           normal(split.labels.parent_path().parent_path() / "")};
+  const fs::path images = normal(split.images);
+  for (const AnnotatedImage& image : split.list) {
     const bool may_leave =
         image.file.starts_with('/') || image.file.find("..") != std::string::npos;
     if (!may_leave) continue;
@@ -146,39 +148,40 @@ void require_inside(const Half& half, const fs::path& root) {
     const bool is_inside = std::ranges::any_of(
         folders, [&](const fs::path& folder) { return path.starts_with(folder.string()); });
     if (is_inside) continue;
-    throw UsageError(half.labels.string() + ": the file_name " + one_line(image.file) +
+    throw UsageError(split.labels.string() + ": the file_name " + one_line(image.file) +
                      " leads out of data.root. Put the image there, and name it by its place "
                      "below " +
-                     half.images.string() + ".");
+                     split.images.string() + ".");
   }
 }
 
-Half read_json(const fs::path& path, const fs::path& root) {
+DetectionSplit read_json(const fs::path& path, const fs::path& root) {
   CocoAnnotations read = read_coco_json(path);
-  Half half{.images = {}, .labels = path, .list = std::move(read.images), .class_names = {}};
-  half.class_names = std::move(read.class_names);
-  for (AnnotatedImage& image : half.list) {
+  DetectionSplit split{
+      .images = {}, .labels = path, .list = std::move(read.images), .class_names = {}};
+  split.class_names = std::move(read.class_names);
+  for (AnnotatedImage& image : split.list) {
     for (std::string* const problem : {&image.problem, &image.crowd_problem}) {
       if (!problem->empty()) problem->insert(0, path.string() + ": ");
     }
   }
-  half.images = images_of(path, half.list);
-  require_inside(half, root);
-  return half;
+  split.images = images_of(path, split.list);
+  require_inside(split, root);
+  return split;
 }
 
 // --- both ---
 
-Half read_half(const fs::path& path, const DataRequest& request) {
+DetectionSplit read_split(const fs::path& path, const DataRequest& request) {
   return is_json(path) ? read_json(path, request.root) : read_yolo(path, request.label_cache);
 }
 
-/// One rank logs it for its node. The reason that keeps one cache from being written holds for the
-/// other one, too.
-void say_cache_problems(const Half& train, const Half& test) {
-  for (const Half* const half : {&train, &test}) {
-    if (!half->cache_not_used.empty())
-      log::warning("the cache of labels is not used, " + half->cache_not_used);
+/// One rank logs it for its node. If one cache could not be written, the reason is the same for the
+/// other.
+void log_cache_problems(const DetectionSplit& train, const DetectionSplit& test) {
+  for (const DetectionSplit* const split : {&train, &test}) {
+    if (!split->cache_not_used.empty())
+      log::warning("the cache of labels is not used, " + split->cache_not_used);
   }
   const std::string& why =
       train.cache_not_written.empty() ? test.cache_not_written : train.cache_not_written;
@@ -188,17 +191,20 @@ void say_cache_problems(const Half& train, const Half& test) {
 }
 
 /// Keeps the first `wanted` images, and marks labels beyond the classes as problems.
-void complete(Half& half, int classes, const char* key, std::optional<std::int64_t> wanted) {
+void complete(DetectionSplit& split,
+              int classes,
+              const char* key,
+              std::optional<std::int64_t> wanted) {
   if (wanted) {
-    require_part(key, *wanted, static_cast<std::int64_t>(half.list.size()), half.labels.string());
-    half.list.resize(static_cast<std::size_t>(*wanted));
+    require_part(key, *wanted, static_cast<std::int64_t>(split.list.size()), split.labels.string());
+    split.list.resize(static_cast<std::size_t>(*wanted));
   }
-  for (AnnotatedImage& image : half.list) {
+  for (AnnotatedImage& image : split.list) {
     const auto beyond = std::ranges::find_if(
         image.boxes, [&](const AnnotatedBox& box) { return box.label >= classes; });
     if (beyond == image.boxes.end() || !image.problem.empty()) continue;
     // Somebody may have changed the file since it was read.
-    const fs::path path = (half.labels / image.file).replace_extension(".txt");
+    const fs::path path = (split.labels / image.file).replace_extension(".txt");
     std::string ignored;
     const std::string lines = read_text(path, ignored).value_or("");
     const int line = line_of_object(lines, static_cast<std::size_t>(beyond - image.boxes.begin()));
@@ -209,44 +215,44 @@ void complete(Half& half, int classes, const char* key, std::optional<std::int64
 }
 
 /// An evaluation needs crowds too, so a wrong crowd makes its image a bad sample.
-void count_crowds_in(Half& half) {
-  for (AnnotatedImage& image : half.list) {
+void count_crowds_in(DetectionSplit& split) {
+  for (AnnotatedImage& image : split.list) {
     if (image.problem.empty()) image.problem = image.crowd_problem;
   }
 }
 
 /// Errors: UsageError.
-void require_good(const Half& half, double max_bad) {
+void require_good(const DetectionSplit& split, double max_bad) {
   ReasonList bad;
-  for (const AnnotatedImage& image : half.list) {
+  for (const AnnotatedImage& image : split.list) {
     if (!image.problem.empty()) bad.add(image.problem);
   }
-  if (static_cast<double>(bad.size()) <= max_bad * static_cast<double>(half.list.size())) return;
-  throw UsageError(half.labels.string() + ": the labels of " + std::to_string(bad.size()) + " of " +
-                   std::to_string(half.list.size()) +
+  if (static_cast<double>(bad.size()) <= max_bad * static_cast<double>(split.list.size())) return;
+  throw UsageError(split.labels.string() + ": the labels of " + std::to_string(bad.size()) +
+                   " of " + std::to_string(split.list.size()) +
                    " images are wrong, more than data.max_bad allows. Mend them, or raise "
                    "data.max_bad:" +
                    bad.to_text());
 }
 
 /// If no image has an object, the labels belong to other images. Errors: UsageError.
-void require_objects(const Half& half) {
-  const bool is_empty = std::ranges::all_of(half.list, [](const AnnotatedImage& image) {
+void require_objects(const DetectionSplit& split) {
+  const bool is_empty = std::ranges::all_of(split.list, [](const AnnotatedImage& image) {
     return image.boxes.empty() && image.problem.empty();
   });
   if (!is_empty) return;
-  if (std::ranges::any_of(half.list, [](const auto& image) { return !image.crowds.empty(); })) {
+  if (std::ranges::any_of(split.list, [](const auto& image) { return !image.crowds.empty(); })) {
     throw UsageError(
-        half.labels.string() +
+        split.labels.string() +
         ": all of its objects are crowds (iscrowd: 1), which a model is neither "
         "trained on nor measured by. Add images whose objects have boxes of their own.");
   }
-  throw UsageError(half.labels.string() + ": there is no object in any of the " +
-                   std::to_string(half.list.size()) + " images. Take the labels of these images.");
+  throw UsageError(split.labels.string() + ": there is no object in any of the " +
+                   std::to_string(split.list.size()) + " images. Take the labels of these images.");
 }
 
-int count_classes(const Half& half, int so_far) {
-  for (const AnnotatedImage& image : half.list) {
+int count_classes(const DetectionSplit& split, int so_far) {
+  for (const AnnotatedImage& image : split.list) {
     for (const AnnotatedBox& box : image.boxes)
       so_far = std::max(so_far, box.label + 1);
   }
@@ -254,11 +260,11 @@ int count_classes(const Half& half, int so_far) {
 }
 
 DataFacts facts_of(const DataRequest& request,
-                   const char* half,
+                   const char* split,
                    int classes,
                    std::vector<std::string> names) {
   DataFacts facts;
-  facts.name = request.name + half;
+  facts.name = request.name + split;
   facts.shape = {3, request.image_size, request.image_size};
   facts.classes = classes;
   facts.class_names = std::move(names);
@@ -326,12 +332,12 @@ Sources load_detection_set(const DataRequest& request) {
                request.root,
                "Set it to the folder that holds images and labels, or train2017 and annotations.");
   const DetectionPaths paths = find_detection_set(request);
-  Half train = read_half(paths.train, request);
+  DetectionSplit train = read_split(paths.train, request);
   // Small sets are often evaluated on their training images.
   const bool is_same = paths.test == paths.train;
-  Half test = is_same ? train : read_half(paths.test, request);
+  DetectionSplit test = is_same ? train : read_split(paths.test, request);
   if (request.label_cache == LabelCacheUse::write)
-    say_cache_problems(train, is_same ? Half() : test);
+    log_cache_problems(train, is_same ? DetectionSplit() : test);
   if (train.class_names != test.class_names) {
     throw UsageError(train.labels.string() + " and " + test.labels.string() +
                      " do not have the same classes. Take both from the same set.");

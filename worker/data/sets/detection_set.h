@@ -1,4 +1,4 @@
-// Images with objects in boxes: YOLO's label files, or COCO's JSON.
+// Data sets for detection: images with YOLO's label files, or with COCO's JSON.
 #pragma once
 
 #include <filesystem>
@@ -17,23 +17,23 @@ class DetectionSource : public Source {
  public:
   enum class Use { training, evaluation };
 
-  /// `images` are files below `root`. `facts` come with name, shape and classes; the rest is filled
-  /// in.
+  /// `images` are files below `root`. The caller sets name, shape and classes of `facts`; the rest
+  /// is filled in.
   DetectionSource(std::filesystem::path root,
                   std::vector<AnnotatedImage> images,
                   DataFacts facts,
                   Use use);
 
   [[nodiscard]] const DataFacts& facts() const override { return facts_; }
-  /// Gives three channels of any size; target 0 is the boxes (kBoxRow), in pixels, without crowds.
-  /// For an evaluation the targets of worker/data/sets/ground_truth.h follow. Errors: BadSample,
-  /// also for an image whose labels are wrong.
+  /// Images have three channels and any size; target 0 holds the boxes (kBoxRow), in pixels,
+  /// without crowds. For an evaluation the targets of worker/data/sets/ground_truth.h follow.
+  /// Errors: BadSample, also for an image whose labels are wrong.
   void read(std::int64_t index, Sample& into) const override;
   [[nodiscard]] std::span<const AnnotatedBox> boxes(std::int64_t index) const override {
     return images_.at(static_cast<std::size_t>(index)).boxes;
   }
-  /// Read from the image file's header, not from the JSON: a wrong size in the JSON would go
-  /// unnoticed, as boxes are kept as shares of it.
+  /// Read from the image file's header, not from the JSON: boxes are kept as fractions, so a wrong
+  /// size in the JSON would go unnoticed.
   [[nodiscard]] std::optional<ImageSize> image_size(std::int64_t index) const override;
 
  private:

@@ -1,7 +1,7 @@
-// The built-in data set: handwriting-like digits, drawn at run time, so that the first run needs no
-// file and no network.
+// The built-in data set: digits that look handwritten, drawn at run time, so that a first run needs
+// no file and no network.
 // Promises: image i of a split depends on (seed, split, i) alone, not on the number of threads,
-// images or the machine's standard library; training and test images never share a draw.
+// images or the machine's standard library; training and test images never share a random number.
 #pragma once
 
 #include <cstdint>

@@ -10,11 +10,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The first of `names` that exists in the folder, plain or packed; empty: none does.
+/// The first of `names` that exists in the folder, plain or compressed; empty: none does.
 fs::path find_file(const fs::path& folder, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     for (const char* const suffix : {"", ".gz", ".xz"}) {
-      if (is_there(folder / (name + suffix))) return folder / (name + suffix);
+      if (path_exists(folder / (name + suffix))) return folder / (name + suffix);
     }
   }
   return {};
@@ -43,7 +43,7 @@ std::string how_to_get(const SetFiles& wanted, const fs::path& root) {
 
 }  // namespace
 
-bool is_there(const fs::path& path) {
+bool path_exists(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(path, ignored);
 }
@@ -80,7 +80,7 @@ std::vector<fs::path> find_set_files(const SetFiles& wanted, const fs::path& roo
                        how_to_get(wanted, root));
     }
   }
-  if (!wanted.other_form.empty() && is_there(root / wanted.other_form)) {
+  if (!wanted.other_form.empty() && path_exists(root / wanted.other_form)) {
     throw UsageError(what + (root / wanted.other_form).string() +
                      " holds Python's pickles, which are not read: the binary version is needed." +
                      how_to_get(wanted, root));

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 const std::vector<float> kMean{0.485F, 0.456F, 0.406F};
 const std::vector<float> kDeviation{0.229F, 0.224F, 0.225F};
 
-fs::path find_half(const DataRequest& request, const std::vector<std::string>& names) {
+fs::path find_split_folder(const DataRequest& request, const std::vector<std::string>& names) {
   std::error_code ignored;
   for (const std::string& name : names) {
     if (fs::is_directory(request.root / name, ignored)) return request.root / name;
@@ -120,8 +120,8 @@ Sources load_image_folder(const DataRequest& request) {
                request.root,
                "Set it to the folder that holds train and val, with one folder for each class in "
                "both.");
-  ImageList train = list_classes(find_half(request, {"train"}));
-  ImageList test = list_classes(find_half(request, {"val", "test", "valid", "validation"}));
+  ImageList train = list_classes(find_split_folder(request, {"train"}));
+  ImageList test = list_classes(find_split_folder(request, {"val", "test", "valid", "validation"}));
   if (train.classes != test.classes) {
     throw UsageError(train.root.string() + " and " + test.root.string() +
                      " do not have the same classes: only one of them has " +

@@ -10,8 +10,8 @@ namespace ddp::worker {
 
 class ImageFolder : public Source {
  public:
-  /// Samples have any size and three channels, and are fitted to `side` x `side` later. With
-  /// `at_least` above 0 an image may come smaller than its file, but not below that side.
+  /// Samples have three channels and any size, and are fitted to `side` x `side` later. With
+  /// `at_least` above 0 an image may be decoded smaller than its file, but not below that side.
   ImageFolder(ImageList list, std::string name, int side, int at_least);
   /// The same with given facts, such as those of the set that a model was trained on.
   ImageFolder(ImageList list, DataFacts facts, int at_least);

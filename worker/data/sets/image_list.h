@@ -1,4 +1,5 @@
-// The images in folders, by class or all of them, in an order that is the same on every machine.
+// Lists the image files in folders, by class or all of them, in an order that is the same on every
+// machine.
 #pragma once
 
 #include <cstddef>
@@ -16,17 +17,17 @@ struct ImageList {
   std::vector<std::string> files;    // below root, by class, then sorted by their bytes
   std::vector<std::int32_t> labels;  // [files]: which class
 
-  /// Equal for lists with the same files, whatever their root: 32 hexadecimal digits, from all
-  /// names and sizes_of_some().
+  /// 32 hexadecimal digits, from all names and sizes_of_some(); equal for lists with the same files
+  /// in any root.
   [[nodiscard]] std::string digest() const;
 };
 
-/// All images in `root` and below it, sorted by their bytes within each folder. Errors: UsageError
-/// when `root` cannot be read.
+/// All images in `root` and below it; names are sorted by their bytes within each folder. Errors:
+/// UsageError when `root` cannot be read.
 std::vector<std::string> list_images(const std::filesystem::path& root);
 
-/// The sizes of some of `count` files, at most 128, as a text: files with the same names may hold
-/// other images. `name` gives a file's path below `root`. Blocks: for the disk.
+/// The sizes of at most 128 of `count` files, as a text, to tell apart files with the same names
+/// but other images. `name` gives a file's path below `root`. Blocks: for the disk.
 std::string sizes_of_some(const std::filesystem::path& root,
                           std::size_t count,
                           const std::function<const std::string&(std::size_t)>& name);

@@ -1,4 +1,4 @@
-// An image set held in memory as plain bytes, and the request with which a job names a data set.
+// An image set in memory as plain bytes, and the request by which a job asks for a data set.
 #pragma once
 
 #include <cstdint>
@@ -36,11 +36,11 @@ struct DataSet {
   ImageSet test;
 };
 
-/// How a set uses its label cache: one process of a node reads and writes it, the others only read
-/// it.
+/// How a set uses its label cache. One process of a node uses `write` (and reads it, too), the
+/// others `read`.
 enum class LabelCacheUse { none, read, write };
 
-/// What the factory of a data set gets. A Tracked field that the job sets and the factory never
+/// The arguments of a data set's factory. A Tracked field that the job sets and the factory never
 /// reads is reported to the user.
 struct DataRequest {
   std::string name = "digits";               // one of built_in_sets(), or a program's own
@@ -51,30 +51,30 @@ struct DataRequest {
   Args args{};                           // data.args, for the sets of a program's own
   Tracked<int> image_size = kImageSize;  // images of varying size are fitted to it
   double max_bad = 0.01;                 // the share of a set's samples that may be bad
-  int train_at_least = 0;  // a side below which no training image may be decoded; 0: full size
+  int train_at_least = 0;  // training images may be decoded down to this side; 0: full size only
   LabelCacheUse label_cache = LabelCacheUse::none;
 };
 
-/// The keys of the job that were set but never read: "data.root". Sizes are not among them: a set
-/// that ignores sizes is refused.
+/// The keys of the job that were set but never read: "data.root". Never train_size or test_size: a
+/// set that ignores those is refused.
 std::vector<std::string> ignored_keys(const DataRequest& request);
 
 inline constexpr std::int64_t kDigitsTrainSize = 12000;
 inline constexpr std::int64_t kDigitsTestSize = 2000;
 
-/// `key` is train_size or test_size; `name` is what has `count` images. Errors: UsageError when it
-/// does not have `wanted` of them.
+/// `key` is train_size or test_size; the set `name` has `count` images. Errors: UsageError when
+/// these are fewer than `wanted`.
 void require_part(const std::string& key,
                   std::int64_t wanted,
                   std::int64_t count,
                   const std::string& name);
 
-/// A set that this program provides, and that is in memory as a whole.
+/// A built-in set that is kept in memory as a whole.
 struct BuiltInSet {
   std::string_view name;
   DataSet (*load)(const DataRequest& request);
-  std::string_view classes{};  // their names in the order of their numbers; empty: numbers
-  char mark = ' ';             // between two names
+  std::string_view classes{};  // the names in the order of the numbers; empty: numbers
+  char mark = ' ';             // separates the names
 };
 
 std::span<const BuiltInSet> built_in_sets();

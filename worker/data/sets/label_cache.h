@@ -1,10 +1,10 @@
-// Labels that were read and checked before, in one file for a folder of label files: a start then
-// examines each label file, and opens only those that have changed.
-// Promises: trusts nothing in the file. A cache with a wrong checksum, or with contents that the
-// reader of label files would not have produced, is not used.
-// Format: "ddp-labels 1 ", the digest of all that follows the line, a line feed; then numbers in
-// the machine's byte order (a machine with another order refuses the file): how many files, sorted
-// by their names, and for each its name, stamp, what is wrong with it, and its boxes.
+// A file that caches the checked labels of a folder of label files: a start then needs one
+// fstatat(2) per label file, and opens only those that have changed.
+// Promises: the content is not trusted. A cache with a wrong checksum, or with contents that the
+// reader of label files could not have produced, is not used.
+// Format: "ddp-labels 1 ", the digest of all that follows the line, a line feed; then, in the
+// machine's byte order (a machine with another one refuses the file), the number of files, and for
+// each, sorted by name: its name, its stamp, what is wrong with it, its boxes.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@
 
 namespace ddp::worker {
 
-/// Shows whether a file has changed. The ctime differs if an older file took over the name or
-/// somebody set the file's times; the inode differs if another folder took the place of the file's
-/// folder.
+/// Equal as long as a file is unchanged. The ctime differs when an older file has taken the name,
+/// or somebody has set the file's times; the inode differs when another folder has taken the place
+/// of the file's folder.
 struct FileStamp {
   std::uint64_t size = 0;
   std::int64_t modified = 0;  // nanoseconds since 1970
@@ -33,7 +33,7 @@ struct FileStamp {
 /// cannot be examined.
 std::optional<FileStamp> stamp_of(int directory, const std::string& name);
 
-/// What a label file contained when it had that stamp.
+/// What a label file contained when it had `stamp`.
 struct CachedLabels {
   std::string name{};  // of the file, below its folder
   FileStamp stamp{};

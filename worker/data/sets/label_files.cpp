@@ -49,9 +49,8 @@ Descriptor open_directory(const fs::path& path) {
   return Descriptor(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
 }
 
-/// Whether a stamp is old enough to be trusted. A file that was changed a moment ago may change
-/// again within the same tick of the file system's clock; with the same size its stamp would be the
-/// same.
+/// Whether a stamp is old enough to be trusted. A file that was just changed may change again
+/// within the same tick of the file system's clock; if its size stays, so would its stamp.
 class Settled {
  public:
   bool operator()(const FileStamp& stamp) const { return stamp.modified < latest_; }
@@ -75,7 +74,7 @@ class Cache {
     if (bytes) why_not = decode_label_cache(*bytes, known_);
     is_right_.resize(known_.size());
     is_damaged_ = !why_not.empty();
-    not_used_ = cache_file_->not_believed();
+    not_used_ = cache_file_->why_not_trusted();
     if (is_damaged_) {
       not_used_ += (not_used_.empty() ? "" : "; ") + cache_file_->path().string() + ": " + why_not +
                    ". All labels are read again";

@@ -1,4 +1,4 @@
-// The label files of a folder of images, one per image: read and checked, or taken from their
+// Reads the label files of a folder of images, one per image, or takes their contents from the
 // cache.
 #pragma once
 
@@ -24,7 +24,7 @@ struct LabelFiles {
   std::string not_written{};             // why the cache could not be written; empty: no problem
 };
 
-/// Sets with fewer images have no cache: they are read as quickly without one.
+/// Sets with fewer images have no cache, because reading them is fast enough.
 inline constexpr std::size_t kLeastCached = 1000;
 
 /// The place of the cache for labels/train: labels/train.ddp-labels, unless others could have put a
@@ -32,8 +32,8 @@ inline constexpr std::size_t kLeastCached = 1000;
 [[nodiscard]] std::filesystem::path label_cache_of(const std::filesystem::path& folder);
 
 /// `images` are files below their own folder; the label file has the same name below `folder`,
-/// ending in .txt. The result is the same for any `use`. Errors: none; what is wrong with a label
-/// file is in its image.
+/// ending in .txt. The result is the same for any `use`. Errors: none; an image says what is wrong
+/// with its label file.
 LabelFiles read_label_files(const std::filesystem::path& folder,
                             const std::vector<std::string>& images,
                             LabelCacheUse use);

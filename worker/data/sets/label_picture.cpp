@@ -61,7 +61,7 @@ Image draw_bars(const std::vector<std::int64_t>& counts, const std::vector<std::
     const auto y = static_cast<double>(i);
     const auto count = static_cast<double>(counts[shown[i]]);
     chart.fill(0, y + 0.1, count, y + 0.9, kBar);
-    chart.text_behind(count, y + 0.5, Chart::kInk, std::to_string(counts[shown[i]]));
+    chart.text_right_of(count, y + 0.5, Chart::kInk, std::to_string(counts[shown[i]]));
   }
   return chart.image();
 }

@@ -10,7 +10,7 @@
 
 namespace ddp::worker {
 
-/// A ResidentLoader takes pixels() in place of read().
+/// ResidentLoader uses pixels() instead of read().
 class MemorySource final : public Source {
  public:
   explicit MemorySource(ImageSet set);

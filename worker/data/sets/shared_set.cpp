@@ -22,7 +22,7 @@ namespace {
 
 namespace json = boost::json;
 
-// Sizes of the description and of the four blocks behind it: pixels and labels of either half.
+// Sizes of the description and of the four blocks after it: pixels and labels of both splits.
 using Sizes = std::array<std::uint64_t, 5>;
 
 void write_all(int fd, std::span<const std::uint8_t> bytes) {
@@ -103,9 +103,9 @@ SharedSet::SharedSet(const DataSet& data)
                     data.test.labels.size()};
   write_all(file_.fd(), {reinterpret_cast<const std::uint8_t*>(sizes.data()), sizeof sizes});
   write_all(file_.fd(), bytes_of(text));
-  for (const ImageSet* const half : {&data.train, &data.test}) {
-    write_all(file_.fd(), half->pixels);
-    write_all(file_.fd(), half->labels);
+  for (const ImageSet* const split : {&data.train, &data.test}) {
+    write_all(file_.fd(), split->pixels);
+    write_all(file_.fd(), split->labels);
   }
   constexpr int kForGood = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL;
   check(::fcntl(file_.fd(), F_ADD_SEALS, kForGood), "F_ADD_SEALS", "a shared data set");

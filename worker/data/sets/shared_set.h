@@ -1,6 +1,6 @@
-// Image sets that are in memory once per node: one rank writes them into memory that has a name in
-// /proc, the other ranks map it. Nobody can change it, and it is gone with the last rank that has
-// it.
+// Image sets that are in memory only once per node: one rank writes them into a memfd, which the
+// other ranks open in /proc and map. It is sealed, so nobody can change it, and it ends with the
+// last rank that has it.
 #pragma once
 
 #include <filesystem>
@@ -12,25 +12,24 @@
 
 namespace ddp::worker {
 
-/// Sets in memory that other processes of this user and node can map, as long as this object lives.
-/// One owner.
+/// Sets in memory that other processes of this user and node can map while this object exists.
 class SharedSet {
  public:
   /// Copies the set. Errors: SystemError when there is not enough memory.
   explicit SharedSet(const DataSet& data);
-  /// Opens the set that another process has at `path`; it stays when that process ends. Errors:
-  /// SystemError.
+  /// Opens the set of another process, by the path() there; it stays when that process ends.
+  /// Errors: SystemError.
   explicit SharedSet(const std::filesystem::path& path);
 
-  /// Where other processes find it.
+  /// The path by which other processes open it.
   [[nodiscard]] std::filesystem::path path() const;
 
  private:
   Descriptor file_;
 };
 
-/// The sets in that memory, without a copy of their pixels. Errors: SystemError when it cannot be
-/// mapped or does not hold sets.
+/// Maps the sets, without copying their pixels. Errors: SystemError when it cannot be mapped or
+/// does not hold sets.
 Sources map_shared_set(const std::filesystem::path& path);
 
 }  // namespace ddp::worker

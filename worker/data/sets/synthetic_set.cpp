@@ -31,9 +31,9 @@ constexpr std::size_t kOffsets = 1 << 16;  // places in the random bytes where a
 constexpr std::uint64_t kTrain = 1;
 constexpr std::uint64_t kTest = 2;
 
-DataFacts facts_of(const DataRequest& request, const std::string& half, std::int64_t count) {
+DataFacts facts_of(const DataRequest& request, const std::string& split, std::int64_t count) {
   DataFacts facts;
-  facts.name = request.name + " " + half;
+  facts.name = request.name + " " + split;
   facts.count = count;
   const std::int64_t channels = request.args.integer("channels", 1, kMaxSyntheticChannels, 3);
   facts.shape = {channels, request.image_size, request.image_size};

@@ -1,5 +1,5 @@
-// Images of random bytes, of any size, number and classes: they show how fast a model trains where
-// the files of its data set are not there. Nothing can be learnt from them.
+// Images of random bytes, of any size, number and classes: to measure how fast a model trains
+// without the files of its data set. A model cannot learn anything from them.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,7 @@ namespace ddp::worker {
 
 class SyntheticSource : public Source {
  public:
-  /// `facts` come with all that does not depend on the bytes. Image i and its class depend on
-  /// (`seed`, i) alone.
+  /// The caller sets all of `facts`. Image i and its class depend only on (`seed`, i).
   SyntheticSource(DataFacts facts, std::uint64_t seed);
 
   [[nodiscard]] const DataFacts& facts() const override { return facts_; }
@@ -33,11 +32,11 @@ class SyntheticSource : public Source {
   DataFacts facts_;
   std::uint64_t seed_;
   std::size_t image_bytes_ = 0;
-  std::vector<std::uint8_t> bytes_;  // random; each image is a part of them
+  std::vector<std::uint8_t> bytes_;  // random; an image is a range of them
 };
 
-/// data.args: classes (1000), channels (3). Their side is data.image_size, their number
-/// data.train_size and data.test_size, or ImageNet's. Errors: UsageError.
+/// data.args: classes (1000), channels (3). Images have the side data.image_size; their numbers are
+/// data.train_size and data.test_size, or those of ImageNet. Errors: UsageError.
 Sources make_synthetic_set(const DataRequest& request);
 
 }  // namespace ddp::worker

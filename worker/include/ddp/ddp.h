@@ -1,7 +1,7 @@
-// All that a program of its own needs of ddp, in C++: find_package(ddp), and link ddp::worker.
+// The one header for a user's own C++ program: find_package(ddp), and link ddp::worker.
 //   ddp::worker::run()   the whole of ddp-worker, with models, tasks, data, losses, metrics,
 //                        optimizers and hooks that the program registers: worker/program.h
-//   ddp::Context         a training loop of one's own: worker/own_loop/context.h
+//   ddp::Context for a training loop of the user's own: worker/own_loop/context.h
 #pragma once
 
 #include "worker/own_loop/checkpoints.h"

@@ -1,6 +1,6 @@
-// Copies much memory at once, on as many threads as LibTorch computes with.
-// Copies past the cache: the bytes are not read again soon, and a store through the cache would
-// first read each line that it replaces. This saves a third of the memory traffic.
+// Copies large amounts of memory, on all threads that LibTorch computes with.
+// Uses non-temporal stores: the bytes are not read again soon, and a normal store would first read
+// each cache line that it replaces. That saves a third of the memory traffic.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace ddp::worker {
 
 struct BytesToCopy {
   std::span<const std::byte> from;
-  std::byte* to = nullptr;  // equally many bytes, of other memory
+  std::byte* to = nullptr;  // as many bytes; must not overlap `from`
 };
 
 /// Copies all pieces. Blocks: until that is done.

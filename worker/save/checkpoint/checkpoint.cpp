@@ -40,7 +40,7 @@ constexpr const char* kOptimizer = "optimizer.safetensors";
 constexpr const char* kState = "state.safetensors";
 constexpr const char* kBest = "best";
 
-/// Steps of the checkpoints that are whole, newest first, with the names of their directories.
+/// The checkpoints, newest first: step, and name of the directory.
 std::vector<std::pair<std::int64_t, std::string>> list(const OwnedDir& directory) {
   std::vector<std::pair<std::int64_t, std::string>> found;
   for (const std::string& name : directory.names())
@@ -83,7 +83,7 @@ void write_content(const OwnedDir& directory, const CheckpointContent& content) 
   failpoint("save.manifest");
   create(kManifest).write(to_text(manifest));
   failpoint("save.sync-file");
-  // Synced at the end: the disk writes each file while the next one is prepared.
+  // Synced at the end, so that the disk writes each file while the next one is prepared.
   for (OutputFile& file : files)
     file.sync();
   failpoint("save.sync-directory");
@@ -131,7 +131,7 @@ TensorFile read_tensors(const Opener& open, const ManifestFile& expected) {
   std::vector<std::byte> bytes = read_bytes(*input);
   if (digest(bytes) != expected.digest) refuse("checksum differs");
   TensorFile file = TensorFile::parse(std::move(bytes), expected.name);
-  // The whole file has its checksum, so this finds mistakes of the writer, not damage.
+  // The checksum of the whole file was right, so this finds bugs of the writer, not damage.
   if (file.tensors().size() != expected.tensors.size())
     refuse("its tensors are not the manifest's");
   for (const ManifestTensor& tensor : expected.tensors) {
@@ -179,7 +179,7 @@ LoadedCheckpoint read_verified(const fs::path& path, const Opener& open) {
   return loaded;
 }
 
-// Renames a damaged checkpoint, and keeps it for anyone who wants to know why. Returns why that
+// Renames a damaged checkpoint instead of removing it, so that it can be examined. Returns why that
 // failed, or "".
 std::string set_aside(const OwnedDir& directory, const std::string& name) {
   const int fd = directory.fd();
@@ -213,10 +213,10 @@ LoadedCheckpoint read_own(const OwnedDir& checkpoints, const std::string& name) 
   return read_verified(directory.path(), opener(directory));
 }
 
-/// What the manifests of a run say.
+/// The summary of all manifests of a run.
 struct Heads {
   std::optional<std::string> best;
-  std::vector<std::string> unreadable;  // just now: any of these may be the best
+  std::vector<std::string> unreadable;  // at the moment; any of these may be the best
 };
 
 Heads read_heads(const OwnedDir& directory) {
@@ -232,15 +232,15 @@ Heads read_heads(const OwnedDir& directory) {
     } catch (const SystemError&) {
       result.unreadable.push_back(name);
     } catch (const UsageError&) {
-      continue;  // damaged: said when it is loaded
+      continue;  // damaged: reported when it is loaded
     }
   }
   if (const std::optional<std::size_t> best = find_best(heads)) result.best = names[*best];
   return result;
 }
 
-// A result that is not its head's best is worse than the best. If every result was the best of its
-// time, the later ones are better.
+// A result that differs from its head's `best` is worse than that. If every result was the best at
+// its time, later ones are better than earlier ones.
 bool is_higher_better(std::span<const CheckpointHead> heads) {
   std::optional<double> first;
   bool is_higher = true;
@@ -304,7 +304,7 @@ Checkpoints::Checkpoints(const OwnedDir& run_dir, int keep, std::string run_id)
   if (run_id_.empty()) run_id_ = std::to_string(::getpid());
 }
 
-// Opens it each time: somebody may have moved it to make room.
+// Opened each time, because a user may have moved it to make room.
 OwnedDir Checkpoints::directory() const {
   return run_dir_.enter("checkpoints");
 }
@@ -326,7 +326,7 @@ fs::path Checkpoints::save(const CheckpointContent& content) {
   failpoint("save.sync-parent");
   directory.sync();
   failpoint("save.latest");
-  directory.remove(temporary);  // the old one of that step, if the two were swapped
+  directory.remove(temporary);  // the old checkpoint of that step, if the two were swapped
   replace_file(directory, "latest", name + "\n");
   failpoint("save.remove-old");
   remove_old(directory, content.head.step);
@@ -349,7 +349,7 @@ bool Checkpoints::amend(const CheckpointHead& head) {
     replace_file(*found, kManifest, text);
     return true;
   } catch (const UsageError&) {
-    return false;  // damaged meanwhile
+    return false;  // damaged since it was written
   }
 }
 
@@ -363,8 +363,8 @@ std::optional<LoadedCheckpoint> Checkpoints::load_newest(std::vector<std::string
       loaded = read_own(directory, name);
       break;
     } catch (const SystemError& error) {
-      // A network disk that is away, or too many open files: not the checkpoint's fault, so it
-      // stays.
+      // Not the checkpoint's fault (a network disk is away, too many open files), so it is not
+      // renamed.
       reasons.push_back("checkpoint " + name + " cannot be read (" + error.what() + ")");
       has_unread = has_unread || may_be_checkpoint(directory.path() / name);
     } catch (const UsageError& error) {
@@ -373,7 +373,7 @@ std::optional<LoadedCheckpoint> Checkpoints::load_newest(std::vector<std::string
                         (aside.empty() ? ")" : "; it stays there: " + aside + ")"));
     }
   }
-  // There may be a trained state: beginning again would overwrite it.
+  // There may be a trained state, which a new beginning would overwrite.
   if (!loaded && has_unread) {
     throw SystemError(join_words(reasons, "; ") + ". Make " + directory.path().string() +
                       " readable, or begin again in another directory.");
@@ -406,8 +406,8 @@ void Checkpoints::remove_old(const OwnedDir& directory, std::int64_t newest) con
   if (heads.best) kept.insert(*heads.best);
   int newer = 0;
   for (const auto& [step, name] : list(directory)) {
-    // Trap: a checkpoint of a later step is one that could not be read when this run began. It does
-    // not count as newer.
+    // Trap: a checkpoint of a later step could not be read when this run began. It does not count
+    // as newer, and is kept.
     if (step > newest || newer++ < keep_ || kept.contains(name)) continue;
     // Renamed first, so that a crash in between leaves no half checkpoint under its name.
     const std::string doomed = name + std::string(kTemporary) + "old";

@@ -1,6 +1,6 @@
-// Finds the checkpoint that a user names by its directory, by its run's directory, or by one of the
-// text files `latest` and `best` (RUN/best stands for RUN/checkpoints/best). Changes nothing on
-// disk, so it may be used on a run that still trains.
+// Finds the checkpoint that a user names: by its directory, by its run's directory, or by one of
+// the text files `latest` and `best` (RUN/best means RUN/checkpoints/best). Changes nothing on
+// disk, so it can be used while the run still trains.
 #pragma once
 
 #include <filesystem>
@@ -11,14 +11,14 @@
 
 namespace ddp::worker {
 
-/// Whether `given` is for find_checkpoint(): a directory, or a file that names one.
+/// Whether find_checkpoint() takes `given`: a directory, or a text file that names one.
 bool is_checkpoint_path(const std::filesystem::path& given);
 
-/// Reads and verifies the checkpoint that `given` means. That is a directory step-N; a text file
-/// with the name of one beside it; one of these in the directory of a run; or a run's directory or
-/// its `checkpoints`: then the newest checkpoint that is whole, and each one that is skipped adds a
-/// line to `warnings`. Trust is as in load_checkpoint(). Errors: UsageError that says what is
-/// wrong; SystemError (reading).
+/// Reads and verifies the checkpoint that `given` names. It is a directory step-N; a text file with
+/// the name of one beside it; either of these in a run's directory; or a run's directory or its
+/// `checkpoints`: then the newest checkpoint that is whole is used, and each one that is skipped
+/// adds a line to `warnings`. `trust` is as in load_checkpoint(). Errors: UsageError that says what
+/// is wrong; SystemError (reading).
 LoadedCheckpoint find_checkpoint(const std::filesystem::path& given,
                                  bool trust,
                                  std::vector<std::string>& warnings);

@@ -1,4 +1,4 @@
-// How the tensors of two files differ.
+// Compares the tensors of two files.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@ namespace ddp::worker {
 struct TensorDifference {
   std::string name;
   std::string dtypes;               // "F32", or "F32, BF16" where they are not the same
-  std::optional<double> largest{};  // of |a - b|; no value: one of them holds a NaN
+  std::optional<double> largest{};  // the largest |a - b|; no value: there is a NaN
 };
 
 struct Comparison {
-  std::size_t equal = 0;                      // tensors that are equal, bit for bit
+  std::size_t equal = 0;                      // tensors that are bit-equal
   std::vector<TensorDifference> different{};  // in the first file's order
   std::vector<std::string> other_shape{};     // "fc.weight: F32 [10, 512] and F32 [100, 512]"
-  std::vector<std::string> missing{};         // in the first file alone
-  std::vector<std::string> extra{};           // in the second file alone
+  std::vector<std::string> missing{};         // only in the first file
+  std::vector<std::string> extra{};           // only in the second file
 };
 
 Comparison compare(const std::vector<TensorView>& first, const std::vector<TensorView>& second);

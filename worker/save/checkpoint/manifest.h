@@ -1,5 +1,5 @@
-// The table of contents of a checkpoint: what was saved, and the checksum of every part. It has a
-// checksum of its own, so that a flipped bit in a step number is found like one in a weight.
+// The manifest of a checkpoint: what was saved, and the checksum of every part. It has a checksum
+// of its own, so that a flipped bit in the step number is found, too.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// The model in a checkpoint, as tensors by name: as it was trained, or as it is evaluated.
+// The model in a checkpoint, as named tensors: with the weights as trained, or with their moving
+// averages.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -11,15 +12,15 @@
 
 namespace ddp::worker {
 
-/// Whether the run kept a moving average (optimizer.ema_decay); its evaluations then use the
-/// average.
+/// Whether the run kept moving averages (optimizer.ema_decay), which its evaluations then use.
 bool has_averages(const LoadedCheckpoint& checkpoint);
 
-/// Parameters and buffers, in the order of Python's state_dict. With `averaged`, averages replace
-/// their tensors, in the tensors' own type, as in an evaluation; integer buffers are the model's.
+/// Parameters and buffers, in the order of Python's state_dict. With `averaged`, the moving
+/// averages replace their tensors, converted to the tensors' types, as in an evaluation; integer
+/// buffers have no averages.
 std::vector<NamedTensor> model_tensors(const LoadedCheckpoint& checkpoint, bool averaged);
 
-/// Puts the checkpoint's model into `model` as it is evaluated: with its averages if it has any.
+/// Copies the checkpoint's model into `model` for evaluation: with its averages if it has any.
 /// `identity` is that of the job that built `model` (job_identity()). Errors: UsageError with the
 /// keys that make it another model, or with the tensors that do not fit.
 void put_evaluated(const LoadedCheckpoint& checkpoint,

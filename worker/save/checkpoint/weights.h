@@ -1,4 +1,4 @@
-// Weights for the start of a model: from a file of another training, ours or Python's.
+// Loads the initial weights of a model from a file of another training, ours or Python's.
 #pragma once
 
 #include <filesystem>
@@ -11,40 +11,41 @@
 
 namespace ddp::worker {
 
-/// What happened to the tensors of a file.
+/// What load_weights() did with the tensors of a file.
 struct LoadReport {
   std::string file;
   std::size_t loaded = 0;
   std::size_t wanted = 0;                // tensors of the model
-  std::vector<std::string> prefixes;     // taken off names: "module."
+  std::vector<std::string> prefixes;     // removed from names: "module."
   std::vector<std::string> conversions;  // "BF16 to F32"
-  std::vector<std::string> different;    // same name, another shape or kind of number: both sides
-  std::vector<std::string> missing;      // in the model alone: left as they are
-  std::vector<std::string> unexpected;   // in the file alone: skipped
+  std::vector<std::string> different;    // same name, other shape or type: a text with both
+  std::vector<std::string> missing;      // only in the model: unchanged
+  std::vector<std::string> unexpected;   // only in the file: skipped
 };
 
-/// Copies the tensors of a file (safetensors or torch.save) into `state` by name. A name that the
-/// model does not have is tried without its prefixes `module.` (DistributedDataParallel) and
-/// `_orig_mod.` (torch.compile). Floating-point numbers of another width are converted, rounded to
-/// the nearest; other types must be equal. If a file has no `num_batches_tracked`, it stays 0, as
-/// in torch. With `strict`, anything that does not fit is an error, and nothing has been copied;
-/// else it is in the report. Without `trust` the file must belong to us or to root. Errors:
-/// UsageError, also when nothing at all fits; SystemError (reading).
+/// Copies the tensors of a file (safetensors or torch.save) into `state` by name. If the model does
+/// not have a name, the prefixes `module.` (DistributedDataParallel) and `_orig_mod.`
+/// (torch.compile) are removed from it. Floating-point types are converted, rounded to nearest;
+/// other types must be equal. If a file has no `num_batches_tracked`, it stays 0, as in torch. With
+/// `strict`, any difference is an error, and nothing is copied; else it is in the report. Without
+/// `trust` the file must belong to us or to root. Errors: UsageError, also when no tensor fits;
+/// SystemError (reading).
 LoadReport load_weights(const std::filesystem::path& path,
                         std::vector<NamedTensor>& state,
                         bool strict,
                         bool trust = false);
 
-/// The same with tensors that are read already; `file` names their source in messages.
+/// The same with tensors that were read already; `file` names their source in messages.
 LoadReport load_weights(const std::vector<TensorView>& tensors,
                         const std::string& file,
                         std::vector<NamedTensor>& state,
                         bool strict);
 
-/// The name of a tensor in the model: without prefixes, if the model does not have it with them.
+/// The model's name for a tensor that is called `saved` in a file: without prefixes, unless the
+/// model has them, too.
 std::string model_name(const std::string& saved, const std::set<std::string>& wanted);
 
-/// For the console: one line, and one per kind of tensor that was not simply copied.
+/// For the console: one line, and one more for each non-empty list.
 std::string to_text(const LoadReport& report);
 
 }  // namespace ddp::worker

@@ -2,7 +2,7 @@
 // our own code.
 // Source: tensorboard/compat/proto/event.proto, summary.proto and TensorFlow's record_writer.cc
 // (the framing).
-// Trap: libprotobuf must not be used here, because libtorch_cpu exports a copy of its own.
+// Trap: do not use libprotobuf here, because libtorch_cpu exports a copy of its own.
 #pragma once
 
 #include <cstdint>
@@ -23,25 +23,25 @@ struct Scalar {
 
 class EventFile {
  public:
-  /// Makes a new events.out.tfevents.* in `directory`, whose name sorts after the existing ones,
-  /// and writes its first records: the version, and a START that makes TensorBoard drop the points
-  /// after step `resumed_step`, which this run does again.
+  /// Makes a new events.out.tfevents.* in `directory`, whose name sorts after existing ones, and
+  /// writes its first records: the version, and a START that makes TensorBoard drop the points
+  /// after step `resumed_step`, which this run will write again.
   /// Errors: SystemError.
   EventFile(const OwnedDir& directory, std::int64_t resumed_step);
 
-  /// One record with all scalars of a step, visible to readers at once.
+  /// Writes one record with all scalars of a step; readers see it at once.
   /// Errors: SystemError.
   void write(std::int64_t step, std::span<const Scalar> scalars);
 
-  /// A text for TensorBoard's page of texts, in Markdown. Errors: SystemError.
+  /// Writes a text in Markdown, for TensorBoard's page of texts. Errors: SystemError.
   void write_text(std::int64_t step, const std::string& tag, const std::string& text);
 
-  /// An image for its page of images. `png` is a whole file; anything else is ignored. Errors:
-  /// SystemError.
+  /// Writes an image, for the page of images. `png` is a whole PNG file; anything else is ignored.
+  /// Errors: SystemError.
   void write_image(std::int64_t step, const std::string& tag, std::string_view png);
 
-  /// For its page of hyperparameters: the values with which this run was started. A text that is a
-  /// number, `true` or `false` is shown as such. Errors: SystemError.
+  /// Writes the values with which this run was started, for the page of hyperparameters. A text
+  /// that is a number, `true` or `false` is shown as such. Errors: SystemError.
   void write_hyperparameters(std::int64_t step, const std::map<std::string, std::string>& values);
 
   [[nodiscard]] const std::filesystem::path& path() const { return file_.path(); }

@@ -15,7 +15,8 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-constexpr std::size_t kMaxName = 1000;  // of a global: the only text that is copied from the memo
+constexpr std::size_t kMaxName =
+    1000;  // limits a global, the only text that is copied from the memo
 
 // One byte of a pickle can put a value of 80 bytes on the stack. A list of numbers takes 20 bytes
 // of its own for each number, a list of tensors 15.
@@ -23,7 +24,7 @@ constexpr std::size_t kFree = std::size_t{64} << 20;
 constexpr std::size_t kPerByte = 32;
 constexpr std::size_t kOfHeap = 32;  // overhead of an allocation
 
-// One pass over the bytes: a machine with a stack, marks on it, and a memo of values by number.
+// Interprets the pickle in one pass, by a stack with marks and a memo of values by number.
 class PickleReader {
  public:
   PickleReader(std::span<const std::byte> bytes, const std::string& file)
@@ -65,7 +66,7 @@ class PickleReader {
     return line;
   }
 
-  // Little endian, two's complement. A longer integer is not the size of anything.
+  // Little endian, two's complement. Longer integers cannot be sizes.
   void push_long(std::uint64_t size) {
     const std::string_view bytes = take_text(size);
     if (size > sizeof(std::int64_t)) return push({});
@@ -163,7 +164,7 @@ class PickleReader {
     push({.kind = Kind::call, .items = {function, arguments}});
   }
 
-  // Python numbers the memo's entries one after the other.
+  // Python numbers the memo's entries consecutively.
   void remember(std::uint64_t number) {
     const std::size_t place = top();
     if (number < memo_.size()) {

@@ -1,7 +1,6 @@
-// The content of a pickle as plain values. Python's pickle is a program that may call anything;
-// here it is only read: names of functions stay names, calls stay descriptions of calls, nothing is
-// run. Protocols 2 to 5, without the text opcodes of protocol 0, which nothing has written since
-// 2001.
+// Reads a Python pickle into plain values. A pickle is a program that may call any function; here
+// nothing is executed: names of functions stay names, and calls stay descriptions of calls.
+// Protocols 2 to 5, without the text opcodes of protocol 0, which nothing has written since 2001.
 // Source: CPython, Lib/pickletools.py.
 #pragma once
 
@@ -15,7 +14,7 @@
 
 namespace ddp::worker {
 
-/// One value; it refers to others by their index in Pickle::values.
+/// One value; it refers to others by index into Pickle::values.
 struct PickleValue {
   enum class Kind {
     none,
@@ -29,7 +28,7 @@ struct PickleValue {
     global,      // text: "module.name"
     call,        // items: function, arguments
     persistent,  // items: the id
-    other        // an object that nobody needs
+    other        // an object that no reader needs
   };
 
   Kind kind = Kind::other;
@@ -42,7 +41,7 @@ struct PickleValue {
 /// A graph: a pickle may refer to a value many times, and an immutable value (None, (), a small
 /// number, a function's name) is stored once. collections.OrderedDict() is a dict.
 struct Pickle {
-  std::deque<PickleValue> values;  // a deque grows without copying all
+  std::deque<PickleValue> values;  // a deque grows without copying its elements
   std::size_t root = 0;
 
   [[nodiscard]] const PickleValue& operator[](std::size_t place) const { return values[place]; }
@@ -51,8 +50,8 @@ struct Pickle {
   }
 };
 
-/// `name` stands for the file in messages. Time and memory grow with the bytes read, and memory has
-/// a limit: 64 MiB, and 32 bytes for each byte.
+/// `name` is the file's name in messages. Time and memory are linear in the size; memory is limited
+/// to 64 MiB plus 32 bytes for each byte of the pickle.
 /// Errors: UsageError when the pickle is cut off, damaged, of another protocol, or needs more
 /// memory.
 Pickle read_pickle(std::span<const std::byte> bytes, const std::string& name);

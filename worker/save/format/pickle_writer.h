@@ -1,4 +1,4 @@
-// Writes the instructions of a pickle, protocol 2, that a state_dict needs.
+// Writes a pickle, protocol 2, with the instructions that a state_dict needs.
 // Source: CPython, Lib/pickletools.py.
 #pragma once
 
@@ -13,21 +13,21 @@ class PickleWriter {
  public:
   PickleWriter();
 
-  /// Each put lands on the stack, as pickletools describes it.
+  /// Each put_...() pushes a value on the pickle's stack, as in pickletools.
   void put(std::string_view text);
   void put(std::int64_t number);
   void put_false();
-  /// A name in Python; it is not called.
+  /// A Python function or class by name; it is not called.
   void put_global(std::string_view module, std::string_view name);
   /// collections.OrderedDict(), empty.
   void put_dict();
   void put_tuple(std::span<const std::int64_t> numbers);
 
   void mark();
-  void tuple();       // from what was put since the mark
-  void set_items();   // puts what was put since the mark (key, value, ...) into the dict below it
-  void persistent();  // turns the value on top, an id, into what it refers to
-  void call();        // calls a function with the tuple of its arguments
+  void tuple();       // of the values since the mark
+  void set_items();   // moves the values since the mark (key, value, ...) into the dict below it
+  void persistent();  // replaces the id on top by the object that it refers to
+  void call();        // replaces a function and the tuple of its arguments by the result
 
   /// The whole pickle.
   [[nodiscard]] std::string finish();

@@ -25,7 +25,7 @@ static_assert(std::endian::native == std::endian::little,
 
 constexpr std::uint64_t kMaxHeader = 100'000'000;  // as in the reference implementation
 constexpr std::string_view kMetadata = "__metadata__";
-// Small parts: what is digested is still in the cache when it is written.
+// Small enough that data are still in the cache when they are written after hashing.
 constexpr std::size_t kPart = 256 << 10;
 
 [[noreturn]] void refuse(const std::string& name, const std::string& what) {
@@ -266,7 +266,8 @@ TensorFile read_safetensors(const std::filesystem::path& path) {
 WrittenFile write_safetensors(const std::filesystem::path& path,
                               std::span<const TensorView> tensors,
                               const std::map<std::string, std::string>& metadata) {
-  (void)encode_header(arrange(tensors), metadata);  // a mistake of the caller must not leave a file
+  (void)encode_header(arrange(tensors),
+                      metadata);  // checks the arguments before the file is created
   return write_safetensors(OutputFile(path, OutputFile::Mode::create), tensors, metadata);
 }
 

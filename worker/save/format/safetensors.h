@@ -1,7 +1,7 @@
-// safetensors: a u64 header length, a JSON header, raw tensors. Read and written here; no code can
-// hide in such a file.
-// Promises: Python's safetensors reads what this writes, and the other way round; the reader checks
-// everything that a header says before it returns a tensor.
+// Reads and writes safetensors: a u64 header length, a JSON header, raw tensors. Such a file cannot
+// contain code.
+// Promises: compatible with Python's safetensors in both directions; the reader checks everything
+// in a header before it returns a tensor.
 // Source: github.com/huggingface/safetensors, README "Format".
 #pragma once
 
@@ -19,8 +19,8 @@
 
 namespace ddp::worker {
 
-/// A named tensor whose bytes somebody else owns: little endian, in C order unless `strides` says
-/// otherwise.
+/// A named tensor whose bytes somebody else owns: little endian, in C order unless it has
+/// `strides`.
 struct TensorView {
   std::string name;
   std::string dtype;  // F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL
@@ -29,7 +29,7 @@ struct TensorView {
   std::vector<std::int64_t> strides{};  // in elements; empty: C order, as in safetensors
 };
 
-/// Bytes of one element, 0 for a dtype that we do not write.
+/// Bytes of one element; 0 for an unknown dtype.
 std::size_t dtype_size(std::string_view dtype);
 
 /// The bytes of a tensor of that shape.
@@ -39,7 +39,7 @@ std::uint64_t tensor_bytes(std::string_view dtype, std::span<const std::int64_t>
 /// Whether none of its numbers is infinite or NaN; always true for integers.
 bool is_finite(const TensorView& tensor);
 
-/// A file in memory with its tensors. Movable; the views live as long as it does.
+/// A file in memory with views of its tensors. Movable; the views are valid as long as it exists.
 class TensorFile {
  public:
   TensorFile() = default;
@@ -51,9 +51,9 @@ class TensorFile {
   TensorFile(const TensorFile&) = delete;
   TensorFile& operator=(const TensorFile&) = delete;
 
-  /// Takes the bytes of a whole file; `name` stands for it in messages.
-  /// Errors: UsageError for anything that is not right: header length, JSON, names, dtypes, shapes
-  /// against offsets, gaps, overlaps, bytes that no tensor owns.
+  /// Parses the bytes of a whole file; `name` is its name in messages.
+  /// Errors: UsageError for anything that is wrong: header length, JSON, names, dtypes, shapes that
+  /// do not match offsets, gaps, overlaps, bytes that belong to no tensor.
   static TensorFile parse(std::vector<std::byte> bytes, const std::string& name);
 
   [[nodiscard]] const std::vector<TensorView>& tensors() const { return tensors_; }
@@ -75,11 +75,11 @@ TensorFile read_safetensors(const std::filesystem::path& path);
 struct WrittenFile {
   std::uint64_t size = 0;
   std::string digest;                          // XXH3-128 of the whole file
-  std::map<std::string, std::string> tensors;  // and of each tensor's bytes, by name
+  std::map<std::string, std::string> tensors;  // the same of each tensor, by name
 };
 
-/// Writes a new file and makes it durable (fsync); the directory's entry is the caller's task. Wide
-/// dtypes come first, so that every tensor is aligned to its element.
+/// Writes a new file and makes it durable (fsync), but not its directory entry. Wide dtypes come
+/// first, so that every tensor is aligned.
 /// Errors: SystemError; std::logic_error for a repeated name, an unknown dtype or a size that does
 /// not fit the shape.
 WrittenFile write_safetensors(OutputFile file,
@@ -88,7 +88,7 @@ WrittenFile write_safetensors(OutputFile file,
 WrittenFile write_safetensors(const std::filesystem::path& path,
                               std::span<const TensorView> tensors,
                               const std::map<std::string, std::string>& metadata = {});
-/// The same without fsync, which is then the caller's task, too.
+/// The same without fsync.
 WrittenFile put_safetensors(OutputFile& file,
                             std::span<const TensorView> tensors,
                             const std::map<std::string, std::string>& metadata = {});

@@ -1,7 +1,7 @@
-// Opens an archive of torch.save: its pickle, and the tensors that the pickle describes as parts of
-// storages, one record of raw bytes each.
-// Promises: nothing in the file is executed (save/format/pickle); no byte outside a record is used,
-// whatever the file says.
+// Reads an archive of torch.save: a pickle, which describes tensors as views of storages, and a
+// record of raw bytes for each storage.
+// Promises: nothing in the file is executed (save/format/pickle); no tensor reaches beyond its
+// record, whatever the file says.
 #pragma once
 
 #include <cstddef>
@@ -17,33 +17,32 @@
 
 namespace ddp::worker {
 
-/// Whether the first bytes are those of the format from before torch 1.6: a bare pickle, or one in
-/// a tar archive.
+/// Whether the first bytes are those of the format before torch 1.6: a plain pickle, or a tar
+/// archive.
 bool is_old_torch_format(std::span<const std::byte> bytes);
 
-/// torch's name for the storage of a dtype, "FloatStorage" for F32, and the other way round; "":
-/// none.
+/// torch's name for the storage of a dtype, "FloatStorage" for F32, and the inverse; "": unknown.
 std::string_view torch_storage(std::string_view dtype);
 std::string_view dtype_of_storage(std::string_view storage);
 
 class TorchArchive {
  public:
-  /// Opens the bytes of a whole file, which outlive this. `name` stands for it in messages. Errors:
+  /// Opens the bytes of a whole file, which outlive this. `name` is its name in messages. Errors:
   /// UsageError when it is not such an archive, or is damaged.
   TorchArchive(std::span<const std::byte> bytes, std::string name);
 
   [[nodiscard]] const PickleValue& root() const { return pickle_[pickle_.root]; }
   [[nodiscard]] const Pickle& pickle() const { return pickle_; }
-  /// The entry of a dict under a text, or under a number; null when there is none, or `dict` is not
-  /// a dict.
+  /// The value in `dict` for a key that is a text, or a number; null when there is none, or `dict`
+  /// is not a dict.
   [[nodiscard]] const PickleValue* find(const PickleValue& dict, std::string_view key) const;
 
-  /// Whether the value describes a tensor, also of a kind that is refused.
+  /// Whether the value describes a tensor, even of a kind that read_tensor() refuses.
   [[nodiscard]] bool is_tensor(const PickleValue& value) const;
   /// Whether the value is a dict with at least one tensor.
   [[nodiscard]] bool has_tensors(const PickleValue& value) const;
-  /// The tensor as a view that is called `name` and points into the bytes. Errors: UsageError for a
-  /// tensor that is not plain (sparse, quantized, complex) or does not fit its storage.
+  /// The tensor as a view with this `name` into the bytes. Errors: UsageError for a tensor that is
+  /// not plain (sparse, quantized, complex) or does not fit its storage.
   [[nodiscard]] TensorView read_tensor(const std::string& name, const PickleValue& value) const;
   /// The tensors of a dict, by their keys; skips other entries. Errors: UsageError.
   [[nodiscard]] std::vector<TensorView> read_tensors(const PickleValue& dict) const;

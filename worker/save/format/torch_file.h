@@ -1,8 +1,8 @@
-// The tensors of a state_dict in a file of torch.save, read and written: a zip archive with a
-// pickle, data.pkl, that describes tensors as parts of storages, and one record of raw bytes per
-// storage, data/0, data/1, ...
-// Promises: nothing in a file is executed (save/format/torch_archive); torch.load takes what this
-// writes by its default, weights_only=True.
+// Reads and writes a state_dict as torch.save does: a zip archive with a pickle, data.pkl, which
+// describes tensors as views of storages, and one record of raw bytes per storage, data/0, data/1,
+// ...
+// Promises: nothing in a file is executed (save/format/torch_archive); torch.load reads what this
+// writes, even with weights_only=True, its default.
 #pragma once
 
 #include <filesystem>
@@ -13,7 +13,8 @@
 
 namespace ddp::worker {
 
-/// Whether the first bytes are those of torch.save, also in formats that read_torch_file refuses.
+/// Whether the first bytes are those of torch.save, even in formats that parse_torch_file()
+/// refuses.
 bool is_torch_file(std::span<const std::byte> bytes);
 
 /// The tensors of the state_dict in the bytes of a whole file: the saved dict itself, or its entry

@@ -1,7 +1,7 @@
-// Zip archives whose entries are stored uncompressed, as torch.save writes them. The reader trusts
-// nothing: it checks every offset and size against the archive, computes every checksum, and lets
-// no two records share a byte. Otherwise a table of contents that names the same bytes a thousand
-// times would have them read and copied a thousand times.
+// Reads and writes zip archives whose entries are stored uncompressed, as torch.save writes them.
+// The reader checks every offset, size and checksum, and that no two records share a byte.
+// Otherwise a directory that names the same bytes a thousand times would make us read and copy them
+// a thousand times.
 // Source: PKWARE's APPNOTE.TXT 6.3.10, with zip64.
 #pragma once
 
@@ -17,13 +17,13 @@ namespace ddp::worker {
 
 using ZipRecords = std::map<std::string, std::span<const std::byte>, std::less<>>;
 
-/// The records by their names; they are parts of `archive`. `name` stands for it in messages.
-/// Errors: UsageError for anything that is wrong, and for compressed or encrypted entries.
+/// The records by name; they point into `archive`. `name` is its name in messages. Errors:
+/// UsageError for anything that is wrong, and for compressed or encrypted entries.
 ZipRecords read_zip(std::span<const std::byte> archive, const std::string& name);
 
-/// Writes an archive. Sizes and places are always zip64's, so that an archive of any size is
-/// written the same way. The bytes of each record begin at a multiple of 64, as torch's do, so that
-/// they can be mapped.
+/// Writes an archive. Always uses zip64 sizes and offsets, so that there is one code path for every
+/// size. The bytes of each record begin at a multiple of 64, as torch's do, so that they can be
+/// mapped.
 class ZipWriter {
  public:
   /// `file` is new, and outlives this.
@@ -31,7 +31,7 @@ class ZipWriter {
 
   /// Errors: SystemError.
   void add(const std::string& name, std::span<const std::byte> bytes);
-  /// Writes the table of contents; then the archive is whole. Errors: SystemError.
+  /// Writes the central directory, which completes the archive. Errors: SystemError.
   void finish();
 
  private:

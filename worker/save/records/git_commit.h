@@ -1,4 +1,4 @@
-// The commit of a directory, read from git's own files: git need not be installed.
+// Finds the git commit of a directory without running git, from git's own files.
 #pragma once
 
 #include <filesystem>
@@ -6,8 +6,8 @@
 
 namespace ddp::worker {
 
-/// The full hash of HEAD of the work tree that holds `directory`; empty if there is none, or no
-/// commit yet, or its files are not understood. Errors: none.
+/// The full hash of HEAD of the work tree that contains `directory`; empty without a work tree or a
+/// commit, or if git's files have an unknown form. Errors: none.
 std::string git_commit(const std::filesystem::path& directory);
 
 }  // namespace ddp::worker

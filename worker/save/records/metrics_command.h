@@ -1,7 +1,7 @@
-// `metrics.command`: a user's program that gets the run's numbers as lines of JSON, for example to
-// feed Weights & Biases or MLflow. Promises: training waits for it only at the very end, at most
-// kPatience, and never fails because of it: lines that it does not read in time are left out, and a
-// failure is logged once.
+// `metrics.command`: runs a user's program that reads the run's metrics as lines of JSON, for
+// example to send them to Weights & Biases or MLflow. Promises: training waits for the program only
+// at the very end, at most kPatience, and never fails because of it: lines that it does not read in
+// time are dropped, and a failure is logged once.
 #pragma once
 
 #include <atomic>
@@ -22,15 +22,15 @@ class MetricsCommand {
   static constexpr std::size_t kMaxQueued = 4 << 20;  // bytes of lines
   static constexpr std::chrono::seconds kPatience{10};
 
-  /// Errors: none, here and below.
+  /// Starts the program. Errors: none, here and below.
   explicit MetricsCommand(const std::vector<std::string>& command,
                           std::chrono::milliseconds patience = kPatience);
 
   /// Queues one line, with its line break. Blocks: never.
   void feed(std::string line);
 
-  /// Queues the last line; then the program ends, or is killed. Blocks: until then, at most
-  /// kPatience.
+  /// Queues the last line, closes the program's input and waits for its end; kills it after
+  /// kPatience. Blocks: until then.
   void finish(std::string line);
 
  private:
@@ -39,13 +39,13 @@ class MetricsCommand {
 
   std::string name_;
   std::chrono::milliseconds patience_;
-  std::unique_ptr<Process> process_;  // null: it could not be started
+  std::unique_ptr<Process> process_;  // null: could not be started
   std::atomic<std::size_t> queued_{0};
-  std::atomic<bool> is_closing_{false};  // from then on writing has a deadline
-  std::atomic<bool> is_over_{false};     // the program reads no more
+  std::atomic<bool> is_closing_{false};  // since finish(): then writing has a deadline
+  std::atomic<bool> is_over_{false};     // the program reads no more lines
   Process::Clock::time_point deadline_;  // valid once is_closing_
   std::size_t left_out_ = 0;
-  Background thread_{"that feeds a program"};  // ends first
+  Background thread_{"that feeds a program"};  // declared last: it ends before the other members
 };
 
 }  // namespace ddp::worker

@@ -20,9 +20,9 @@ namespace ddp::worker {
 namespace {
 
 /// What posix_spawn(3) does in the child before it executes the program.
-class SpawnOrders {
+class SpawnAttributes {
  public:
-  explicit SpawnOrders(int input) {
+  explicit SpawnAttributes(int input) {
     ::posix_spawn_file_actions_init(&files_);
     ::posix_spawn_file_actions_adddup2(&files_, input, STDIN_FILENO);
     ::posix_spawnattr_init(&attributes_);
@@ -39,9 +39,9 @@ class SpawnOrders {
     ::posix_spawnattr_setflags(
         &attributes_, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
   }
-  SpawnOrders(const SpawnOrders&) = delete;
-  SpawnOrders& operator=(const SpawnOrders&) = delete;
-  ~SpawnOrders() {
+  SpawnAttributes(const SpawnAttributes&) = delete;
+  SpawnAttributes& operator=(const SpawnAttributes&) = delete;
+  ~SpawnAttributes() {
     ::posix_spawn_file_actions_destroy(&files_);
     ::posix_spawnattr_destroy(&attributes_);
   }
@@ -84,7 +84,7 @@ Process::Process(const std::vector<std::string>& command) {
   for (const auto& [name, text] : read_environment())
     variables.push_back(name + "=" + text);
   const std::vector<char*> environment = pointers_to(variables);
-  const SpawnOrders orders(theirs.fd());
+  const SpawnAttributes orders(theirs.fd());
   const int why_not = ::posix_spawnp(&pid_,
                                      arguments[0],
                                      orders.files(),
@@ -98,7 +98,7 @@ Process::Process(const std::vector<std::string>& command) {
 Process::~Process() {
   close_input();
   if (!is_reaped_) {
-    // The group keeps its number until its leader is reaped.
+    // The group's number cannot be reused until its leader is reaped.
     (void)::kill(-pid_, SIGKILL);
     siginfo_t ignored{};
     (void)::waitid(P_PID, static_cast<id_t>(pid_), &ignored, WEXITED);

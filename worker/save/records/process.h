@@ -1,6 +1,5 @@
-// A user's program that we feed on its standard input. Its output goes where ours does. It has a
-// process group of its own, so that it survives the Ctrl-C that stops a training, and gets the last
-// lines.
+// A child process whose standard input we write; its output goes where ours does. It has its own
+// process group, so that it survives the Ctrl-C that stops a training, and gets the last lines.
 #pragma once
 
 #include <sys/types.h>
@@ -24,16 +23,16 @@ class Process {
   explicit Process(const std::vector<std::string>& command);
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
-  /// Kills what still runs of its group.
+  /// Kills what is still running in its group.
   ~Process();
 
-  /// Writes as many bytes as it takes now, without waiting. Returns how many; no value: it reads no
-  /// more.
+  /// Writes as many bytes as the pipe takes without waiting, and returns how many; no value: the
+  /// program has closed its input.
   std::optional<std::size_t> feed(std::string_view bytes);
-  /// Blocks: until it can take more, or `limit` is over.
+  /// Blocks: until the pipe can take more bytes, or `limit` is over.
   void wait_for_room(std::chrono::milliseconds limit) const;
 
-  /// Ends its input.
+  /// Closes the program's input.
   void close_input();
   /// How it ended, as "it ended with exit code 3"; no value: it still runs at `deadline`. "" means
   /// an end with code 0, or one that was reported before. Blocks: until it ends, or `deadline`.
@@ -41,7 +40,7 @@ class Process {
 
  private:
   pid_t pid_ = -1;
-  Descriptor pid_fd_;  // refers to that process even if its number is used again
+  Descriptor pid_fd_;  // refers to this process even if its pid is reused
   Descriptor input_;   // no descriptor: closed
   bool is_reaped_ = false;
 };

@@ -1,7 +1,7 @@
-// rounds.jsonl of a run directory: what the rounds of a run were, what its ranks measured, and when
-// it was saved. Lines are only ever added, over all rounds of a run. A round says from which step
-// it goes on, so a reader knows which lines of earlier rounds no longer count
-// (common/report/run_parser). The page of a run is made from this file.
+// rounds.jsonl of a run directory: the rounds of a run, what their ranks measured, and which
+// checkpoints were saved. Lines are only appended. Each round records the step from which it
+// resumes, so a reader can tell which lines of earlier rounds no longer count
+// (common/report/run_parser). The report of a run uses this file.
 #pragma once
 
 #include <cstdint>
@@ -20,29 +20,29 @@ struct RoundRecord {
   int round = 0;
   std::vector<std::string> ranks;  // "host, device, threads, pid", by rank
   std::string versions;
-  std::string directory;  // in which the worker was started
-  std::string commit;     // of git, in that directory; may be empty
-  std::string watched;    // the value of an evaluation that decides which one is the best
+  std::string directory;  // the worker's working directory
+  std::string commit;     // git's, in that directory; may be empty
+  std::string watched;    // the metric that decides which evaluation is the best
   bool is_higher_better = false;
 };
 
 /// By name, then by rank; numbers that are not finite are written as null.
 using RankNumbers = std::vector<std::pair<std::string, std::vector<double>>>;
 
-/// Whether a round of that run, of this start or an earlier one, has begun.
+/// Whether a round of the run has begun, in this start of the job or an earlier one.
 bool has_rounds(const OwnedDir& run_dir);
 
 /// Used by rank 0 alone, from one thread.
 class RoundFile {
  public:
-  /// Errors: none, here and below; a failure to write is one warning, and training goes on.
+  /// Errors: none, here and below; a failure to write causes one warning, and training continues.
   explicit RoundFile(const OwnedDir& directory);
 
-  /// Call it first: training begins, or goes on, after `step` steps.
+  /// Call it first: training begins, or resumes, after `step` steps.
   void begin(const RoundRecord& record, std::int64_t step);
-  /// What the ranks measured, at the end of an epoch; `epoch` is how many were done before it.
+  /// Writes what the ranks have measured, at the end of an epoch. `epoch` counts from 0.
   void write_ranks(std::int64_t epoch, std::int64_t step, const RankNumbers& numbers);
-  /// A checkpoint of that step is written.
+  /// Records that a checkpoint of that step is on disk.
   void write_save(std::int64_t step);
 
  private:

@@ -20,12 +20,12 @@
 namespace ddp::worker {
 namespace {
 
-/// The loss of a GPU in a program that may go on without it; null: no loss.
+/// The first error about a lost GPU, with may_leave_main; null: none.
 std::atomic<const Uncaught*> lost_device{nullptr};
 
-// The first thread that comes reports the error and ends the process; others wait for that. If the
-// same thread comes twice, printing itself has failed (out of memory, for example).
-void be_the_first() {
+// Only the first thread returns: it reports its error and ends the process; others wait for that.
+// If the same thread calls twice, printing itself has failed (out of memory, for example).
+void wait_unless_first() {
   static std::atomic<long> first{0};
   const long self = ::syscall(SYS_gettid);
   long before = 0;
@@ -36,7 +36,7 @@ void be_the_first() {
 }
 
 [[noreturn]] void on_terminate() noexcept {
-  be_the_first();
+  wait_unless_first();
   const ErrorReporter& reporter = error_reporter();
   if (const Uncaught* const earlier = lost_device) ::_exit(reporter.print(earlier->error));
   const bool is_main = ::syscall(SYS_gettid) == ::getpid();
@@ -44,20 +44,20 @@ void be_the_first() {
   ::_exit(reporter.print(uncaught.error, uncaught.stack));
 }
 
-// The exception is whole, and nothing is unwound yet.
+// The exception is constructed, and nothing is unwound yet.
 void on_throw(const void* object, const std::type_info& type) noexcept {
   if (type != typeid(c10::AcceleratorError)) return;
   const auto& error = *static_cast<const c10::AcceleratorError*>(object);
   if (!is_lost_device(error.get_error_code())) return;
   const ErrorReporter& reporter = error_reporter();
   if (!reporter.may_leave_main) {
-    be_the_first();
+    wait_unless_first();
     ::_exit(reporter.print(as_error(error).error));
   }
   if (lost_device == nullptr) lost_device = new Uncaught(as_error(error));
 }
 
-/// Writes torchelastic's error file, what a launcher shows as the cause of a failure: `{"message":
+/// Writes torchelastic's error file, which launchers show as the cause of a failure: `{"message":
 /// {"message": ..., "extraInfo": {"py_callstack": ..., "timestamp": "...", "rank": ...}}}`, the
 /// form that torchrun reads, with the rank added (-1: none yet). Does nothing if `path` is empty.
 /// Errors: none; a launcher that finds no file shows the exit code.
@@ -78,7 +78,7 @@ void write_error_file(const std::string& path, int rank, const std::exception& e
   try {
     replace_file(path, boost::json::serialize(file));
   } catch (const SystemError&) {
-    return;  // the same disk may be why we are here
+    return;  // the disk may be the cause of the error
   }
 }
 

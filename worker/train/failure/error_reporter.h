@@ -1,5 +1,5 @@
-// How a worker leaves with an error, whichever thread throws it: it prints the error, writes it to
-// the launcher's error file, and exits with the code of the error's kind.
+// Reports the error that ends a worker, whichever thread throws it: prints it, writes it to the
+// launcher's error file, and exits with the error's code.
 #pragma once
 
 #include <string>
@@ -9,31 +9,32 @@
 
 namespace ddp::worker {
 
-/// Each field is filled in as soon as its value is known. Never destroyed: threads of libraries
-/// live to the very end.
+/// Each field is set as soon as its value is known. The one object is never destroyed, because
+/// threads of libraries live until the very end.
 struct ErrorReporter {
   std::string program = "ddp-worker";
   std::string error_file;       // empty: none was asked for
-  int rank = -1;                // none yet
-  bool may_leave_main = false;  // an exception that leaves main is the program's own, not a bug
+  int rank = -1;                // not known yet
+  bool may_leave_main = false;  // an exception that leaves main is an error of the user's program
 
-  /// Prints and writes the error at once. Then adds the frames that own_frames() finds: a teardown
-  /// of the whole job may leave no time for them. Returns the exit code.
+  /// Prints the error and writes the error file at once. Then adds the frames of own_frames(),
+  /// which take longer: the launcher may not leave time for them. Returns the exit code.
   int print(const Error& error, const std::vector<const void*>& stack = {}) const;
-  /// Writes the error without printing it: another rank prints it for all.
+  /// Only writes the error file: another rank prints the error for all.
   void record(const Error& error) const;
 };
 
 ErrorReporter& error_reporter();
 
-/// From now on an exception that leaves a thread of a library or of a user's, or a noexcept
-/// function, ends the process by error_reporter(), without a core file.
+/// From now on an exception that nobody catches, in any thread, or that leaves a noexcept function,
+/// is reported by error_reporter() and ends the process without a core file.
 void report_on_terminate();
 
-/// From now on so does the first exception that reports a lost GPU (is_lost_device()), where it is
-/// thrown: unwinding would free tensors on that GPU, and what a destructor throws would hide it.
-/// (If an exception may leave main, this one is thrown, and is reported in any case.) Call it when
-/// the device is chosen: before that a GPU that fails is refused with what to do.
+/// From now on the first exception about a lost GPU (is_lost_device()) is reported in the same way
+/// as soon as it is thrown: unwinding would free tensors on that GPU, and an exception of a
+/// destructor would hide the cause. (With `may_leave_main` the exception is thrown, and reported
+/// when the process ends.) Call it once the device is chosen: before that, a failing GPU gets an
+/// error with advice.
 void report_lost_gpus();
 
 }  // namespace ddp::worker

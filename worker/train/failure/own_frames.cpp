@@ -25,11 +25,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kFrames = 10;
-constexpr std::chrono::seconds kLookUpFor{5};  // for all frames; the rest get an offset alone
+constexpr std::chrono::seconds kLookUpFor{5};  // for all frames; the rest is shown as offsets
 
 struct Frame {
   std::string file;
-  std::uintptr_t offset = 0;  // of the call in it
+  std::uintptr_t offset = 0;  // of the call in the file
 };
 
 bool begins_with_any(std::string_view text, std::initializer_list<std::string_view> beginnings) {
@@ -51,8 +51,8 @@ bool is_of_a_library(const std::string& file) {
                           "libtsan"});
 }
 
-/// Where a function's name stands in its text: after the return type, which the function of a
-/// template has there, and before the arguments.
+/// The position of the qualified name in a demangled function: after the return type, which
+/// templates have, and before the arguments.
 struct NamePlace {
   std::size_t begin = 0;
   std::size_t end = 0;
@@ -96,7 +96,7 @@ const void* read_address(std::string_view line) {
 }
 
 std::optional<Frame> find_frame(const void* address) {
-  // The return address is behind the call, perhaps in another line.
+  // The return address is after the call, perhaps on another line.
   Dl_info info{};
   link_map* map = nullptr;
   void* const extra = static_cast<void*>(&map);
@@ -106,7 +106,7 @@ std::optional<Frame> find_frame(const void* address) {
                                       static_cast<void**>(extra),
                                       RTLD_DL_LINKMAP) == 0)
     return {};
-  // The loader may know the program by the name that it was called by.
+  // The dynamic loader may only know the name by which the program was called.
   const bool is_program = map->l_name == nullptr || *map->l_name == '\0';
   std::error_code ignored;
   const std::string file =
@@ -114,7 +114,8 @@ std::optional<Frame> find_frame(const void* address) {
   return Frame{file, call - map->l_addr};
 }
 
-/// Function and place at the offset, and of each function that it is inlined into: two lines each.
+/// Two lines (function, source line) for the offset, and for each function into which it is
+/// inlined.
 std::vector<std::string> look_up(const Frame& frame, Clock::time_point deadline) {
   const auto left = std::chrono::duration_cast<std::chrono::seconds>(deadline - Clock::now());
   if (left.count() < 1) return {};
@@ -140,8 +141,8 @@ std::string place_of(const std::string& line) {
   return std::filesystem::path(place).lexically_normal().string();
 }
 
-/// Drops the argument types of a long name, and the suffix that the compiler adds for a part that
-/// is seldom run: a throw is in such a part.
+/// Drops the argument types of a long name, and the compiler's suffix for a cold part of a
+/// function, which is where a throw usually is.
 std::string short_name(std::string_view function) {
   constexpr std::size_t kLong = 100;
   function = function.substr(0, function.find(" [clone ."));

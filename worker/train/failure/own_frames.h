@@ -1,5 +1,5 @@
-// Where in a program's own code an error came from: its frames of the stack on which it was thrown,
-// without those of libraries.
+// Finds where in the user's own code an error was thrown: the frames of its stack that are not of a
+// library.
 #pragma once
 
 #include <exception>
@@ -13,13 +13,13 @@ namespace ddp::worker {
 /// that an error of LibTorch carries, or from throw_trace(). Empty: not known.
 std::vector<const void*> stack_of(const std::exception& error);
 
-/// Reads the return addresses of a backtrace that LibTorch prints; nullptr for a line that is not a
-/// frame.
+/// Parses the return addresses of a backtrace as LibTorch prints it; nullptr for a line that is not
+/// a frame.
 std::vector<const void*> read_backtrace(std::string_view backtrace);
 
 /// A line for each frame, innermost first, at most ten: "Tiny::forward(at::Tensor) at tiny.cpp:12";
-/// without debug info "Tiny::forward(at::Tensor)"; for a frame without a name, or without addr2line
-/// (of binutils), "./tiny +0x1234", which addr2line can look up later. Blocks: at most five
+/// without debug info "Tiny::forward(at::Tensor)"; for a frame without a name, or if addr2line (of
+/// binutils) is missing, "./tiny +0x1234", which addr2line can look up later. Blocks: at most five
 /// seconds.
 std::vector<std::string> own_frames(const std::vector<const void*>& stack);
 

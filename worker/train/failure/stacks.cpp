@@ -1,9 +1,8 @@
-// The handler makes async-signal-safe calls only (signal-safety(7)): it reads the directory of
-// threads by the system call itself, and leaves names mangled, because the reader of the text (the
-// launcher, c++filt) has memory to demangle them. Two calls are not on that list: backtrace(3),
-// which is safe once it has been called before, and backtrace_symbols_fd(3), which takes the
-// loader's lock. A thread that hangs while it holds that lock (in dlopen) prints no names; the
-// launcher ends it all the same.
+// The handler makes only async-signal-safe calls (signal-safety(7)): it lists threads by the raw
+// system call, and does not demangle names, which the launcher or c++filt can do. Two calls are
+// exceptions: backtrace(3), which is safe after a first call, and backtrace_symbols_fd(3), which
+// takes the dynamic loader's lock. A thread that hangs while it holds that lock (in dlopen) prints
+// no names; the launcher ends it anyway.
 #include "worker/train/failure/stacks.h"
 
 #include <dirent.h>
@@ -33,7 +32,7 @@ constexpr int kMaxFrames = 100;
 constexpr int kThreads = 512;
 constexpr int kThreadWaitMs = 50;  // for one thread to print
 
-std::atomic<int> printed{0};  // the threads that have
+std::atomic<int> printed{0};  // how many threads have printed
 
 struct LinuxDirent {  // getdents64(2)
   std::uint64_t inode;
@@ -61,7 +60,7 @@ void put_number(std::uint64_t number, int base = 10) {
   put_raw({text.data(), static_cast<std::size_t>(end - text.data())});
 }
 
-/// Where the signal came; null where it is not known for this machine.
+/// The interrupted instruction; null on architectures that are not covered.
 void* interrupted_at(const void* context) {
 #if defined(__x86_64__)
   const auto& registers = static_cast<const ucontext_t*>(context)->uc_mcontext.gregs;
@@ -74,12 +73,12 @@ void* interrupted_at(const void* context) {
 #endif
 }
 
-/// The launcher reads this (launcher/plan/hang/stack_reader).
+/// The launcher parses this format (launcher/plan/hang/stack_reader).
 void print_own_stack(const void* context) {
   std::array<void*, kMaxFrames> frames;
   const int count = ::backtrace(frames.data(), kMaxFrames);
   const void* const from = interrupted_at(context);
-  int first = 0;  // without the handler's own calls
+  int first = 0;  // skips the handler's own frames
   while (first < count && frames[static_cast<std::size_t>(first)] != from)
     ++first;
   if (first == count) first = 0;
@@ -120,7 +119,7 @@ int list_threads(std::array<pid_t, kThreads>& threads) {
 extern "C" void on_stack_signal(int signal, siginfo_t* info, void* context) {
   const int saved_errno = errno;
   print_own_stack(context);
-  if (info->si_code != SI_TKILL) {  // from outside: ask the other threads, one after the other
+  if (info->si_code != SI_TKILL) {  // from another process: forward it to the other threads in turn
     std::array<pid_t, kThreads> threads;
     const int count = list_threads(threads);
     for (int i = 0; i < count; ++i) {
@@ -139,14 +138,14 @@ extern "C" void on_stack_signal(int signal, siginfo_t* info, void* context) {
 extern "C" void on_crash(int signal, siginfo_t* info, void* context) {
   put_raw("SIG");
   put_raw(::sigabbrev_np(signal));
-  const bool is_fault = info->si_code > 0 && signal != SIGABRT;  // else somebody has sent it
+  const bool is_fault = info->si_code > 0 && signal != SIGABRT;  // else kill(2) or abort(3)
   if (is_fault) {
     put_raw(" at address 0x");
     put_number(reinterpret_cast<std::uintptr_t>(info->si_addr), 16);
   }
   put_raw("\n");
   print_own_stack(context);
-  // The signal waits until this handler returns, and then SA_RESETHAND has removed the handler.
+  // The signal is delivered when this handler returns; SA_RESETHAND has then removed the handler.
   ::syscall(SYS_tgkill, ::getpid(), this_thread(), signal);
 }
 
@@ -160,7 +159,8 @@ void load_what_backtrace_needs() {
 
 void print_stack_on_crash() {
   load_what_backtrace_needs();
-  static std::array<char, 64 << 10> stack;  // for a handler when a thread's own stack is full
+  static std::array<char, 64 << 10>
+      stack;  // for the handler, because a thread's own stack may be full
   const stack_t other{stack.data(), 0, stack.size()};
   check(::sigaltstack(&other, nullptr), "sigaltstack", "crashes");
   for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) {

@@ -1,17 +1,17 @@
-// SIGUSR2: every thread of this process prints its stack to stderr, and the process goes on. The
-// agent asks for it before it ends a job that hangs. A crash: the thread in which it happens prints
-// its stack, and the process dies of the signal as it would have without that.
+// Prints stacks to stderr. On SIGUSR2 every thread prints its stack, and the process continues; the
+// agent sends it before it ends a job that hangs. On a crash the crashing thread prints its stack,
+// and the process then dies of the signal as usual.
 #pragma once
 
 namespace ddp::worker {
 
-/// Installs the handler. Errors: SystemError. Trap: a thread that blocks all signals prints
-/// nothing; the others wait a moment for it and go on.
+/// Installs the handler of SIGUSR2. Errors: SystemError. Trap: a thread that blocks all signals
+/// prints nothing; the others wait for it only a moment.
 void print_stacks_on_signal();
 
-/// For SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT, unless somebody else has a handler for them (a
-/// sanitizer, a program's own). An overflow of the stack is covered in the calling thread alone.
-/// Errors: SystemError.
+/// Installs handlers of SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT, except where a sanitizer or
+/// the user's program has one. Stack overflows are only covered in the calling thread. Errors:
+/// SystemError.
 void print_stack_on_crash();
 
 }  // namespace ddp::worker

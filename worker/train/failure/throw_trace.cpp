@@ -18,14 +18,14 @@ using Init = decltype(&abi::__cxa_init_primary_exception);
 using Throw = decltype(&abi::__cxa_throw);
 using ThrowWatcher = void (*)(const void*, const std::type_info&) noexcept;
 
-// An error of a loader's thread may be older than other throws of that thread.
+// Many, because an error that a loader thread stores is reported after other throws.
 constexpr std::size_t kThrows = 256;
-constexpr std::size_t kDepth = 32;  // innermost calls; those of the program are among them
+constexpr std::size_t kDepth = 32;  // innermost frames; the user's are among them
 constexpr std::uint64_t kBeingWritten = std::numeric_limits<std::uint64_t>::max();
 
-/// Many threads write, each an entry that no other is writing, and one thread reads entries that
-/// were written long ago. If a writer is at work all the same, the number shows it: it is written
-/// first and last, and each part in between in this order (release), and read so (acquire).
+/// One recorded throw. Each entry has one writer at a time; a reader looks for old entries. If a
+/// writer changes an entry while it is read, `number` shows it (a seqlock): it is written first and
+/// last, and all in between with release, and read with acquire.
 struct Entry {
   std::atomic<std::uint64_t> number{0};  // of the throw; 0: none
   std::atomic<const void*> object{nullptr};
@@ -38,10 +38,10 @@ constinit std::atomic<std::uint64_t> throws{0};
 constinit std::atomic<Init> next_init{nullptr};
 constinit std::atomic<Throw> next_throw{nullptr};
 constinit std::atomic<ThrowWatcher> watcher{nullptr};
-/// This thread is in a `throw` that is kept.
+/// This thread is in a `throw` that was recorded.
 constinit thread_local bool is_throwing = false;
 
-/// A walk up the stack. The frames of this file come first and are skipped.
+/// State of a walk up the stack. Skips the frames of this file, which come first.
 struct Walk {
   Entry& entry;
   const void* caller;
@@ -51,7 +51,7 @@ struct Walk {
 
 _Unwind_Reason_Code note(_Unwind_Context* context, void* argument) {
   Walk& walk = *static_cast<Walk*>(argument);
-  // An integer by its interface.
+  // _Unwind_GetIP() returns an integer.
   const auto* const address = reinterpret_cast<const void*>(_Unwind_GetIP(context));
   walk.is_outside = walk.is_outside || address == walk.caller;
   if (walk.is_outside) walk.entry.addresses[walk.depth++].store(address, std::memory_order_release);
@@ -61,7 +61,7 @@ _Unwind_Reason_Code note(_Unwind_Context* context, void* argument) {
 void keep(const void* object, const std::type_info* type, const void* caller) {
   const std::uint64_t number = 1 + throws.fetch_add(1, std::memory_order_relaxed);
   Entry& entry = entries[number % kThrows];
-  // Another thread is still writing, held up while hundreds were thrown: the entry is its own.
+  // Another thread is still writing this entry: it was suspended while hundreds were thrown.
   if (entry.number.exchange(kBeingWritten, std::memory_order_relaxed) == kBeingWritten) return;
   entry.object.store(object, std::memory_order_release);
   entry.type.store(type, std::memory_order_release);
@@ -71,7 +71,7 @@ void keep(const void* object, const std::type_info* type, const void* caller) {
   entry.number.store(number, std::memory_order_release);
 }
 
-/// The C++ library's function, or that of a sanitizer before it.
+/// The next definition of the function: the C++ library's, or a sanitizer's.
 template <typename Function>
 Function find_next(std::atomic<Function>& known, const char* name) {
   Function next = known.load(std::memory_order_relaxed);
@@ -89,7 +89,7 @@ Throw find_next_throw() {
   return find_next(next_throw, "__cxa_throw");
 }
 
-// Before there are other threads, because dlsym takes a lock.
+// At start-up, before there are other threads, because dlsym takes a lock.
 [[maybe_unused]] const Init found_init_early = find_next_init();
 [[maybe_unused]] const Throw found_throw_early = find_next_throw();
 
@@ -102,7 +102,7 @@ void note_throw(const void* object, const std::type_info* type, const void* call
 }  // namespace
 
 std::vector<const void*> throw_trace(const void* object, const std::type_info& type) {
-  std::uint64_t newest = 0;  // an older exception may have lain at the same address
+  std::uint64_t newest = 0;  // an older exception may have had the same address
   const std::type_info* type_of_newest = nullptr;
   std::vector<const void*> found;
   for (const Entry& entry : entries) {
@@ -122,7 +122,8 @@ std::vector<const void*> throw_trace(const void* object, const std::type_info& t
     type_of_newest = type_of_it;
     found = addresses;
   }
-  // An exception from another copy of the C++ library may lie where one of ours was.
+  // An exception that was not recorded (of another copy of the C++ library) may have the address of
+  // an old one.
   if (type_of_newest == nullptr || *type_of_newest != type) found.clear();
   return found;
 }

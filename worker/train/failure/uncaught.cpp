@@ -20,12 +20,12 @@
 namespace ddp::worker {
 namespace {
 
-/// Each rank computes a micro-step at once.
+/// Advice for a lack of memory.
 constexpr const char* kSmallerBatch =
     "A smaller batch for each rank takes less of it (data.batch_per_rank); with as much more of "
     "train.accumulate the whole batch stays what it is.";
 
-/// Kernels are begun, and nobody waits for them.
+/// Advice for a lost device; kernels run asynchronously.
 constexpr const char* kLaterThanItsCause =
     "The GPU does nothing more for this process. Its cause may have been begun earlier than what "
     "fails here: CUDA_LAUNCH_BLOCKING=1 shows it.";
@@ -72,7 +72,8 @@ std::string explain(const std::type_info* thrown) {
   return thrown == nullptr ? "unknown exception" : demangled(*thrown);
 }
 
-/// Its type and text, and a line for each of its causes (std::nested_exception), the nearest first.
+/// Type and text of an exception, and a line for each of its causes (std::nested_exception), the
+/// direct one first.
 std::string describe_exception(const std::exception_ptr& thrown) {
   const std::type_info* const type = thrown.__cxa_exception_type();
   try {
@@ -102,12 +103,12 @@ std::string advice_for(const c10::Error& error) {
   return device != nullptr && is_lost_device(device->get_error_code()) ? kLaterThanItsCause : "";
 }
 
-/// For a program whose main thread is its own from end to end.
+/// As as_error(), for an exception that left the main function of the user's program.
 Uncaught as_own_error(const std::exception& error) {
   const auto* const torch = dynamic_cast<const c10::Error*>(&error);
   if (torch == nullptr) return as_error(error);
   try {
-    throw_as_own(*torch);
+    throw_as_user_code_error(*torch);
   } catch (const std::exception& own) {
     return as_error(own);
   }
@@ -140,19 +141,20 @@ bool is_lost_device(int code) {
   return std::ranges::find(kCodes, code) != kCodes.end();
 }
 
-void throw_as_own(const c10::Error& error) {
+void throw_as_user_code_error(const c10::Error& error) {
   if (is_peer_error(error) || is_lack_of_memory(error) ||
       dynamic_cast<const c10::AcceleratorError*>(&error) != nullptr)
     throw;
-  throw OwnError(with_type(demangled(typeid(error)), message_of(error)), stack_of(error));
+  throw UserCodeError(with_type(demangled(typeid(error)), message_of(error)), stack_of(error));
 }
 
 Uncaught as_error(const std::exception& error) {
-  if (const auto* const own = dynamic_cast<const OwnError*>(&error)) return {*own, own->stack()};
+  if (const auto* const own = dynamic_cast<const UserCodeError*>(&error))
+    return {*own, own->stack()};
   if (const auto* const ours = dynamic_cast<const Error*>(&error)) return {*ours};
   if (is_peer_error(error)) return {PeerError("lost a peer: " + message_of(error))};
   if (const auto* const torch = dynamic_cast<const c10::Error*>(&error)) {
-    return {SystemError(told_with_advice(*torch, advice_for(*torch)))};
+    return {SystemError(message_with_advice(*torch, advice_for(*torch)))};
   }
   const std::string type = type_of(error);
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)

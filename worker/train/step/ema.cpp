@@ -34,10 +34,11 @@ void Ema::update(const std::optional<at::Tensor>& skipped) {
   if (has_other_types_ || skipped) {
     const at::Tensor is_skipped = skipped ? skipped->ne(0) : at::Tensor();
     for (std::size_t i = 0; i < sources_.size(); ++i) {
-      const at::Tensor wide = sources_[i].to(averaged_[i].scalar_type());  // itself if it has it
-      // An average does not move towards itself. A factor of 0 would not do: statistics of the
-      // skipped pass may be NaN.
-      replaced.push_back(skipped ? at::where(is_skipped, averaged_[i], wide) : wide);
+      const at::Tensor source =
+          sources_[i].to(averaged_[i].scalar_type());  // the same tensor if it has that type
+      // For a skipped step the average itself is the source, so it does not move. A factor of 0
+      // would not do, because the statistics may be NaN.
+      replaced.push_back(skipped ? at::where(is_skipped, averaged_[i], source) : source);
     }
   }
   const std::vector<at::Tensor>& now = replaced.empty() ? sources_ : replaced;
@@ -47,7 +48,7 @@ void Ema::update(const std::optional<at::Tensor>& skipped) {
     at::_foreach_lerp_(averaged_, now, 1 - rule_.decay);
     return;
   }
-  // The factor depends on the updates so far, which the device alone knows.
+  // The factor depends on the number of updates, which only the device knows.
   const at::Tensor share = 1 - rule_.decay * (1 - (-updates_ / rule_.ramp).exp());  // [] float64
   const std::vector<at::Tensor> steps = at::_foreach_sub(now, averaged_);
   at::_foreach_mul_(steps, share.to(averaged_[0].scalar_type()));

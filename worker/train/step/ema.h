@@ -1,8 +1,8 @@
-// A moving average of the model, which often tests better than the model itself. It covers the
-// whole model: trainable parameters, and buffers of floating point, as timm's ModelEmaV3
+// An exponential moving average (EMA) of the model, which often evaluates better than the model
+// itself. It covers trainable parameters and floating-point buffers, as timm's ModelEmaV3
 // (timm/utils/model_ema.py) and ultralytics' ModelEMA (ultralytics/utils/torch_utils.py) do.
-// Running statistics belong to the weights they were taken with, so the averaged weights are
-// evaluated with averaged ones. Buffers of integers (num_batches_tracked) stay the model's.
+// Running statistics belong to the weights with which they were computed, so averaged weights need
+// averaged statistics. Integer buffers (num_batches_tracked) are not averaged.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,24 +24,24 @@ struct EmaRule {
 
 class Ema {
  public:
-  /// Follows `weights` and those of `buffers` that are of floating point, and starts at their
-  /// values. `sources` are the weights as the optimizer steps them: themselves, or float32 masters.
-  /// The averages are kept in float32 at least: near the end of training a step of an average is
-  /// smaller than the last bit of a low type. All these tensors must be changed in place from now
-  /// on, never replaced.
+  /// Averages `weights` and the floating-point `buffers`, starting at their values. `sources` are
+  /// the tensors that the optimizer updates: the weights themselves, or their float32 masters. The
+  /// averages are in float32 at least: near the end of training an average moves by less than the
+  /// last bit of a 16-bit type. From now on all these tensors may only be changed in place, never
+  /// replaced.
   Ema(const std::vector<NamedTensor>& weights,
       const std::vector<at::Tensor>& sources,
       const std::vector<NamedTensor>& buffers,
       const EmaRule& rule);
 
-  /// average = decay * average + (1 - decay) * now. Call it after each optimizer step. Without
+  /// average = decay * average + (1 - decay) * source. Call it after each optimizer step. Without
   /// `skipped`, a step that a loss scale skipped counts too, as with torch.optim.swa_utils. With
-  /// `skipped` ([] of float32) the call does nothing when that is 1. Does not wait for the device.
+  /// `skipped` ([] of float32) the call changes nothing if that is 1. Does not wait for the device.
   void update(const std::optional<at::Tensor>& skipped = {});
 
   /// The averages by name, weights first. They share memory with this object.
   [[nodiscard]] const std::vector<NamedTensor>& averages() const { return averages_; }
-  /// The averages of buffers alone: they differ between ranks as the buffers do.
+  /// Only the averages of buffers, which differ between ranks as the buffers do.
   [[nodiscard]] std::vector<NamedTensor> buffer_averages() const;
 
   /// For checkpoints: NAME.ema, and ema.updates, the number of updates so far. replicated_state()
@@ -56,18 +56,18 @@ class Ema {
 
   EmaRule rule_;
   std::size_t weights_;              // how many of the tensors below are weights
-  std::vector<at::Tensor> model_;    // what the averages stand for: the model's own tensors
-  std::vector<at::Tensor> sources_;  // what they follow
+  std::vector<at::Tensor> model_;    // the model's tensors that are averaged
+  std::vector<at::Tensor> sources_;  // where update() reads the new values
   std::vector<NamedTensor> averages_;
   std::vector<at::Tensor> averaged_;  // the same, without names
-  bool has_other_types_ = false;      // between sources and their averages
+  bool has_other_types_ = false;      // some source differs in type from its average
   at::Tensor updates_;                // [] float64
 };
 
-/// While it lives, the model has the averages, for evaluation; its destructor restores the model's
-/// own values, bit for bit. Nothing may step or be saved meanwhile. Costs a copy of the model. If
-/// an exception ends it, it leaves a model on a device as it is: a device that has failed must not
-/// be waited for, and the model is not used again.
+/// A scope guard for evaluations: puts the averages into the model; the destructor restores the
+/// model's own values, bit for bit. Do not train or save meanwhile. Costs a copy of the model. If
+/// an exception ends the scope, a model on a device is not restored: the device may have failed, so
+/// waiting for it could hang, and the model is not used again.
 class EmaSwap {
  public:
   /// Does nothing if `ema` is null; else `ema` outlives it.
@@ -77,8 +77,8 @@ class EmaSwap {
   ~EmaSwap();
 
  private:
-  int exceptions_;                 // under way at its start
-  std::vector<at::Tensor> model_;  // the model's own
+  int exceptions_;                 // in flight at construction
+  std::vector<at::Tensor> model_;  // the model's tensors
   std::vector<at::Tensor> saved_;
 };
 

@@ -13,11 +13,11 @@
 namespace ddp::worker {
 namespace {
 
-/// State of the pass that is watched on this thread.
+/// State of the pass that is observed on this thread.
 struct Watch {
   std::map<const void*, std::string>
-      names;           // of the parameters, by their memory, which views share
-  int exceptions = 0;  // already under way around the pass
+      names;           // of the parameters, by storage, because views share it
+  int exceptions = 0;  // in flight before the pass
   std::string found;
 };
 thread_local Watch* watch = nullptr;
@@ -36,7 +36,7 @@ std::string layer_of(const std::string& parameter) {
   return dot == std::string::npos ? "the model" : parameter.substr(0, dot);
 }
 
-/// What is known of an operation's inputs until the operation ends.
+/// A description of the operation's inputs, kept until it ends.
 struct Operation : at::ObserverContext {
   std::string text;  // "": no parameter is among them
 };
@@ -64,8 +64,8 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
   return operation;
 }
 
-// Also called when an exception leaves the operation. The outermost operation, which the model has
-// called, comes last.
+// Called even when an exception leaves the operation. Inner operations end first, so the last one
+// is the outermost, which the model has called.
 void end(const at::RecordFunction& /*function*/, at::ObserverContext* context) {
   const auto* const operation = static_cast<Operation*>(context);
   if (operation == nullptr || std::uncaught_exceptions() <= watch->exceptions) return;
@@ -75,7 +75,7 @@ void end(const at::RecordFunction& /*function*/, at::ObserverContext* context) {
 }  // namespace
 
 std::string failing_layer(const torch::nn::Module& model, const std::function<void()>& again) {
-  // Not `model` itself, which may not be owned by a shared_ptr.
+  // Without `model` itself, because modules() would need a shared_ptr to it.
   for (const auto& module : model.modules(/*include_self=*/false))
     if (std::dynamic_pointer_cast<Norm>(module) != nullptr) return "";
   Watch mine;

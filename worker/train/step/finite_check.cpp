@@ -28,7 +28,7 @@ const at::Tensor& FiniteCheck::check_gradients(
     for (const at::Tensor& gradient : list)
       if (gradient.numel() > 0) filled.push_back(gradient);
     if (filled.empty()) continue;
-    // Unlike a sum it cannot overflow, and a NaN wins.
+    // The maximum norm: unlike a sum it cannot overflow, and it is NaN if there is a NaN.
     const std::vector<at::Tensor> more = at::_foreach_norm(filled, kInfinity);
     largest.insert(largest.end(), more.begin(), more.end());
   }

@@ -21,17 +21,17 @@ Outputs Forward::outputs_of(Batch& batch) const {
 }
 
 void Forward::throw_with_layer(const c10::Error& error, Batch& batch) const try {
-  throw_as_own(error);
-} catch (const OwnError& own) {
+  throw_as_user_code_error(error);
+} catch (const UserCodeError& own) {
   const std::string where = failing_layer(task_.model(), [&] { (void)outputs_of(batch); });
   std::string text = own.what();
   if (!where.empty()) text.insert(std::min(text.find('\n'), text.size()), " (in " + where + ")");
-  throw OwnError(text, own.stack());
+  throw UserCodeError(text, own.stack());
 }
 
 Outputs Forward::outputs(const Batch& batch) const {
   Batch there = batch.to(device_);
-  const Autocast low = precision_.autocast();
+  const Autocast autocast = precision_.autocast();
   return outputs_of(there);
 }
 
@@ -39,7 +39,7 @@ Pass Forward::run(const Batch& batch, Mode mode, std::optional<std::uint64_t> se
   Pass pass;
   pass.batch = batch.to(device_);
   if (seed) pass.batch = task_.vary(pass.batch, *seed);
-  const Autocast low = precision_.autocast();
+  const Autocast autocast = precision_.autocast();
   try {
     pass.outputs = outputs_of(pass.batch);
   } catch (const c10::Error& error) {

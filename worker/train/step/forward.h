@@ -1,4 +1,4 @@
-// The forward pass of a batch through the task, in the job's precision.
+// Runs the forward pass of a batch through the task, in the job's precision.
 #pragma once
 
 #include <c10/util/Exception.h>
@@ -20,13 +20,13 @@ struct Pass {
 
 class Forward {
  public:
-  enum class Mode { training, evaluation };  // which loss
+  enum class Mode { training, evaluation };  // selects the loss
 
   /// All arguments outlive it. `device` is the model's.
   Forward(Task& task, Precision& precision, at::Device device)
       : task_(task), precision_(precision), device_(device), batch_counts_(task.model()) {}
 
-  /// If the `seed` of a step is given, the task may vary the batch by it.
+  /// With the `seed` of a step, the task may vary the batch (Task::vary).
   [[nodiscard]] Pass run(const Batch& batch,
                          Mode mode,
                          std::optional<std::uint64_t> seed = {}) const;
@@ -38,7 +38,7 @@ class Forward {
 
  private:
   [[nodiscard]] Outputs outputs_of(Batch& batch) const;
-  /// As throw_as_own(), with the layer that the pass fails in.
+  /// As throw_as_user_code_error(), plus the name of the layer that fails.
   [[noreturn]] void throw_with_layer(const c10::Error& error, Batch& batch) const;
 
   Task& task_;

@@ -20,8 +20,8 @@ const at::Tensor& LossScale::unscale(const std::vector<std::vector<at::Tensor>>&
   const at::Tensor inverse = scale_.reciprocal();
   found_inf_.zero_();
   for (const std::vector<at::Tensor>& list : gradients) {
-    // Trap: the fused kernels skip when found_inf is exactly 1; a sum over lists could be 2, and
-    // the step would be done. There is one tensor for all lists, and the check writes 1 into it.
+    // Trap: the fused kernels skip a step only if found_inf is exactly 1, so it must not be summed
+    // over lists. The check writes 1 into the same tensor for all lists.
     if (!list.empty()) at::_amp_foreach_non_finite_check_and_unscale_(list, found_inf_, inverse);
   }
   return found_inf_;

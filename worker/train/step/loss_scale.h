@@ -1,8 +1,8 @@
-// The factor on the loss that keeps small fp16 gradients from becoming 0. All of it lives on the
-// device: whether a step overflowed, and the scale that follows, are decided there; only the calls
-// that show numbers wait for the device.
-// Gradients are the same on every rank after the all-reduce, an overflow too, so the scale is the
-// same without a collective of its own.
+// Loss scaling: a factor on the loss that keeps small fp16 gradients from becoming 0. All state is
+// on the device, which also decides whether a step overflowed, and the next scale; only the calls
+// that return numbers wait for it.
+// Gradients, and so overflows, are equal on every rank after the all-reduce, so the scale is, too,
+// without another collective.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,7 +19,7 @@ class LossScale {
  public:
   LossScale(const LossScaleRule& rule, at::Device device);
 
-  /// `loss` times the scale: what backward starts from.
+  /// `loss` times the scale.
   [[nodiscard]] at::Tensor scale(const at::Tensor& loss) const;
 
   /// Divides the gradients of one step by the scale, in place. Returns 1 if any of them is not
@@ -27,10 +27,10 @@ class LossScale {
   /// Each list holds tensors of one dtype. Call once per step, with all gradients.
   const at::Tensor& unscale(const std::vector<std::vector<at::Tensor>>& gradients);
 
-  /// Moves the scale by what the last unscale() found.
+  /// Updates the scale by the result of the last unscale().
   void update();
 
-  /// Scale, steps since it last moved, and skipped steps. They share memory with this object.
+  /// Scale, steps since its last change, and skipped steps. They share memory with this object.
   [[nodiscard]] std::vector<NamedTensor> state() const;
 
   /// Whether a step that overflowed makes the scale smaller.

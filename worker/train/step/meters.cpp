@@ -34,7 +34,7 @@ bool is_part(const std::string& name) {
   return name.starts_with(kPartPrefix);
 }
 
-/// The numbers of a pass, as the task gives them.
+/// Loss, weight, parts and counts of a pass.
 std::vector<NamedTensor> numbers_of(Task& task, const Pass& pass) {
   std::vector<NamedTensor> numbers{{kLoss, pass.loss.total}};
   if (pass.loss.weight.defined()) numbers.push_back({kWeight, pass.loss.weight});
@@ -49,7 +49,7 @@ bool has_weight(const std::vector<std::string>& names) {
   return std::ranges::find(names, kWeight) != names.end();
 }
 
-/// Whether it is a mean over the samples: the loss and its parts are, unless they have a weight.
+/// Whether a number is a mean over samples, as loss and parts are without a weight.
 bool is_mean(const std::string& name, bool is_weighted) {
   return !is_weighted && (name == kLoss || is_part(name));
 }
@@ -118,7 +118,7 @@ void PassSums::add(Task& task, const Pass& pass) {
 
 void PassSums::merge(Group& group) {
   device_.merge(group);
-  // A rank without a pass does not know the least weight.
+  // The maximum, because a rank without a pass does not know the least weight.
   const at::Tensor all = group.gather(at::tensor({samples_, least_weight_}, at::kDouble));
   samples_ = all.select(1, 0).sum().item<double>();
   least_weight_ = all.select(1, 1).max().item<double>();
@@ -152,7 +152,7 @@ void Meters::add_number(const at::Tensor& number) {
   };
   auto row = std::ranges::find_if(running_.rows, has_place);
   if (row == running_.rows.end()) row = running_.rows.insert(row, Row{});
-  row->places.push_back(running_.count++);
+  row->positions.push_back(running_.count++);
   row->numbers.push_back(number.detach().reshape({}));
 }
 
@@ -177,9 +177,9 @@ void Meters::close_step(std::int64_t step, const at::Tensor& skips) {
     const at::Tensor& first = row.numbers[0];
     const at::Device device = first.device();
     const at::Tensor all = row.numbers.size() == 1 ? first.reshape({1}) : at::stack(row.numbers);
-    row.there =
+    row.on_host =
         at::empty(all.sizes(), first.options().device(at::kCPU).pinned_memory(!device.is_cpu()));
-    row.there.copy_(all, /*non_blocking=*/true);
+    row.on_host.copy_(all, /*non_blocking=*/true);
     row.numbers.clear();
     if (device.is_cpu()) continue;
     if (!running_.arrived) running_.arrived.emplace(device.type());
@@ -198,9 +198,9 @@ std::optional<Meters::Closed> Meters::take(const Group& group, bool also_newest)
   }
   std::vector<double> numbers(sent.count);
   for (const Row& row : sent.rows) {
-    const at::Tensor wide = row.there.to(at::kDouble);
-    for (std::size_t i = 0; i < row.places.size(); ++i)
-      numbers[row.places[i]] = wide.data_ptr<double>()[i];
+    const at::Tensor in_float64 = row.on_host.to(at::kDouble);
+    for (std::size_t i = 0; i < row.positions.size(); ++i)
+      numbers[row.positions[i]] = in_float64.data_ptr<double>()[i];
   }
   Closed closed{sent.step, {}, 0};
   const std::size_t width = passed_names_.size();

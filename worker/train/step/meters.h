@@ -1,6 +1,6 @@
-// The sums of optimizer steps: the loss, its parts, and what the task counts. Their numbers reach
-// the host one step late, so that no step waits for its own, and are added up there: on a device
-// each operator is a launch.
+// Sums up the loss, its parts and the task's counts over optimizer steps. The numbers reach the
+// host one step late, so that no step waits for them, and are summed there, because on a device
+// each operator costs a kernel launch.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,25 +23,25 @@ namespace ddp::worker {
 struct StepSums {
   double samples = 0;
   double loss = 0;
-  double weight = 0;           // of the loss: samples, unless the task has another
+  double weight = 0;           // of the loss: samples, unless the task gives a weight
   std::vector<double> parts;   // of the loss
   std::vector<double> counts;  // of the task, over samples
-  double least_weight = 0;     // what the weight counts as at least: see Loss
+  double least_weight = 0;     // lower limit of the weight: see Loss
 
   StepSums& operator+=(const StepSums& more);
-  /// The divisor of loss and parts for their means; 0: there are no means.
+  /// What loss and parts are divided by for their means; 0: there are no means.
   [[nodiscard]] double divisor() const { return std::max(weight, least_weight); }
   [[nodiscard]] double mean_loss() const { return divisor() > 0 ? loss / divisor() : 0; }
   bool operator==(const StepSums&) const = default;
 };
 
-/// What the parts and counts of sums are called.
+/// The names of StepSums::parts and StepSums::counts.
 struct SumNames {
   std::vector<std::string> parts;
   std::vector<std::string> counts;
   double least_weight = 0;  // the same in all sums of a task
 
-  /// All of them in one row of numbers, for a vote or a checkpoint, and back.
+  /// All sums as one row of numbers, for a vote or a checkpoint, and the inverse.
   [[nodiscard]] static std::vector<double> to_row(const StepSums& sums);
   [[nodiscard]] StepSums to_sums(std::span<const double> row) const;
   [[nodiscard]] std::size_t row_size() const { return 3 + parts.size() + counts.size(); }
@@ -50,12 +50,12 @@ struct SumNames {
   [[nodiscard]] NamedValues count_means(const StepSums& sums) const;
 };
 
-/// Adds passes up on the device, for evaluations, which have many; waits for nothing.
+/// Sums up passes on the device, for evaluations, which have many. Does not wait for the device.
 class PassSums {
  public:
   /// Errors: std::logic_error when the task gives other names than for the first pass.
   void add(Task& task, const Pass& pass);
-  /// Sums over all ranks, also those that have added nothing. All ranks call it. Errors: PeerError.
+  /// Sums over all ranks; a rank may have added nothing. All ranks call it. Errors: PeerError.
   void merge(Group& group);
 
   [[nodiscard]] SumNames names() const;
@@ -75,10 +75,11 @@ class Meters {
 
   [[nodiscard]] const SumNames& names() const { return names_; }
 
-  /// One micro-step. Errors: std::logic_error when the task gives other names than for the first.
+  /// Adds one micro-step. Errors: std::logic_error when the task gives other names than for the
+  /// first.
   void add(Task& task, const Pass& pass);
-  /// Ends the step: its numbers set out for the host, together with the number of steps in a row
-  /// that were skipped ([], on the device; undefined: no steps are skipped).
+  /// Ends the step: starts the copy of its numbers to the host, together with the number of skipped
+  /// steps in a row ([], on the device; undefined: steps are never skipped).
   void close_step(std::int64_t step, const at::Tensor& skips = {});
 
   struct Closed {
@@ -86,26 +87,26 @@ class Meters {
     StepSums sums;     // of this rank
     double skips = 0;  // in a row, the same on every rank
   };
-  /// The oldest closed step that was not taken yet; no value: there is none. Leaves the newest step
-  /// for the next call, because its sums are still on their way to the host; `also_newest` takes it
-  /// too. Blocks: until the sums are there, for which the device may wait for the other ranks.
+  /// Takes the oldest closed step; no value: there is none. Leaves the newest step for the next
+  /// call, because its sums are still being copied to the host; `also_newest` takes it, too.
+  /// Blocks: until the sums have arrived, for which the device may wait for the other ranks.
   /// Errors: PeerError.
   std::optional<Closed> take(const Group& group, bool also_newest);
 
  private:
-  /// Numbers of one dtype: one operator and one copy send them all.
+  /// Numbers of one dtype, which one operator and one copy send together.
   struct Row {
-    std::vector<std::size_t> places;  // of each among all numbers of the step
-    std::vector<at::Tensor> numbers;  // [], on the device
-    at::Tensor there;                 // [numbers], on the host
+    std::vector<std::size_t> positions;  // index of each among all numbers of the step
+    std::vector<at::Tensor> numbers;     // [], on the device
+    at::Tensor on_host;                  // [numbers], on the host
   };
-  /// A step whose numbers are on their way to the host: those of all passes, then skips.
+  /// A step whose numbers are being copied to the host: those of all passes, then skips.
   struct Sent {
     std::int64_t step = 0;
     std::vector<double> samples;  // of each pass
     std::vector<Row> rows;
     std::size_t count = 0;              // of numbers
-    std::optional<c10::Event> arrived;  // no value: they are there
+    std::optional<c10::Event> arrived;  // no value: on a CPU, without a wait
   };
 
   void add_number(const at::Tensor& number);

@@ -24,7 +24,7 @@ std::vector<double> lr_factors(const OptimizerJob& job,
   return factors;
 }
 
-// By name: bias, in_proj_bias of attention, bias_ih_l0 of recurrent layers.
+// Decided by the name: bias, in_proj_bias of attention, bias_ih_l0 of recurrent layers.
 bool is_bias(const std::string& name) {
   const std::string last = name.substr(name.rfind('.') + 1);
   return last == "bias" || last.ends_with("_bias") || last.starts_with("bias_");
@@ -51,7 +51,7 @@ Optimizer::Optimizer(const OptimizerJob& job,
     const Slot& slot = slots_.emplace_back(make_slot(parameters[i]));
     targets.push_back(slot.target);
     if (slot.master_gradient.defined()) {
-      low_weights_.push_back(slot.weight);
+      weights_16_bit_.push_back(slot.weight);
       masters_.push_back(slot.target);
     }
     const bool decays = job_.decay_norms_and_biases || !(norms.contains(name) || is_bias(name));
@@ -117,8 +117,8 @@ Optimizer::Plan Optimizer::make_plan() const {
       if (!gradient.defined()) continue;
       const Slot& slot = slots_[i];
       if (slot.master_gradient.defined()) {
-        plan.low.push_back(gradient);
-        plan.wide.push_back(slot.master_gradient);
+        plan.gradients_16_bit.push_back(gradient);
+        plan.gradients_float32.push_back(slot.master_gradient);
       }
       lists.parameters.push_back(slot.target);
       gradients.push_back(slot.master_gradient.defined() ? slot.master_gradient : gradient);
@@ -140,7 +140,8 @@ std::vector<double> Optimizer::rates_of_groups(const StepRates& rates) const {
   return own;
 }
 
-/// By one copy that the host does not wait for, so from memory that nothing else changes before.
+/// Copies asynchronously, so the host memory must not change before the copy is done: it is new
+/// each time.
 void Optimizer::send_to_device(const std::vector<double>& rates) {
   const at::Tensor row =
       at::empty(device_rates_.sizes(), at::TensorOptions(at::kFloat).pinned_memory(true));
@@ -163,10 +164,10 @@ void Optimizer::step(const StepRates& rates) {
     plan_ = make_plan();
     ++list_builds_;
   }
-  if (!plan_.low.empty()) at::_foreach_copy_(plan_.wide, plan_.low);
+  if (!plan_.gradients_16_bit.empty())
+    at::_foreach_copy_(plan_.gradients_float32, plan_.gradients_16_bit);
   const std::optional<at::Tensor> found_inf = find_overflow();
-  // If the norm is not finite this spoils gradients, but nothing that lasts: the rule skips the
-  // step.
+  // If the norm is not finite this makes the gradients NaN, but then the rule skips the step.
   if (job_.clip_norm && !plan_.all.empty()) clip_norm(plan_.all, *job_.clip_norm);
   const std::vector<double> group_rates = rates_of_groups(rates);
   if (device_rates_.defined() && group_rates != sent_rates_) send_to_device(group_rates);
@@ -180,7 +181,7 @@ void Optimizer::step(const StepRates& rates) {
       rule_->step(lists, group_rates[i], groups_[i].weight_decay);
     }
   }
-  if (!low_weights_.empty()) at::_foreach_copy_(low_weights_, masters_);
+  if (!weights_16_bit_.empty()) at::_foreach_copy_(weights_16_bit_, masters_);
   if (ema_) ema_->update(finite_check_ ? found_inf : std::nullopt);
   if (finite_check_) finite_check_->count(*found_inf);
   if (LossScale* const scale = precision_.loss_scale()) scale->update();
@@ -214,9 +215,9 @@ std::vector<NamedTensor> Optimizer::named_state(const std::vector<NamedTensor>& 
 
 void clip_norm(const std::vector<at::Tensor>& gradients, double limit) {
   const at::NoGradGuard no_grad;
-  // Squares of low types overflow or vanish: their norms are computed in float32.
+  // Squares in 16 bits may overflow or vanish, so norms are computed in float32.
   const bool has_low = std::any_of(gradients.begin(), gradients.end(), [](const at::Tensor& one) {
-    return is_low(one.scalar_type());
+    return is_16_bit(one.scalar_type());
   });
   const std::optional<at::ScalarType> type = has_low ? std::optional(at::kFloat) : std::nullopt;
   const at::Tensor norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients, 2, type)));

@@ -8,8 +8,8 @@
 namespace ddp::worker {
 namespace {
 
-// Whether the layer's kernels take low images with float32 parameters. Trap: the kernels of layer
-// and group norm do so on the CPU, but throw on CUDA (pytorch issue 135969, as of torch 2.11).
+// Whether the layer's kernels accept 16-bit inputs with float32 parameters. Trap: those of layer
+// and group norm do on a CPU, but throw on CUDA (pytorch issue 135969, as of torch 2.11).
 bool is_wide_norm(const torch::nn::Module& layer, at::Device device) {
   const NormKind kind = norm_kind(layer);
   return kind == NormKind::batch || (kind == NormKind::layer && device.is_cpu());
@@ -52,31 +52,31 @@ Autocast::~Autocast() {
   at::autocast::set_autocast_dtype(device_, old_type_);
 }
 
-bool is_low(at::ScalarType type) {
+bool is_16_bit(at::ScalarType type) {
   return type == at::kBFloat16 || type == at::kHalf;
 }
 
 Precision::Precision(const AmpJob& job, at::Device device)
     : plan_(plan_amp(job)),
       device_(device),
-      low_(job.type == AmpJob::Type::bf16 ? at::kBFloat16 : at::kHalf) {
+      type_16_bit_(job.type == AmpJob::Type::bf16 ? at::kBFloat16 : at::kHalf) {
   if (plan_.loss_scale) loss_scale_.emplace(*plan_.loss_scale, device);
 }
 
 void Precision::prepare(torch::nn::Module& model) const {
-  if (plan_.low_weights) cast_layers(model, {low_, plan_.low_norms, device_});
+  if (plan_.weights_16_bit) cast_layers(model, {type_16_bit_, plan_.norms_16_bit, device_});
 }
 
 Autocast Precision::autocast() const {
-  return Autocast(device_.type(), plan_.autocast ? std::optional(low_) : std::nullopt);
+  return Autocast(device_.type(), plan_.autocast ? std::optional(type_16_bit_) : std::nullopt);
 }
 
 at::Tensor Precision::input(const at::Tensor& images) const {
-  return plan_.low_weights ? images.to(low_) : images;
+  return plan_.weights_16_bit ? images.to(type_16_bit_) : images;
 }
 
 at::Tensor Precision::output(const at::Tensor& scores) const {
-  return is_low(scores.scalar_type()) ? scores.to(at::kFloat) : scores;
+  return is_16_bit(scores.scalar_type()) ? scores.to(at::kFloat) : scores;
 }
 
 at::Tensor Precision::scale(const at::Tensor& loss) const {

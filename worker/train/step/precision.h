@@ -1,5 +1,5 @@
-// The numbers in which a job computes: how its level of mixed precision (plan/amp) is applied to
-// model, images, scores and loss.
+// Applies the job's level of mixed precision (plan/amp): decides the types of the model's tensors,
+// of images, scores and loss.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,18 +14,18 @@
 
 namespace ddp::worker {
 
-/// bf16 and fp16.
-bool is_low(at::ScalarType type);
+/// True for bf16 and fp16.
+bool is_16_bit(at::ScalarType type);
 
-/// A guard that turns autocast on while it lives: LibTorch then computes convolutions and matrix
-/// products in a low type, and losses and sums in float32. A Python user has torch.autocast; the
-/// C++ frontend leaves these calls to us. Traps: the setting belongs to the thread, so the guard
-/// must live in the thread that runs forward, and be destroyed there. Weights that were cast are
-/// cached until the outermost guard ends; it must end before the weights change, or the next
-/// forward would use the old ones.
+/// torch.autocast for C++: a scope guard. While it exists, LibTorch computes convolutions and matrix
+/// products in a 16-bit type, and losses and sums in float32. The C++ frontend of LibTorch has no
+/// such class, only the functions that this one calls. Traps: the setting is per thread, so the
+/// guard must be made and destroyed in the thread that runs forward. Cast weights are cached until
+/// the outermost guard ends; it must end before the weights change, or the next forward would use
+/// the old ones.
 class Autocast {
  public:
-  /// Does nothing without a type. Guards may be nested.
+  /// Does nothing without a `type`. Guards may be nested.
   Autocast(c10::DeviceType device, std::optional<c10::ScalarType> type);
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;
@@ -43,25 +43,25 @@ class Precision {
   /// Precondition: amp_problems() has none for this device.
   Precision(const AmpJob& job, at::Device device);
 
-  /// Casts weights and buffers as the level says; layouts stay. Call before Ddp and the optimizer
-  /// are made: both hold on to the tensors. Integer buffers (num_batches_tracked) are left alone.
-  /// Norms that stay float32 are ours and torch::nn's (model/norm); on CUDA its LayerNorm and
-  /// GroupNorm do not, as their kernels take one type alone there.
+  /// Casts weights and buffers as the level says, and keeps their layouts. Call it before Ddp and
+  /// the optimizer are made, which keep the tensors. Integer buffers (num_batches_tracked) are not
+  /// cast. Norms that stay float32 are ours and torch::nn's (model/norm), but on CUDA not LayerNorm
+  /// and GroupNorm: their kernels take one type only.
   void prepare(torch::nn::Module& model) const;
 
-  /// A guard for a forward pass and its loss. Does nothing except at O1.
+  /// A guard for a forward pass and its loss. Has an effect only at O1.
   [[nodiscard]] Autocast autocast() const;
 
-  /// Casts images to the type of the weights: at O2 and O3 the low one.
+  /// Casts images to the type of the weights, which at O2 and O3 is 16-bit.
   [[nodiscard]] at::Tensor input(const at::Tensor& images) const;
 
-  /// Casts scores for the loss to float32 at least: a sum over classes in a low type loses digits.
+  /// Casts scores for the loss to float32 at least: a sum over classes in 16 bits loses digits.
   [[nodiscard]] at::Tensor output(const at::Tensor& scores) const;
 
-  /// What backward starts from: `loss` itself without a loss scale.
+  /// `loss` times the loss scale, if there is one.
   [[nodiscard]] at::Tensor scale(const at::Tensor& loss) const;
 
-  /// Whether the optimizer steps float32 copies of low weights.
+  /// Whether the optimizer updates float32 copies of 16-bit weights.
   [[nodiscard]] bool has_masters() const { return plan_.masters; }
 
   /// Null without a loss scale.
@@ -70,7 +70,7 @@ class Precision {
  private:
   AmpPlan plan_;
   at::Device device_;
-  at::ScalarType low_;
+  at::ScalarType type_16_bit_;
   std::optional<LossScale> loss_scale_;
 };
 

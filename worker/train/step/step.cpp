@@ -19,14 +19,14 @@
 namespace ddp::worker {
 namespace {
 
-// Stands for a rank in seeds that are the same on all ranks.
+// Takes the place of the rank in seeds that are the same on all ranks.
 constexpr std::uint64_t kAllRanks = ~std::uint64_t{0};
-// 40 halvings of the first loss scale: an overflow that is left then has another cause.
+// 40 halvings of the initial loss scale: an overflow after that has another cause.
 constexpr int kMaxSkips = 40;
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-/// Keeps a model's buffers (running statistics and the like), which a pass in training mode
-/// changes.
+/// Copies of a model's buffers (such as running statistics), because a pass in training mode
+/// changes them.
 class SavedBuffers {
  public:
   explicit SavedBuffers(const torch::nn::Module& model) : buffers_(buffers_of(model)) {
@@ -45,7 +45,7 @@ class SavedBuffers {
   std::vector<at::Tensor> saved_;
 };
 
-/// Whether each module is in training mode.
+/// Whether each module is in training mode, as a tensor that can be hashed.
 NamedTensor modes_of(const torch::nn::Module& model) {
   std::vector<std::uint8_t> modes;
   for (const auto& module : model.modules())
@@ -56,10 +56,11 @@ NamedTensor modes_of(const torch::nn::Module& model) {
 }  // namespace
 
 SumNames Step::fix_bucket_layout(const std::vector<std::int64_t>& samples) try {
-  // The reducer starts with one bucket and orders them again after its first backward, a static
-  // graph after its second. With three or more ranks a ring adds in an order that depends on the
-  // layout; so each run, new or resumed, makes these passes before its first step. They run in
-  // training mode, as a model's graph may differ there; running statistics are restored afterwards.
+  // The reducer starts with one bucket and rebuilds its buckets after the first backward, for a
+  // static graph after the second. With three or more ranks a ring all-reduce adds in an order that
+  // depends on the layout. So each run, new or resumed, makes these passes before its first step.
+  // They run in training mode, because a model's graph may differ in evaluation mode; running
+  // statistics are restored afterwards.
   const SavedBuffers buffers(parts_.forward.task().model());
   PassSums sums;
   const int passes = std::max(1, parts_.replica.bucket_warmup_steps());
@@ -75,7 +76,7 @@ SumNames Step::fix_bucket_layout(const std::vector<std::int64_t>& samples) try {
   parts_.group.agree("values to show", to_lines(names.parts) + to_lines(names.counts));
   return names;
 } catch (const c10::Error& error) {
-  throw_as_own(error);
+  throw_as_user_code_error(error);
 }
 
 void Step::start(const PartitionRequest& partition,
@@ -108,22 +109,22 @@ void Step::run(const StepPartition& partition,
   if (!parts_.replica.keeps_gradients()) parts_.optimizer.release_gradients();
   if (!commit) close(place, meters);
 } catch (const c10::Error& error) {
-  throw_as_own(error);
+  throw_as_user_code_error(error);
 }
 
-// Closes the step in the meters, with the steps in a row that were skipped: with a commit, those
-// before this one.
+// Closes the step in the meters, with the number of skipped steps in a row; with a commit, this
+// step is not counted yet.
 void Step::close(const Place& place, Meters& meters) const {
   const FiniteCheck* const check = parts_.optimizer.finite_check();
   meters.close_step(place.step + 1, check != nullptr ? check->in_a_row() : at::Tensor());
-  // This number changes little from step to step, and reading it takes a lock.
+  // Not in every step, because reading it takes a lock.
   if (place.step % parts_.job.log_every == 0) {
     parts_.page.device_bytes.store(held_bytes(parts_.forward.device()), std::memory_order_relaxed);
   }
 }
 
 void Step::run_passes(const StepPartition& partition, const Place& place, Meters& meters) {
-  // Dropout and the like draw by (seed, step, rank), whatever was drawn before.
+  // Seeds dropout and the like by (seed, step, rank), so that it does not depend on earlier draws.
   at::manual_seed(counted_seed(parts_.job.seed,
                                static_cast<std::uint64_t>(place.step),
                                static_cast<std::uint64_t>(parts_.group.rank())));
@@ -131,7 +132,7 @@ void Step::run_passes(const StepPartition& partition, const Place& place, Meters
       counted_seed(parts_.job.seed, static_cast<std::uint64_t>(place.step), kAllRanks);
   const int world_size = parts_.group.world_size();
   const bool is_sum = parts_.job.loss.reduction == LossJob::Reduction::sum;
-  at::Tensor weight;  // of all micro-steps so far
+  at::Tensor weight;  // sum over the micro-steps so far
   double least_weight = 0;
   for (std::size_t i = 0; i < partition.micro_steps.size(); ++i) {
     const bool reduce = i + 1 == partition.micro_steps.size();
@@ -143,16 +144,16 @@ void Step::run_passes(const StepPartition& partition, const Place& place, Meters
     set_phase(Phase::forward);
     const Pass pass = parts_.forward.run(batch, Forward::Mode::training, variation);
     set_phase(Phase::backward);
-    // A weight that only the device knows comes later (divide_by_weight). Until then divide by a
-    // number of the same size, so that gradients in 16 bits neither vanish nor overflow.
+    // A weight on the device is applied later (divide_by_weight). Until then the loss is divided by
+    // a number of similar size, so that 16-bit gradients neither vanish nor overflow.
     const bool has_weight = pass.loss.weight.defined();
     const double share = loss_share(has_weight ? 1 : batch.size(), partition.whole, world_size);
     const double factor = share * pass.loss.gain * (is_sum ? world_size : 1);
-    // As backward() says it, which would take a start of any shape.
+    // The error of torch's backward(), which does not check this if an initial gradient is given.
     TORCH_CHECK(pass.loss.total.numel() == 1,
                 "grad can be implicitly created only for scalar outputs");
-    const at::Tensor start = parts_.precision.scale(start_of_backward(pass.loss.total, factor));
-    parts_.replica.backward(pass.loss.total, reduce, start);
+    const at::Tensor initial = parts_.precision.scale(initial_gradient(pass.loss.total, factor));
+    parts_.replica.backward(pass.loss.total, reduce, initial);
     meters.add(parts_.forward.task(), pass);
     if (!has_weight) continue;
     const at::Tensor own = pass.loss.weight.detach().reshape({1});
@@ -165,12 +166,13 @@ void Step::run_passes(const StepPartition& partition, const Place& place, Meters
   if (weight.defined()) divide_by_weight(std::move(weight), least_weight, partition.whole);
 }
 
-const at::Tensor& Step::start_of_backward(const at::Tensor& loss, double factor) {
-  const bool fits = start_.defined() && start_.sizes() == loss.sizes() &&
-                    start_.scalar_type() == loss.scalar_type() && start_.device() == loss.device();
-  if (!fits || factor != start_factor_) start_ = at::full_like(loss.detach(), factor);
-  start_factor_ = factor;
-  return start_;
+const at::Tensor& Step::initial_gradient(const at::Tensor& loss, double factor) {
+  const bool fits = initial_gradient_.defined() && initial_gradient_.sizes() == loss.sizes() &&
+                    initial_gradient_.scalar_type() == loss.scalar_type() &&
+                    initial_gradient_.device() == loss.device();
+  if (!fits || factor != initial_factor_) initial_gradient_ = at::full_like(loss.detach(), factor);
+  initial_factor_ = factor;
+  return initial_gradient_;
 }
 
 void Step::divide_by_weight(at::Tensor weight, double least, std::int64_t whole) {
@@ -178,12 +180,12 @@ void Step::divide_by_weight(at::Tensor weight, double least, std::int64_t whole)
   parts_.group.sum(weight);
   weight.clamp_min_(least);
   at::Tensor ratio = at::div(at::scalar_tensor(whole, at::kDouble), weight.squeeze(0));
-  if (least == 0) ratio.nan_to_num_(/*nan=*/kNaN, /*posinf=*/0.0);  // without any weight
+  if (least == 0) ratio.nan_to_num_(/*nan=*/kNaN, /*posinf=*/0.0);  // 0 / 0: no sample has a weight
   std::map<at::ScalarType, std::vector<at::Tensor>> gradients;
   for (const at::Tensor& gradient : parts_.replica.gradients())
     if (gradient.defined()) gradients[gradient.scalar_type()].push_back(gradient);
   for (const auto& [type, list] : gradients) {
-    if (at::isReducedFloatingType(type)) {  // the ratio would lose bits in their type
+    if (at::isReducedFloatingType(type)) {  // the ratio would lose bits in 16 bits
       for (const at::Tensor& gradient : list)
         gradient.mul_(ratio);
     } else {
@@ -194,8 +196,8 @@ void Step::divide_by_weight(at::Tensor weight, double least, std::int64_t whole)
 
 std::optional<std::string> Step::why_not_finite(const AgreedStep& agreed) {
   bad_losses_ = std::isfinite(agreed.sums.loss) ? 0 : bad_losses_ + 1;
-  // A dynamic loss scale has skipped such a step, and the next one has a smaller scale. So has
-  // train.non_finite: skip.
+  // A dynamic loss scale has skipped such a step, and the next one has a smaller scale.
+  // train.non_finite: skip has skipped it, too.
   const LossScale* const scale = parts_.precision.loss_scale();
   const bool skips =
       (scale != nullptr && scale->is_dynamic()) || parts_.job.optimizer.skips_non_finite;
@@ -210,22 +212,23 @@ std::optional<std::string> Step::find_diverged_replicas(Compare compare) {
   if (parts_.group.world_size() == 1) return {};
   await_stream(parts_.group, parts_.forward.device(), "the steps before a comparison");
   std::string what = "weights";
-  std::vector<int> odd;
+  std::vector<int> diverged;
   if (compare == Compare::everything || !has_compared_)
-    odd = parts_.replica.diverged_ranks(frozen_of(parts_.forward.task().model()));
-  // The optimizer's state and the averages drift only where the weights do, so they are compared
-  // once, after the start or a resume has set them.
-  if (odd.empty() && !has_compared_) {
+    diverged = parts_.replica.diverged_ranks(frozen_of(parts_.forward.task().model()));
+  // Optimizer state and averages can only differ later if weights do, so they are compared only
+  // once after a start or a resume.
+  if (diverged.empty() && !has_compared_) {
     what = "optimizer state or averages";
-    odd = gather_diverged_ranks(parts_.group, digest_of(parts_.optimizer.replicated_state()));
+    diverged = gather_diverged_ranks(parts_.group, digest_of(parts_.optimizer.replicated_state()));
   }
   has_compared_ = true;
-  if (odd.empty()) {
+  if (diverged.empty()) {
     what = "modes of modules (train or eval)";
-    odd = gather_diverged_ranks(parts_.group, digest_of({modes_of(parts_.forward.task().model())}));
+    diverged =
+        gather_diverged_ranks(parts_.group, digest_of({modes_of(parts_.forward.task().model())}));
   }
-  if (odd.empty()) return {};
-  return diverged_text(what, odd);
+  if (diverged.empty()) return {};
+  return diverged_text(what, diverged);
 }
 
 }  // namespace ddp::worker

@@ -12,18 +12,18 @@ namespace {
 
 using MaybeTensor = std::optional<at::Tensor>;
 
-std::vector<at::Tensor> widened(const std::vector<at::Tensor>& tensors) {
-  std::vector<at::Tensor> wide;
+std::vector<at::Tensor> to_float32(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> in_float32;
   for (const at::Tensor& one : tensors)
-    wide.push_back(one.to(at::kFloat));
-  return wide;
+    in_float32.push_back(one.to(at::kFloat));
+  return in_float32;
 }
 
-// Traps: the kernels walk raw memory, so state has its parameter's strides. They get `found_inf`
-// and no `grad_scale`: the gradients are unscaled and clipped before. Where the lists have the rate
-// as a tensor, the kernels read that, and a step differs from the next one in no number of the host
-// but a momentum that warms up: for it they take no tensor. The kernels for the CPU would read a
-// tensor on the host, so the rate is a number there.
+// Traps: the kernels walk raw memory, so state must have its parameter's strides. They get
+// `found_inf` but no `grad_scale`, because gradients are unscaled and clipped before. On a device
+// the rate is passed as a tensor, so that steps do not differ in any number of the host (except a
+// momentum during its warm-up, for which the kernels take no tensor). On a CPU the kernels would
+// read that tensor anyway, so the rate is passed as a number.
 class Fused : public UpdateRule {
  public:
   void step(const UpdateLists& lists, double lr, double weight_decay) const override {
@@ -70,19 +70,19 @@ class Sgd : public Fused {
     const std::vector<at::Tensor> none;
     const std::vector<at::Tensor>& momentum = lists.state.empty() ? none : lists.state[0];
     const at::Tensor& first = lists.parameters[0];
-    // Trap: on the CPU, torch 2.11's _fused_sgd_ does not write low weights back: only the elements
-    // beyond its last full vector move. Such weights are stepped as float32 copies.
-    if (is_low(first.scalar_type()) && first.is_cpu()) {
-      UpdateLists wide{widened(lists.parameters), widened(lists.gradients)};
-      if (!momentum.empty()) wide.state.push_back(widened(momentum));
-      wide.momentum = lists.momentum;
-      run(wide, lr, weight_decay, found_inf);
-      at::_foreach_copy_(lists.parameters, wide.parameters);
-      if (!momentum.empty()) at::_foreach_copy_(momentum, wide.state[0]);
+    // Trap: on a CPU, torch 2.11's _fused_sgd_ does not write 16-bit weights back: only the
+    // elements after the last full vector change. So this updates float32 copies of such weights.
+    if (is_16_bit(first.scalar_type()) && first.is_cpu()) {
+      UpdateLists in_float32{to_float32(lists.parameters), to_float32(lists.gradients)};
+      if (!momentum.empty()) in_float32.state.push_back(to_float32(momentum));
+      in_float32.momentum = lists.momentum;
+      run(in_float32, lr, weight_decay, found_inf);
+      at::_foreach_copy_(lists.parameters, in_float32.parameters);
+      if (!momentum.empty()) at::_foreach_copy_(momentum, in_float32.state[0]);
       return;
     }
-    // Trap: is_first_step=true with an overflow would leave momentum as it was allocated. Zeros
-    // with is_first_step=false give the same first step without that.
+    // Trap: is_first_step=true with an overflow would leave momentum uninitialised. Zeros with
+    // is_first_step=false give the same first step.
     with_rate(lists, lr, [&](const auto& rate) {
       at::_fused_sgd_(lists.parameters,
                       lists.gradients,
@@ -121,8 +121,8 @@ class Adam : public Fused {
            double weight_decay,
            const MaybeTensor& found_inf) const override {
     const std::vector<at::Tensor>& steps = lists.state[2];
-    // The kernels read the number of this step, counted from 1; a skipped step is subtracted again.
-    // Trap: a bare tensor would bind to the overload for a list and split into numbers.
+    // The kernels need the number of this step, from 1; a skipped step is subtracted again below.
+    // Trap: a single tensor would convert to a TensorList of its elements.
     at::_foreach_add_(steps, 1);
     const auto kernel = [&](auto&& fused) {
       with_rate(lists, lr, [&](const auto& rate) {

@@ -1,6 +1,6 @@
-// How an optimizer changes parameters, given their gradients: SGD, Adam and AdamW by LibTorch's
-// fused kernels, or a rule of a program's own. Everything around it (masters, loss scale, clipping,
-// averages, checkpoints) is the Optimizer's.
+// The update rule of an optimizer, which changes parameters by their gradients: SGD, Adam and AdamW
+// with LibTorch's fused kernels, or a user's own rule. All else (masters, loss scale, clipping,
+// averages, checkpoints) is done by Optimizer.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,15 +14,16 @@
 
 namespace ddp::worker {
 
-/// What one call of a rule changes: parameters of one dtype, learning rate and weight decay.
+/// The arguments of one call of a rule: parameters with the same dtype, learning rate and weight
+/// decay.
 struct UpdateLists {
   std::vector<at::Tensor> parameters{};  // detached; never without a gradient
   std::vector<at::Tensor> gradients{};   // of the parameters, in their order
   // For each of UpdateRule::state(): one tensor per parameter, in their order.
   std::vector<std::vector<at::Tensor>> state{};
-  std::optional<double> momentum{};  // only while it warms up: replaces the job's
-  // The learning rate again, as [] of float32 on the device of the parameters; undefined on the CPU
-  // and for float64. The same tensor in every step, so a graph of a step may read it.
+  std::optional<double> momentum{};  // only during warm-up: replaces the job's
+  // The learning rate again, as [] of float32 on the device of the parameters; undefined on a CPU
+  // and for float64. It is the same tensor in every step, so a captured CUDA graph can read it.
   at::Tensor rate{};
 };
 
@@ -41,13 +42,13 @@ class UpdateRule {
 
   [[nodiscard]] virtual std::vector<State> state() const { return {}; }
 
-  /// Changes parameters and state in place, the same on every rank. What it needs to know of
-  /// earlier steps must be in the state, or a resume would lose it. Called without autograd. It may
-  /// change the gradients.
+  /// Changes parameters and state in place, the same on every rank. What it must remember of
+  /// earlier steps has to be in the state, or a resume would lose it. Called without autograd. It
+  /// may change the gradients.
   virtual void step(const UpdateLists& lists, double lr, double weight_decay) const = 0;
 
-  /// As step(), but changes nothing if `found_inf` ([] of float32, on the device) is not 0. This
-  /// default copies parameters and state first; it does not wait for the device.
+  /// As step(), but changes nothing if `found_inf` ([] of float32, on the device) is not 0. Must
+  /// not wait for the device. This default copies parameters and state first.
   virtual void step_unless(const at::Tensor& found_inf,
                            const UpdateLists& lists,
                            double lr,

@@ -37,12 +37,12 @@ int export_weights(const Options& options) {
     throw UsageError("-o " + path.string() +
                      ": its name does not say the format. Let it end in .safetensors or .pt.");
   const LoadedCheckpoint checkpoint = find_checkpoint(options.files.at(0), options.trust);
-  if (options.takes_average && !has_averages(checkpoint)) {
+  if (options.exports_ema && !has_averages(checkpoint)) {
     throw UsageError(checkpoint.path.string() +
                      " holds no moving average: its run had no optimizer.ema_decay. Leave --ema "
                      "out.");
   }
-  const std::vector<NamedTensor> tensors = model_tensors(checkpoint, options.takes_average);
+  const std::vector<NamedTensor> tensors = model_tensors(checkpoint, options.exports_ema);
   const std::vector<TensorView> views = view(tensors);
   write(path, views);
   std::uint64_t bytes = 0;
@@ -50,7 +50,7 @@ int export_weights(const Options& options) {
     bytes += one.bytes.size();
   std::cout << path.string() << ": " << views.size() << " tensors, "
             << format_bytes(static_cast<std::int64_t>(bytes)) << ", from "
-            << checkpoint.path.string() << (options.takes_average ? ", moving averages" : "")
+            << checkpoint.path.string() << (options.exports_ema ? ", moving averages" : "")
             << std::endl;
   return exit_code::kOk;
 }

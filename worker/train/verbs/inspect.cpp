@@ -42,7 +42,7 @@ struct Content {
 
 /// Errors: UsageError.
 Content read(const fs::path& path, bool trust) {
-  std::error_code ignored;  // if nothing is there, find_checkpoint() says what may be
+  std::error_code ignored;  // for a missing file, find_checkpoint() has the better message
   if (!is_checkpoint_path(path) && fs::exists(path, ignored)) {
     Content content{path, {}, {}};
     content.files.push_back({path.filename().string(), read_tensor_file(path, trust)});
@@ -76,7 +76,7 @@ std::string to_text(const std::optional<double>& number) {
   return number ? fmt::format("{}", *number) : "none";
 }
 
-/// What the fields of a head are called, and their values as text, in the order of the manifest.
+/// Names and values of the head's fields as text, in the order of the manifest.
 std::vector<std::pair<std::string, std::string>> fields_of(const CheckpointHead& head) {
   return {{"step", std::to_string(head.step)},
           {"epoch", std::to_string(head.epoch)},
@@ -91,7 +91,7 @@ std::vector<std::pair<std::string, std::string>> fields_of(const CheckpointHead&
 
 // ---- one
 
-/// The keys that do not have their default value; the JSON has all keys.
+/// Only the keys whose value is not the default; the JSON has all keys.
 std::string describe_job(const TextMap& job) {
   std::string text;
   for (const JobKey& key : job_keys()) {
@@ -208,7 +208,7 @@ void print_json(const Content& content) {
 
 // ---- two
 
-/// A value that both have under one name, and that is not equal.
+/// A field that both have, with different values.
 struct Change {
   std::string name;
   std::string first;

@@ -28,7 +28,7 @@ fs::path with_ending(fs::path path, const char* ending) {
   return path += ending;  // not replace_extension(): a name may have dots of its own
 }
 
-/// The path with links followed, also of a file that does not exist.
+/// The canonical path, even of a file that does not exist.
 fs::path place_of(const fs::path& path) {
   std::error_code error;
   fs::path place = fs::weakly_canonical(path, error);
@@ -107,7 +107,7 @@ void ObjectFiles::put(std::size_t index, std::span<const FoundObject> objects) {
   Image image;
   read_oriented_image(named.path, 3, image);
   const int scale = std::max(1, std::max(image.height, image.width) / kSidePerScale);
-  // The surest one comes last, above the others.
+  // The one with the highest score is drawn last, above the others.
   for (std::size_t i = objects.size(); i-- > 0;) {
     const auto& [number, score, box] = objects[i];
     const std::string text = fmt::format("{} {:.0f}%", class_names_[number], 100 * score);

@@ -1,6 +1,6 @@
-// The directory into which predict writes what it found: NAME.png, the image with its objects
-// drawn; labels/NAME.txt, YOLO's form; predictions.json, COCO's. Promises: each file is whole or as
-// it was before; files of other names stay; no image is written over.
+// Writes predicted objects into a directory: NAME.png, the image with its objects; labels/NAME.txt
+// in YOLO's format; predictions.json in COCO's. Promises: each file is written whole or not at all;
+// other files are untouched; no input image is overwritten.
 #pragma once
 
 #include <filesystem>
@@ -15,14 +15,14 @@ namespace ddp::worker {
 
 class ObjectFiles {
  public:
-  /// Makes the directory, and those below it that the names of images need.
-  /// Errors: UsageError when two images would have the same files, or an image is one of the files
-  /// itself, before any directory is made; also when a directory cannot be made.
+  /// Makes the directory, and the subdirectories that the names of images need.
+  /// Errors: UsageError, before any directory is made, when two images would have the same output
+  /// file, or an output file would replace an image; also when a directory cannot be made.
   ObjectFiles(std::filesystem::path directory,
               std::vector<NamedImage> images,
               std::vector<std::string> class_names);
 
-  /// Draws and writes the image number `index`. A second call replaces its files.
+  /// Writes the files of image number `index`. A second call replaces them.
   /// Errors: BadSample when it cannot be read; UsageError when a file cannot be written.
   void put(std::size_t index, std::span<const FoundObject> objects);
   /// Writes predictions.json. Errors: UsageError.
@@ -33,7 +33,7 @@ class ObjectFiles {
   std::vector<NamedImage> images_;
   std::vector<std::string> class_names_;
   std::vector<std::string> image_ids_;
-  std::string results_;  // entries of predictions.json so far
+  std::string results_;  // content of predictions.json so far
 };
 
 }  // namespace ddp::worker

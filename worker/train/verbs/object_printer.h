@@ -1,4 +1,4 @@
-// Prints the objects in each image, and draws and writes them if files are wanted.
+// For predict: prints the objects in each image, and writes them to files if options.output is set.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace ddp::worker {
 
-/// For batches of UnlabelledImages of `images`, fitted by letterbox(); `facts` are those of the
-/// data that the model was trained on. Makes the directories of options.output. Errors: those of
+/// For batches of UnlabelledImages with `images`, fitted by letterbox(); `facts` are those of the
+/// data that the model was trained on. Makes the directories below options.output. Errors: those of
 /// ObjectFiles.
 std::unique_ptr<PredictionPrinter> print_objects(std::vector<NamedImage> images,
                                                  const DataFacts& facts,

@@ -24,7 +24,7 @@
 #include "worker/data/sets/class_names.h"
 #include "worker/data/sets/image_folder.h"
 #include "worker/data/sets/unlabelled_images.h"
-#include "worker/dist/alone.h"
+#include "worker/dist/single_process_group.h"
 #include "worker/save/checkpoint/model_tensors.h"
 #include "worker/train/step/forward.h"
 #include "worker/train/step/precision.h"
@@ -39,7 +39,7 @@ namespace json = boost::json;
 
 constexpr std::int64_t kBatch = 32;  // as in evaluations on a CPU, so that sums are the same
 
-/// Images, and what an evaluation does to them.
+/// Images, and how an evaluation prepares them.
 struct Prepared {
   std::shared_ptr<const Source> source;
   Augment fit;
@@ -112,9 +112,10 @@ class ClassPrinter : public PredictionPrinter {
     if (!has_scores)
       throw UsageError(
           "predict: this checkpoint's task gives no score for each class of an image.");
-    const at::Tensor shares = outputs[0].to(at::kCPU, at::kDouble).softmax(1);  // [B, classes]
+    const at::Tensor probabilities =
+        outputs[0].to(at::kCPU, at::kDouble).softmax(1);  // [B, classes]
     const int top = std::min(options_.top.value_or(1), data_.classes);
-    const auto [values, numbers] = shares.topk(top, 1);  // [B, k]
+    const auto [values, numbers] = probabilities.topk(top, 1);  // [B, k]
     for (std::int64_t i = 0; i < batch.size(); ++i) {
       const auto index = static_cast<std::size_t>(batch.indices[static_cast<std::size_t>(i)]);
       Answer answer{images_.at(index).path.string(), {}};
@@ -166,7 +167,7 @@ JobValues job_of(const LoadedCheckpoint& checkpoint) {
   std::vector<JobOverride> overrides;
   for (const auto& [path, value] : checkpoint.head.job)
     overrides.push_back({path, value, checkpoint.path.string()});
-  overrides.push_back({"data.root", ".", "predict"});  // some sets must have one; nothing is read
+  overrides.push_back({"data.root", ".", "predict"});  // some sets require it; nothing is read
   return resolve_job(nullptr, overrides);
 }
 

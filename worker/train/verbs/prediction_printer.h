@@ -1,4 +1,4 @@
-// What predict prints about images: the classes of each, or the objects in it.
+// The interface by which predict prints classes, or objects.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,9 @@ class PredictionPrinter {
   PredictionPrinter& operator=(const PredictionPrinter&) = delete;
   virtual ~PredictionPrinter() = default;
 
-  /// Prints what `outputs` mean for each image of `batch`: a line each, in their order. Returns how
-  /// many images could not be read again; it has named each. Errors: UsageError for outputs that
-  /// are not of such a task, and for files that cannot be written.
+  /// Prints a line for each image of `batch`, in their order, from the model's `outputs`. Returns
+  /// how many images could not be read again, after reporting each. Errors: UsageError for outputs
+  /// of another task, and for files that cannot be written.
   virtual std::size_t print(const Batch& batch, const Outputs& outputs) = 0;
   /// Call it after the last batch. Errors: UsageError.
   virtual void finish() {}

@@ -16,7 +16,7 @@
 #include "worker/data/augment/sample_image.h"
 #include "worker/data/reason_list.h"
 #include "worker/data/sets/class_names.h"
-#include "worker/dist/alone.h"
+#include "worker/dist/single_process_group.h"
 #include "worker/image/labelled_grid.h"
 #include "worker/image/png.h"
 #include "worker/plan/shard.h"
@@ -41,20 +41,20 @@ std::vector<Number> numbers_of(const Array& array) {
   return numbers;
 }
 
-/// The class, or the two largest shares of a mixed label.
+/// The class, or the two most probable ones of a soft label.
 LabelledObject class_of(const Array& target, const DataFacts& data) {
   if (target.type == NumberType::int64) {
     const auto number = static_cast<std::size_t>(numbers_of<std::int64_t>(target).at(0));
     return {{}, number, class_name(number, data)};
   }
-  const std::vector<float> shares = numbers_of<float>(target);
-  std::vector<std::size_t> order(shares.size());
+  const std::vector<float> probabilities = numbers_of<float>(target);
+  std::vector<std::size_t> order(probabilities.size());
   std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, std::greater(), [&](std::size_t i) { return shares[i]; });
+  std::ranges::stable_sort(order, std::greater(), [&](std::size_t i) { return probabilities[i]; });
   order.resize(std::min<std::size_t>(2, order.size()));
   std::vector<std::string> texts;
   for (const std::size_t number : order) {
-    const auto percent = std::lround(shares[number] * 100);
+    const auto percent = std::lround(probabilities[number] * 100);
     if (percent > 0)
       texts.push_back(class_name(number, data) + " " + std::to_string(percent) + "%");
   }

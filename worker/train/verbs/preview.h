@@ -1,4 +1,4 @@
-// `ddp-worker preview`: what the model is going to see, as one picture.
+// `ddp-worker preview`: draws what the model will see, as one picture.
 #pragma once
 
 #include <filesystem>
@@ -7,10 +7,10 @@
 
 namespace ddp::worker {
 
-/// Draws the first training samples of the job, augmented as in its first epoch, with their labels
-/// and boxes, and writes them to `path` as a PNG.
-/// Returns the exit code. Errors: UsageError, also when the file cannot be written: an older file
-/// then stays as it was.
+/// Draws the first training samples of the job, augmented as in the first epoch, with their labels
+/// and boxes, and writes the picture to `path` as PNG.
+/// Returns the exit code. Errors: UsageError, also when the file cannot be written; then an older
+/// file is unchanged.
 int preview(const RankContext& context, const std::filesystem::path& path);
 
 }  // namespace ddp::worker

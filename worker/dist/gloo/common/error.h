@@ -1,3 +1,3 @@
-// Stands for gloo's header, which no wheel ships: ProcessGroupGloo.hpp includes it and needs
-// nothing from it.
+// Replaces gloo's header, which no wheel ships: ProcessGroupGloo.hpp includes it and needs nothing
+// from it.
 #pragma once

@@ -1,4 +1,4 @@
-#include "worker/image/upright.h"
+#include "worker/image/axis_aligned.h"
 
 #include <algorithm>
 #include <array>
@@ -75,11 +75,11 @@ Columns find_columns(const Collage& from, const Matrix3& back, int width) {
 
 }  // namespace
 
-bool is_upright(const Matrix3& back) {
+bool is_axis_aligned(const Matrix3& back) {
   return back[1] == 0 && back[3] == 0 && back[6] == 0 && back[7] == 0 && back[8] > 0;
 }
 
-void move_upright(const Collage& from, const Matrix3& back, Color border, Image& into) {
+void move_axis_aligned(const Collage& from, const Matrix3& back, Color border, Image& into) {
   const Columns columns = find_columns(from, back, into.width);
   const MixKernel& mix =
       columns.mix.starts().empty() ? mix_kernels().front() : mix_kernels().back();

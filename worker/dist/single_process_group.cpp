@@ -1,28 +1,28 @@
-#include "worker/dist/alone.h"
+#include "worker/dist/single_process_group.h"
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 namespace ddp::worker {
 namespace {
 
-class DoneSum : public PendingSum {
+class CompletedSum : public PendingSum {
  public:
-  explicit DoneSum(at::Tensor tensor) : tensor_(std::move(tensor)) {}
+  explicit CompletedSum(at::Tensor tensor) : tensor_(std::move(tensor)) {}
   at::Tensor wait() override { return tensor_; }
 
  private:
   at::Tensor tensor_;
 };
 
-class Alone : public Group {
+class SingleProcessGroup : public Group {
  public:
-  Alone(int rank, int world_size) : rank_(rank), world_size_(world_size) {}
+  SingleProcessGroup(int rank, int world_size) : rank_(rank), world_size_(world_size) {}
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int world_size() const override { return world_size_; }
   [[nodiscard]] bool is_root() const override { return true; }
   void sum(at::Tensor&) override {}
   std::unique_ptr<PendingSum> start_sum(at::Tensor tensor) override {
-    return std::make_unique<DoneSum>(std::move(tensor));
+    return std::make_unique<CompletedSum>(std::move(tensor));
   }
   void broadcast(at::Tensor&, int) override {}
   at::Tensor gather(const at::Tensor& tensor) override { return tensor.unsqueeze(0); }
@@ -39,7 +39,7 @@ class Alone : public Group {
 }  // namespace
 
 std::unique_ptr<Group> single_process_group(int rank, int world_size) {
-  return std::make_unique<Alone>(rank, world_size);
+  return std::make_unique<SingleProcessGroup>(rank, world_size);
 }
 
 }  // namespace ddp::worker
