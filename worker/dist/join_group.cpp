@@ -63,10 +63,9 @@ std::unique_ptr<Group> join(const WorkerIdentity& self,
   const ComparingRanks ranks{store, self.rank, self.world_size, timeout, timeout_names.join};
   take_rank(*store, self);
   const std::string world = "world size " + std::to_string(self.world_size) + "\n";
-  agree(
-      ranks,
-      {kJoinQuestion, "release or job", "did not join"},
-      world + describe_backend(device) + digest);
+  agree(ranks,
+        {kJoinQuestion, "release or job", "did not join"},
+        world + describe_backend(device) + digest);
   if (device.nccl) {
     // NCCL would refuse two ranks on one GPU, too, but without naming them, or it would hang.
     agree(ranks,

@@ -28,11 +28,11 @@ bool poll_until(std::chrono::steady_clock::time_point deadline, IsThere is_there
   return true;
 }
 
-/// Waits for the device. A blocking call could not be interrupted when the device itself waits for a
-/// lost rank. Polls `is_done`; between two polls `probe` may end the wait by an exception. Blocks:
-/// until is_done() returns true. In the first millisecond, which is enough for many steps, it does
-/// not sleep; later it notices the end late by at most an eighth of the wait, and by 10 ms. Errors:
-/// those of both.
+/// Waits for the device. A blocking call could not be interrupted when the device itself waits for
+/// a lost rank. Polls `is_done`; between two polls `probe` may end the wait by an exception.
+/// Blocks: until is_done() returns true. In the first millisecond, which is enough for many steps,
+/// it does not sleep; later it notices the end late by at most an eighth of the wait, and by 10 ms.
+/// Errors: those of both.
 template <typename IsDone, typename Probe>
 void poll_device(IsDone is_done, Probe probe) {
   using std::chrono::nanoseconds;

@@ -17,12 +17,12 @@ namespace ddp::worker {
 /// True for bf16 and fp16.
 bool is_16_bit(at::ScalarType type);
 
-/// torch.autocast for C++: a scope guard. While it exists, LibTorch computes convolutions and matrix
-/// products in a 16-bit type, and losses and sums in float32. The C++ frontend of LibTorch has no
-/// such class, only the functions that this one calls. Traps: the setting is per thread, so the
-/// guard must be made and destroyed in the thread that runs forward. Cast weights are cached until
-/// the outermost guard ends; it must end before the weights change, or the next forward would use
-/// the old ones.
+/// torch.autocast for C++: a scope guard. While it exists, LibTorch computes convolutions and
+/// matrix products in a 16-bit type, and losses and sums in float32. The C++ frontend of LibTorch
+/// has no such class, only the functions that this one calls. Traps: the setting is per thread, so
+/// the guard must be made and destroyed in the thread that runs forward. Cast weights are cached
+/// until the outermost guard ends; it must end before the weights change, or the next forward would
+/// use the old ones.
 class Autocast {
  public:
   /// Does nothing without a `type`. Guards may be nested.
