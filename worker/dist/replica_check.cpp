@@ -71,7 +71,8 @@ std::vector<int> gather_diverged_ranks(Group& group, std::int64_t digest) {
 }
 
 std::string diverged_text(const std::string& what, const std::vector<int>& diverged) {
-  const std::string ranks = join_words(diverged, ", ", [](int rank) { return std::to_string(rank); });
+  const std::string ranks =
+      join_words(diverged, ", ", [](int rank) { return std::to_string(rank); });
   return "the " + what + " of rank " + ranks + " are not those of the others";
 }
 
