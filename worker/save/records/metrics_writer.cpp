@@ -115,7 +115,7 @@ std::optional<LineHead> read_json_head(std::string_view line) {
 std::optional<LineHead> read_csv_head(std::string_view line) {
   const bool is_epoch = line.starts_with("epoch,");
   const bool is_evaluation = line.starts_with("evaluation,");
-  std::array<std::int64_t, 2> numbers{};  // epoch and step stand behind the kind
+  std::array<std::int64_t, 2> numbers{};  // epoch and step come after the kind
   for (std::int64_t& number : numbers) {
     const std::size_t comma = line.find(',');
     if (comma == std::string_view::npos) return {};
