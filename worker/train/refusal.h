@@ -10,8 +10,8 @@
 
 namespace ddp::worker {
 
-/// Thrown on a rank whose problem has been reported, by this rank or another one. Whoever catches
-/// it prints nothing.
+/// Thrown on a rank whose problem has been reported, by this rank or another one. The code that
+/// catches it prints nothing.
 class AlreadyReported : public Error {
  public:
   explicit AlreadyReported(int code);
