@@ -37,7 +37,7 @@ Ending ending_of(const std::function<void()>& call) {
 /// What each rank with a text ends with; a rank without one never comes.
 std::vector<Ending> agree_all(const std::vector<std::optional<std::string>>& texts,
                               milliseconds timeout,
-                              Rule rule = TextRule::equal) {
+                              TextRule rule = TextRule::equal) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<Ending> endings(texts.size());
   std::vector<std::jthread> ranks;

@@ -9,7 +9,7 @@
 namespace ddp::worker {
 namespace {
 
-/// Lets what it does by itself be seen.
+/// Gives access to settings that the base class keeps protected.
 class Nccl : public c10d::ProcessGroupNCCL {
  public:
   using ProcessGroupNCCL::ProcessGroupNCCL;

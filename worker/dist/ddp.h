@@ -132,8 +132,8 @@ class Ddp {
   DdpRequest request_;
   Group& group_;
   bool has_reduced_ = false;
-  // Null in a world of one, where gradients need no mean. c10d lets reducer and logger share each
-  // other. Trap: both must be destroyed before the group, the logger first, as declared.
+  // Null in a world of one, where gradients need no mean. In c10d each of them refers to the other.
+  // Trap: both must be destroyed before the group, the logger first, as declared.
   std::shared_ptr<c10d::Reducer> reducer_;
   std::shared_ptr<c10d::Logger> logger_;
   std::int64_t iterations_ = 0;  // of the reducer

@@ -29,7 +29,7 @@ struct Device {
   const CudaModule* cuda = nullptr;  // loaded; null on CPUs
 };
 
-/// Call it first thing, before any tensor: see the trap in cuda_module.h.
+/// Call it before any tensor is made: see the trap in cuda_module.h.
 /// Errors: UsageError, with the list of GPUs, when the device that the job asks for cannot be used.
 Device choose_device(const DeviceJob& job,
                      const WorkerIdentity& self,

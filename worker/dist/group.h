@@ -1,5 +1,5 @@
-// The ranks of a job as the training loop sees them: a handful of collectives on
-// tensors of the CPU or of this rank's device.
+// The ranks of a job as the training loop sees them: a few collectives on tensors of the CPU or of
+// this rank's device.
 // Two implementations: a single process, and Gloo through c10d. Never call a collective on an error
 // path: a dead peer would make it hang.
 #pragma once

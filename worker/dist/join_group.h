@@ -26,7 +26,7 @@ inline constexpr std::chrono::minutes kCollectiveTimeout{5};
 /// and NCCL and the world size are compared as well. Blocks: until all ranks have joined, at most
 /// `timeout`. Collectives of the group time out after `collective_timeout`. Errors: PeerError: 124
 /// with the missing ranks, 202 when the store cannot be reached or served, 203 when a rank differs,
-/// is there twice, or shares its GPU with another under NCCL.
+/// joins twice, or shares its GPU with another under NCCL.
 std::unique_ptr<Group> join(const WorkerIdentity& self,
                             const Environment& environment,
                             const Device& device,

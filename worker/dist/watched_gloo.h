@@ -68,7 +68,7 @@ class WatchedGloo : public c10d::ProcessGroupGloo {
   [[nodiscard]] std::chrono::milliseconds timeout_for(std::chrono::milliseconds wanted);
 
   std::set<Connection> connections_;
-  std::unique_ptr<SharedSums> sums_;  // null: all goes by Gloo
+  std::unique_ptr<SharedSums> sums_;  // null: Gloo does everything
   std::unique_ptr<PeerWatch> watch_;  // null if Gloo's connections are not known
 };
 

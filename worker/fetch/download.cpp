@@ -285,7 +285,7 @@ class Download {
     }
   }
 
-  /// Errors: SystemError when something that is not a file is in the way.
+  /// Errors: SystemError when something that is not a file has the name.
   void start_over() {
     std::error_code error;
     fs::remove(part_, error);

@@ -80,8 +80,8 @@ class DirectoryLock {
   Descriptor file_;
 };
 
-/// True when the file exists and is the published one. Errors: UsageError when it is another file:
-/// that is somebody's, and not ours to replace.
+/// True when the file exists and is the published one. Errors: UsageError when it is another file,
+/// which may be the user's: it must not be replaced.
 bool is_there(const fs::path& path, const PublishedFile& file) {
   std::error_code error;
   const fs::file_status status = fs::symlink_status(path, error);

@@ -66,7 +66,7 @@ std::optional<TarMember> TarReader::next() {
   if (!size) archive_.refuse("the size of " + text_of(block, kName) + " is not a number");
   const std::uint8_t kind = block[kKind.begin];
   const std::string prefix = text_of(block, kPrefix);
-  // GNU's tar, whose magic goes on with blanks, has other data in place of the prefix.
+  // GNU's tar, whose magic ends in blanks, has other data in place of the prefix.
   const bool has_prefix = block[kMagic.begin + kMagic.size] == 0 && !prefix.empty();
   left_ = *size;
   padding_ = (kBlock - *size % kBlock) % kBlock;

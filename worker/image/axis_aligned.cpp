@@ -46,7 +46,7 @@ class RowReader {
 struct Columns {
   Range inside;      // pixels that are mixed of the collage alone
   int begin = 0;     // the first column of these pixels' sources
-  int end = 0;       // behind the last column
+  int end = 0;       // one past the last column
   MixedColumns mix;  // counted from `begin`
 };
 

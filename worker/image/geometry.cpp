@@ -7,7 +7,7 @@
 namespace ddp::worker {
 namespace {
 
-/// Copies one row of the region: the part before the image, the image, and the part behind it.
+/// Copies one row of the region: the part before the image, the image, and the part after it.
 void cut_row(const std::uint8_t* from,
              int width,
              int left,

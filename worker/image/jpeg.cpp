@@ -26,8 +26,8 @@ constexpr int kMaxScans = 200;
 // (movntdq), but each row is read at once.
 constexpr std::size_t kAside = 8;
 
-/// libjpeg warns when pixels are missing or wrong, and goes on with grey. Such warnings are errors
-/// here; harmless ones, as for bytes between two segments, are not.
+/// libjpeg warns when pixels are missing or wrong, and continues with grey. Such warnings are
+/// errors here; harmless ones, as for bytes between two segments, are not.
 bool is_damage(int message) {
   constexpr std::array<int, 5> kDamage{
       JWRN_JPEG_EOF, JWRN_HIT_MARKER, JWRN_HUFF_BAD_CODE, JWRN_ARITH_BAD_CODE, JWRN_MUST_RESYNC};

@@ -125,10 +125,10 @@ void MixedColumns::find_starts(int width) {
   for (std::size_t half = 0; half < halves; ++half) {
     const std::size_t begin = half * kHalf;
     const std::size_t end = std::min(begin + kHalf, places_.size());
-    if (begin >= end) continue;  // behind the last one: any columns, with weights of 0
+    if (begin >= end) continue;  // past the last one: any columns, with weights of 0
     const auto [least, most] = std::minmax_element(places_.begin() + static_cast<long>(begin),
                                                    places_.begin() + static_cast<long>(end));
-    // Bytes behind the row must not be read.
+    // Bytes beyond the row must not be read.
     const std::int32_t start = std::min(*least, width - kBytes);
     if (*most + 1 - start >= kBytes) return starts_.clear();
     starts_[half] = start;

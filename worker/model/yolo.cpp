@@ -138,7 +138,7 @@ class C3 final : public YoloLayer {
   std::vector<std::shared_ptr<YoloLayer>> blocks_;
 };
 
-/// v8: the output of every block goes on, too.
+/// v8's stage: concatenates the outputs of all blocks, not only the last one.
 class C2f final : public YoloLayer {
  public:
   C2f(const StagePlan& plan, const MakeNorm& norm)

@@ -14,7 +14,7 @@
 
 namespace ddp {
 
-/// Trap: the reducer must be destroyed before its group. It uses the group after free otherwise.
+/// Trap: the reducer must be destroyed before its group. Otherwise it uses the freed group.
 struct Ddp::Engine {
   std::optional<worker::Ddp> reducer;  // none after Context::finish()
   bool is_in_backward = false;         // also after backward() has thrown

@@ -55,7 +55,7 @@ Options parse_options(int argc, const char* const* argv);
 /// line may be wrong.
 bool needs_all_ranks(int argc, const char* const* argv);
 
-/// The text of --help; behind a verb, the part about that verb.
+/// The text of --help; after a verb, the part about that verb.
 std::string help_text(Verb verb);
 
 /// The usage of each verb, and what it does, for --help; training comes first. ("eval CKPT

@@ -31,7 +31,7 @@ std::deque<Armed>& armed() {
   return all;
 }
 
-/// The part of `text` behind the last `mark`; cuts both off `text`.
+/// The part of `text` after the last `mark`; cuts both off `text`.
 std::optional<std::string_view> take_behind(std::string_view& text, char mark) {
   const std::size_t place = text.rfind(mark);
   if (place == std::string_view::npos) return {};

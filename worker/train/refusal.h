@@ -10,7 +10,7 @@
 
 namespace ddp::worker {
 
-/// Thrown on a rank whose problem has been reported, by this rank or another one. The handler that
+/// Thrown on a rank whose problem has been reported, by this rank or another one. The code that
 /// catches it prints nothing.
 class AlreadyReported : public Error {
  public:

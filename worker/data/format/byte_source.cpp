@@ -140,7 +140,7 @@ class DecompressingLayer : public Layer {
   std::uint64_t done_ = 0;
 };
 
-/// Several gzip members in a row are one stream, as for gzip(1); anything else behind a member is
+/// Several gzip members in a row are one stream, as for gzip(1); anything else after a member is
 /// an error.
 class GzipLayer : public DecompressingLayer {
  public:

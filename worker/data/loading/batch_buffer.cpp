@@ -35,7 +35,7 @@ std::string to_text(at::IntArrayRef shape) {
                    " after " + to_text(other) + ". An augmentation can make them alike.");
 }
 
-/// Dimensions behind the first, which counts rows.
+/// The shape of one row: all dimensions but the first, which counts rows.
 at::IntArrayRef row_of(const Array& target) {
   return at::IntArrayRef(target.shape).slice(target.shape.empty() ? 0 : 1);
 }

@@ -47,7 +47,7 @@ Image draw_bars(const std::vector<std::int64_t>& counts, const std::vector<std::
   const std::int64_t most = shown.empty() ? 0 : std::ranges::max(counts);
   const int height = std::max(2 * kDensity.height, kBarHeight * static_cast<int>(shown.size()));
   Axis across{.title = "objects"};
-  // Leaves room for the number behind the longest bar.
+  // Leaves room for the number to the right of the longest bar.
   across.high = 1.15 * static_cast<double>(std::max<std::int64_t>(most, 1));
   across.step = std::max(1.0, round_step(across.high, 6));
   Axis down{.title = "class", .low = static_cast<double>(std::max<std::size_t>(shown.size(), 1))};

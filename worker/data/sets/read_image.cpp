@@ -23,7 +23,7 @@ constexpr std::chrono::milliseconds kPause{200};
 /// Why a file could not be read.
 struct Failure {
   std::string why;
-  bool may_pass = true;  // by itself, as when a network disk loses a file for a moment
+  bool may_pass = true;  // worth another try: a network disk may lose a file for a moment
 };
 
 /// True for a folder or a FIFO, which will stay one. A file that is gone was listed once, and may

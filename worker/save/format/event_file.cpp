@@ -77,7 +77,7 @@ double wall_time() {
   return now.count();
 }
 
-// Readers sort the files of a directory by name, so ours must come last even if a run goes on
+// Readers sort the files of a directory by name, so ours must come last even if a run resumes
 // within the same second, or after the clock was set back.
 std::int64_t next_time(const OwnedDir& directory) {
   std::int64_t time = static_cast<std::int64_t>(wall_time());

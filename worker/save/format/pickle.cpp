@@ -145,7 +145,7 @@ class PickleReader {
     push({.kind = Kind::tuple, .items = std::move(items)});
   }
 
-  // Adds to the value on top. If it is of another kind, it is an object that nobody needs.
+  // Adds to the value on top. A value of another kind is an object that no caller needs: ignored.
   void add(const std::vector<std::size_t>& items, Kind kind) {
     PickleValue& target = pickle_.values[top()];
     if (target.kind != kind) return;
@@ -200,7 +200,7 @@ class PickleReader {
   std::size_t left_;  // bytes of memory that may still be used
 };
 
-// The names behind the codes are those of pickletools.
+// The names in the comments are those of pickletools.
 void PickleReader::execute(unsigned char code) {
   switch (code) {
     case 0x80:  // PROTO

@@ -30,7 +30,7 @@ const PickleValue& find_state(const TorchArchive& archive) {
       "model. A whole nn.Module is code, which is not run; save model.state_dict().");
 }
 
-// safetensors has a JSON header behind its length. Trap: that length may look like the first bytes
+// safetensors has a JSON header after its length. Trap: that length may look like the first bytes
 // of any other format.
 bool is_safetensors(std::span<const std::byte> bytes) {
   std::uint64_t length = 0;

@@ -40,8 +40,8 @@ class UserCodeError : public Error {
 /// rethrows those unchanged.
 [[noreturn]] void throw_as_user_code_error(const c10::Error& error);
 
-/// Whether `code` (a cudaError_t) means that a device has failed for good: from then on every CUDA
-/// call of this process fails. A device-side assert in a kernel is enough.
+/// Whether `code` (a cudaError_t) means that a device has failed permanently: from now on every
+/// CUDA call of this process fails. A device-side assert in a kernel is enough.
 bool is_lost_device(int code);
 
 /// Describes the exception being handled, which is not a std::exception: it is the program's own,

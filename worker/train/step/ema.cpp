@@ -37,7 +37,7 @@ void Ema::update(const std::optional<at::Tensor>& skipped) {
       const at::Tensor source =
           sources_[i].to(averaged_[i].scalar_type());  // the same tensor if it has that type
       // For a skipped step the average itself is the source, so it does not move. A factor of 0
-      // would not do, because the statistics may be NaN.
+      // is not enough, because the statistics may be NaN.
       replaced.push_back(skipped ? at::where(is_skipped, averaged_[i], source) : source);
     }
   }
