@@ -16,7 +16,7 @@
 #include "common/error.h"
 #include "ranks.h"
 #include "tests/support/second_device.h"
-#include "worker/dist/watched_gloo.h"
+#include "worker/dist/default_stream.h"
 #include "worker/train/step/meters.h"
 
 namespace ddp::worker {

@@ -1,14 +1,13 @@
 #include "worker/dist/watched_gloo.h"
 
 #include <ATen/ops/zeros.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
-#include <stdexcept>
 #include <utility>
 
+#include "worker/dist/default_stream.h"
 #include "worker/dist/peer_watch.h"
 
 namespace ddp::worker {
@@ -131,17 +130,6 @@ std::string WatchedGloo::share_memory() {
   SharedSums::Connected connected = SharedSums::connect(getRank(), getSize(), gather);
   sums_ = std::move(connected.sums);
   return connected.why_not;
-}
-
-void require_default_stream(const std::vector<at::Tensor>& tensors) {
-  for (const at::Tensor& tensor : tensors) {
-    if (tensor.is_cpu()) continue;
-    const c10::impl::VirtualGuardImpl device(tensor.device().type());
-    if (device.getStream(tensor.device()) == device.getDefaultStream(tensor.device())) continue;
-    throw std::logic_error("gloo takes tensors of " + tensor.device().str() +
-                           " on its default stream alone, and another one is current. Leave its "
-                           "guard before backward() and collectives, or use the backend nccl.");
-  }
 }
 
 }  // namespace ddp::worker

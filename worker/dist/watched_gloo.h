@@ -20,7 +20,7 @@ class PeerWatch;
 
 /// Watches the collectives that this project and c10d's Reducer use: once a connection to a peer is
 /// lost, those in progress end within two seconds with c10::DistNetworkError. Refuses tensors of a
-/// device on any stream but its default one (require_default_stream).
+/// device on any stream but its default one (dist/default_stream).
 class WatchedGloo : public c10d::ProcessGroupGloo {
  public:
   /// Blocks: until all ranks are connected. Errors: those of Gloo.
@@ -71,11 +71,5 @@ class WatchedGloo : public c10d::ProcessGroupGloo {
   std::unique_ptr<SharedSums> sums_;  // null: Gloo does everything
   std::unique_ptr<PeerWatch> watch_;  // null if Gloo's connections are not known
 };
-
-/// Gloo copies a result back to the device on a stream of its own. Then its worker thread makes
-/// that thread's current stream, the default one, wait for the copy (ProcessGroupGloo.cpp,
-/// AsyncWork::execute). Any other stream would read the result too early, without an error. Errors:
-/// std::logic_error when another stream of a tensor's device is current.
-void require_default_stream(const std::vector<at::Tensor>& tensors);
 
 }  // namespace ddp::worker
