@@ -55,7 +55,7 @@ struct WithoutText : std::exception {
   [[nodiscard]] const char* what() const noexcept override { return nullptr; }
 };
 
-enum class Color { red };
+enum class ThrownEnum { red };
 
 TEST(Uncaught, WhatIsNotAnExceptionIsNamedByItsTypeAndPlace) {
   const Uncaught number = uncaught_of([] { throw 7; });
@@ -64,8 +64,8 @@ TEST(Uncaught, WhatIsNotAnExceptionIsNamedByItsTypeAndPlace) {
   EXPECT_THAT(number.stack, Not(IsEmpty()));
   EXPECT_STREQ(error_of([] { throw "text"; }).what(), "char const*: text");
   EXPECT_STREQ(error_of([] { throw std::string("text"); }).what(), "std::string: text");
-  EXPECT_STREQ(error_of([] { throw Color::red; }).what(),
-               "ddp::worker::(anonymous namespace)::Color");
+  EXPECT_STREQ(error_of([] { throw ThrownEnum::red; }).what(),
+               "ddp::worker::(anonymous namespace)::ThrownEnum");
 }
 
 TEST(Uncaught, CausesAreToldAndTextsAreShort) {
