@@ -22,8 +22,7 @@ constexpr std::string_view kMayChange[] = {
     "name", "train.epochs", "train.max_steps", "train.time_limit", "train.non_finite",
     "train.log_every", "eval.batch", "eval.patience", "checkpoint.every", "checkpoint.every_steps",
     "checkpoint.interval", "checkpoint.keep", "checkpoint.resume", "checkpoint.allow",
-    "checkpoint.keys", "data.max_bad", "data.workers", "ddp.join_timeout", "ddp.timeout",
-    "ddp.check_replicas_every", "train.cudnn_benchmark"};
+    "checkpoint.keys", "data.max_bad", "ddp.check_replicas_every", "train.cudnn_benchmark"};
 // clang-format on
 
 }  // namespace

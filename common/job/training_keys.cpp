@@ -56,7 +56,6 @@ std::vector<JobKey> training_keys() {
                "flip-vertical, hsv, letterbox, mixup, mosaic, rand-augment, random-perspective, "
                "random-resized-crop, resize, rotate; also names that the program itself registers"},
       {.path = "data.max_bad", .type = real, .default_value = "0.01", .min = 0, .max = 1,
-       .may_differ = true,
        .help = "share of the samples of an epoch that may be bad (damaged, empty, gone): they are "
                "replaced and listed; with more of them the run ends"},
       {.path = "data.cache", .type = bytes, .default_value = "0B", .min = 0, .max = 1e15,

@@ -359,6 +359,9 @@ TEST(JobSchema, WhatMayDifferIsNotPartOfTheJob) {
   EXPECT_NE(job_identity(resolve("train: {epochs: 3}"), false), b);
   EXPECT_EQ(job_identity(resolve("train: {epochs: 3}"), true), job_identity(resolve(""), true));
   EXPECT_NE(job_identity(resolve("optimizer: {lr: 0.1}"), true), job_identity(resolve(""), true));
+  // A rank that ends for it leaves a collective, so all must do so.
+  EXPECT_NE(job_identity(resolve("data: {max_bad: 0.5}"), false), job_identity(resolve(""), false));
+  EXPECT_EQ(job_identity(resolve("data: {max_bad: 0.5}"), true), job_identity(resolve(""), true));
   EXPECT_EQ(
       job_identity(resolve("name: other\ntrain: {log_every: 7}\ncheckpoint: {keep: 9}"), true),
       job_identity(resolve(""), true));
