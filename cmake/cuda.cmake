@@ -27,7 +27,10 @@ function(ddp_find_cuda_wheels result)
   if(DDP_PYTHON)
     execute_process(
       COMMAND "${DDP_PYTHON}" -c "import importlib.util, pathlib; print(pathlib.Path(importlib.util.find_spec('torch').origin).parents[1])"
-      OUTPUT_VARIABLE site OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET TIMEOUT 60)
+      OUTPUT_VARIABLE site OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET TIMEOUT 60 RESULT_VARIABLE ended)
+    if(ended MATCHES "timeout")
+      message(FATAL_ERROR "DDP_PYTHON=${DDP_PYTHON} has not answered within 60 s where its torch is. Mend it, or give another one.")
+    endif()
     list(APPEND places "${site}")
   endif()
   list(APPEND places "${DDP_CUDA_HEADERS}")  # headers alone: what is built with them is run elsewhere

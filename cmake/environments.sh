@@ -28,8 +28,8 @@ alone_in_cache() (
 need_torch() {
   [[ "$build_worker" != OFF ]] || return 0
   local lacks patience="${DDP_PATIENCE:-60}" result=0
-  timeout "$patience" python3 -c '' >/dev/null 2>&1 || result=$?
-  [[ "$result" != 124 ]] || fail "$(command -v python3) has not started within $patience s. Mend it, or put another python3 before it on the PATH."
+  timeout --kill-after=5 "$patience" python3 -c '' >/dev/null 2>&1 || result=$?
+  [[ "$result" != 124 && "$result" != 137 ]] || fail "$(command -v python3) has not started within $patience s. Mend it, or put another python3 before it on the PATH."
   [[ "$(torch_dir)" != *[:\;]* ]] ||
     fail "LibTorch in $(torch_dir): a program's list of directories (RPATH) cannot hold a path with ':' or ';'. Set DDP_TORCH, or XDG_CACHE_HOME, to one without."
   if [[ -n "${DDP_TORCH:-}" ]]; then

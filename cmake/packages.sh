@@ -124,6 +124,7 @@ build_launcher() {
     cat "$directory/configure.log" >&2
     fail "cmake cannot configure $directory, see above"
   fi
+  sed -n '/^CMake Warning/,/^$/p' "$directory/configure.log" >&2
   compile "$directory" --target "$@"
 }
 

@@ -62,8 +62,8 @@ void become_command(int fd, std::vector<std::string>& words) {
   ::sigemptyset(&none);
   ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
   const int answers = ::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-  const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-  ::dup2(nothing, STDIN_FILENO);
+  // A helper has closed 0 to 2, so this is 0 itself: it must not be close-on-exec.
+  const int nothing = ::open("/dev/null", O_RDWR);
   ::dup2(answers, STDOUT_FILENO);
   ::dup2(nothing, STDERR_FILENO);
   std::vector<char*> arguments;
@@ -123,6 +123,7 @@ HelperAnswer ask_helper(const HelperBody& body, std::chrono::seconds limit) {
     pid = fork_helper(body, write_end.fd());
   }
   HelperAnswer answer = read_until(read_end.fd(), Clock::now() + limit);
+  ::kill(-pid, SIGKILL);  // its session, which a command may have filled
   signal_process(pid, SIGKILL);
   reap_within(pid, kReapWait);
   return answer;

@@ -62,7 +62,7 @@ fs::path site_of_package(const fs::path& prefix) {
 }
 
 /// The directory that holds torch/, as the environment's Python finds it; empty: it finds none.
-/// Blocks: at most `patience`. Errors: UsageError: it does not answer.
+/// Blocks: at most `patience`. Errors: SystemError(kTimeout): it does not answer.
 /// Trap: that Python would take modules from the current directory, and run them.
 fs::path site_of_torch_by_python(const fs::path& prefix,
                                  const fs::path& site,
@@ -83,9 +83,10 @@ fs::path site_of_torch_by_python(const fs::path& prefix,
     if (line.starts_with(kMark))
       return fs::path(line.substr(kMark.size())).parent_path().parent_path();
   if (!told.is_whole) {
-    throw UsageError(python + " was asked where its torch is, and did not answer within " +
-                     std::to_string(patience.count()) +
-                     " s. What holds it up? Try: " + in_quotes(python) + " -c 'import torch'");
+    throw SystemError(python + " was asked where its torch is, and did not answer within " +
+                          std::to_string(patience.count()) +
+                          " s. What holds it up? Try: " + in_quotes(python) + " -c 'import torch'",
+                      exit_code::kTimeout);
   }
   return {};
 }
@@ -114,7 +115,7 @@ std::string library_path(const fs::path& site) {
     throw UsageError(
         "torch is in " + site.string() +
         ", and LD_LIBRARY_PATH, which has to name that directory, cannot hold a ':' or "
-        "';'. Move torch, or install it into the environment of ddp_worker.");
+        "';'. Move the environment to a path without them.");
   }
   std::string path = site / "torch" / "lib";
   std::error_code ignored;

@@ -20,13 +20,14 @@ struct PackagedWorker {
 /// Whether `self` is a program that pip has installed beside the package. It may be a link.
 bool has_packaged_worker(const std::filesystem::path& self);
 
-/// How long a Python may take that is asked where its torch is: a network's disk may be slow.
-constexpr std::chrono::seconds kPythonPatience(60);
+/// How long to wait for a Python that is asked where its torch is. Many ranks may start one at once
+/// from a slow network disk.
+inline constexpr std::chrono::seconds kPythonPatience(300);
 
 /// `self` is a program that pip has installed in PREFIX/bin. The package ddp_worker is in the
 /// site-packages of PREFIX. torch is beside it, or where the environment's Python finds it.
 /// Blocks: at most `patience`. Errors: UsageError: no package there, no torch that is whole, a
-/// release that no worker is built for, or a Python that does not answer.
+/// release that no worker is built for. SystemError(kTimeout): a Python that does not answer.
 PackagedWorker find_packaged_worker(const std::filesystem::path& self,
                                     std::chrono::seconds patience = kPythonPatience);
 

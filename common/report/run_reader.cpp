@@ -78,8 +78,10 @@ class Files {
     std::string why_not;
     std::optional<InputFile> file = InputFile::open_at(directory_, name, name, why_not);
     struct stat status {};
-    if (!file && ::fstatat(directory_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0)
-      run_.problems.push_back(name + ": " + why_not);
+    const bool is_absent = !file &&
+                           ::fstatat(directory_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 &&
+                           errno == ENOENT;
+    if (!file && !is_absent) run_.problems.push_back(name + ": " + why_not);
     return file;
   }
 

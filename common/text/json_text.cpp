@@ -11,6 +11,7 @@
 #include "common/text/utf8.h"
 
 namespace ddp {
+
 std::string json_text(const boost::json::value& value) {
   if (value.is_double())
     return std::isfinite(value.get_double()) ? format_number(value.get_double()) : "null";

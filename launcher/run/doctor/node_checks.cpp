@@ -68,7 +68,7 @@ std::filesystem::path find_module() {
   if (std::filesystem::exists(installed, ignored)) return installed;
   try {
     return find_packaged_worker(program).program.parent_path().parent_path() / "lib" / kName;
-  } catch (const UsageError&) {
+  } catch (const Error&) {
     return installed;
   }
 }

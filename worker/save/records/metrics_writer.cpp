@@ -112,10 +112,11 @@ std::optional<LineHead> read_json_head(std::string_view line) {
 }
 
 std::optional<LineHead> read_csv_head(std::string_view line) {
-  const std::vector<std::string_view> parts = split(line, ',');  // kind, epoch, step, ...
+  std::vector<std::string_view> parts = split(line, ',');  // kind, epoch, step, ...
   if (parts.size() < 3) return {};
-  const auto epoch = parse_whole<std::int64_t>(parts[1]);
-  const auto step = parse_whole<std::int64_t>(parts[2]);
+  // Only the front of each: a spreadsheet may have saved the file with "12.0" and CRLF.
+  const auto epoch = take_number<std::int64_t>(parts[1]);
+  const auto step = take_number<std::int64_t>(parts[2]);
   if (!epoch || !step) return {};
   return LineHead{*epoch, *step, parts[0] == "epoch", parts[0] == "evaluation"};
 }
