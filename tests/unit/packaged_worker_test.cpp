@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 
 #include <chrono>
 #include <filesystem>
@@ -11,6 +10,7 @@
 #include <thread>
 
 #include "common/error.h"
+#include "common/node/helper_process.h"
 #include "tests/unit/scratch.h"
 
 namespace ddp {
@@ -66,9 +66,9 @@ TEST(PackagedWorker, WhatAPythonThatDoesNotAnswerHasStartedIsKilled) {
   std::ifstream(pid_file) >> pid;
   ASSERT_GT(pid, 0);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (::kill(pid, 0) == 0 && std::chrono::steady_clock::now() < deadline)
+  while (signal_process(pid, 0) && std::chrono::steady_clock::now() < deadline)
     std::this_thread::yield();
-  EXPECT_EQ(::kill(pid, 0), -1);
+  EXPECT_FALSE(signal_process(pid, 0));
 }
 
 TEST(PackagedWorker, APythonHasAnEmptyInput) {
