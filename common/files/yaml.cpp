@@ -18,7 +18,6 @@
 #include "common/files/similar_file.h"
 #include "common/files/unclosed.h"
 #include "common/shown_problems.h"
-#include "common/text/split.h"
 #include "common/text/utf8.h"
 
 namespace ddp {
@@ -194,32 +193,42 @@ class Builder : public YAML::EventHandler {
 
 /// The number of the first line that is too long, from 1.
 std::optional<int> find_long_line(std::string_view text) {
-  for (int number = 1; const std::string_view line : split(text, '\n')) {
-    if (line.size() > kMaxLine) return number;
-    ++number;
+  int number = 1;
+  for (std::size_t begin = 0; begin < text.size(); ++number) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    if (end - begin > kMaxLine) return number;
+    begin = end + 1;
   }
   return {};
 }
 
 // The line of the file with a caret below the column, as compilers show it.
 std::string show_source(std::string_view text, Mark mark) {
-  const std::vector<std::string_view> lines = split(text, '\n');
-  const auto place = static_cast<std::size_t>(mark.line - 1);
-  if (place >= lines.size()) return "";
-  std::string line(lines[place].substr(0, 160));
-  if (line.ends_with('\r')) line.pop_back();
+  std::size_t begin = 0;
+  for (int line = 1; line < mark.line; ++line) {
+    const std::size_t newline = text.find('\n', begin);
+    if (newline == std::string_view::npos) return "";
+    begin = newline + 1;
+  }
+  std::string line(text.substr(begin, std::min(text.find('\n', begin), text.size()) - begin));
+  if (!line.empty() && line.back() == '\r') line.pop_back();
+  if (line.size() > 160) line.resize(160);
   std::replace(line.begin(), line.end(), '\t', ' ');
   const std::size_t column = std::min(static_cast<std::size_t>(mark.column - 1), line.size());
   return "\n    " + line + "\n    " + std::string(column, ' ') + "^";
 }
 
+std::string_view line_of(std::string_view text, int number) {
+  for (int line = 1; line < number; ++line)
+    text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
+  return text.substr(0, text.find('\n'));
+}
+
 /// The place of a tab in the indentation of the line, or of the line before it. The parser's own
 /// messages about tabs are unclear.
 std::optional<Mark> find_tab(std::string_view text, int line) {
-  const std::vector<std::string_view> lines = split(text, '\n');
   for (int number = line; number > std::max(line - 2, 0); --number) {
-    const auto place = static_cast<std::size_t>(number - 1);
-    const std::string_view one = place < lines.size() ? lines[place] : "";
+    const std::string_view one = line_of(text, number);
     const std::size_t tab = one.substr(0, one.find_first_not_of(" \t")).find('\t');
     if (tab != std::string_view::npos) return Mark{number, static_cast<int>(tab) + 1};
   }
