@@ -20,6 +20,8 @@ from reference_ddp import ConvNet
 
 COUNT, BATCH, MEAN, DEVIATION = 320, 32, 0.163, 0.23
 STEPS = COUNT // BATCH
+# Both sides take the kernels that most CPUs have: those of newer ones differ by a rounding more, which a deep net's training makes 3e-3.
+os.environ.update(ATEN_CPU_CAPABILITY="avx2", ONEDNN_MAX_CPU_ISA="AVX2")
 NEAR = 1e-5  # measured: 3e-7; sums round otherwise here (channels-last), and that grows with the steps of a deep net
 
 JOB = """
@@ -153,7 +155,7 @@ class PythonResume(unittest.TestCase):
         text = self.run_worker(*job, "checkpoint.keys={epoch: next, model: net}", "optimizer.ema_decay=0.9")
         self.assertIn("prefix taken off: module.", text)
         self.assertIn("optimizer: 186 tensors", text)
-        self.check(theirs, later=2e-3)  # measured: 9e-5
+        self.check(theirs, later=2e-3)  # measured: 6e-6, and 9e-5 elsewhere
 
     def test_named_parameters_in_groups_are_told_apart_and_unnamed_ones_refused(self):
         def grouped(model, named):
