@@ -126,8 +126,9 @@ TEST_F(DoctorOnGpus, TheModuleInThePackageOfPipIsFound) {
   const std::filesystem::path worker = site / "ddp_worker/torch-2.15";
   for (const char* folder : {"bin", "lib"})
     std::filesystem::create_directories(worker / folder);
-  std::filesystem::create_directory(site / "torch");
+  std::filesystem::create_directories(site / "torch/lib");
   std::ofstream(site / "torch/version.py") << "__version__ = '2.15.0'\n";
+  std::ofstream(site / "torch/lib/libtorch_cpu.so") << "";
   std::filesystem::copy_file(DDP_FAKE_WORKER, worker / "bin/ddp-worker");
   std::filesystem::rename(module_, worker / "lib" / module_.filename());
   EXPECT_EQ(findings(look()), "");
