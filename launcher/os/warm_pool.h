@@ -1,5 +1,5 @@
 // The warm templates of this user on this node: Python processes that have imported modules and
-// wait for the next job (os/python_template). Each listens at a socket in a directory that no other
+// wait for the next job (os/rank_template). Each listens at a socket in a directory that no other
 // user can enter. What two jobs must have in common to share one is its key (plan/start/preload),
 // which the template compares itself.
 // Promises: at most kMost templates are there after make_room().
@@ -23,8 +23,8 @@ class WarmPool {
  public:
   static constexpr std::size_t kMost = 2;
 
-  /// In the place of this user's jobs, which exists; makes its directory. Nothing: it cannot be
-  /// made, or is not ours alone.
+  /// Opens the pool in `scratch_place`, this user's existing directory for jobs; makes it if needed.
+  /// Nothing: it cannot be made, or is not ours alone.
   static std::optional<WarmPool> open(const std::filesystem::path& scratch_place);
 
   /// A connection to the template of that key. None: there is none.

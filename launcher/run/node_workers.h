@@ -13,7 +13,7 @@
 #include "launcher/os/guard.h"
 #include "launcher/os/job_lock.h"
 #include "launcher/os/post_mortem.h"
-#include "launcher/os/python_template.h"
+#include "launcher/os/rank_template.h"
 #include "launcher/os/scratch_dir.h"
 #include "launcher/plan/round/messages.h"
 #include "launcher/plan/round/node_commands.h"

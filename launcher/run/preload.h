@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "launcher/os/python_template.h"
+#include "launcher/os/rank_template.h"
 #include "launcher/plan/round/node_commands.h"
 #include "launcher/plan/start/job_spec.h"
 #include "launcher/plan/start/placement.h"

@@ -1,4 +1,4 @@
-// What the agent and the template of Python ranks (os/python_template) tell each other, and which
+// What the agent and the template of Python ranks (os/rank_template) tell each other, and which
 // variables the template may have. Pure.
 #pragma once
 
@@ -45,15 +45,15 @@ inline std::string template_name(const JobSpec& spec) {
   return spec.warm_start ? "warm start" : "preload";
 }
 
-/// What makes ddp-worker a template: kTemplateSocket holds the number of the socket, and blanks in
-/// the place of what the environment of a rank has more. Its RANK is that of no rank, so that a
-/// ddp-worker that knows of no templates refuses to start.
+/// Tells ddp-worker to serve as a template. kTemplateSocket holds the number of its socket, padded
+/// with kTemplateBlanks blanks: room in /proc/PID/environ for the longer environment of a rank. Its
+/// RANK, kTemplateRank, is not a number, so a ddp-worker without templates refuses to start.
 inline constexpr std::string_view kTemplateSocket = "DDP_TEMPLATE_FD";
 inline constexpr std::string_view kTemplateRank = "template";
 inline constexpr std::size_t kTemplateBlanks = 4096;
 
-/// The variable of a rank that the script in place of the interpreter names, as it must read that
-/// of each rank. Nothing: it names none, or `program` is not a script.
+/// If the interpreter is itself a script (`program` is its text): a variable of one rank that it
+/// names, such as RANK. It must then run anew for each rank. Nothing: it names none, or is no script.
 std::optional<std::string> find_rank_variable(std::string_view program);
 
 /// Why that rank cannot be a copy of a template with the environment `base`: a variable that an
@@ -92,8 +92,8 @@ std::string warm_key(const std::vector<std::string>& arguments,
                      const Environment& base,
                      const std::string& state);
 
-/// What makes `theirs`, the key of a warm template, another one than `ours`, in words: "PATH has
-/// another value". Of a template for another script there is nothing to say: nothing.
+/// How `theirs`, the key of a warm template for the same script, differs from `ours`, in words:
+/// "other variables: PATH". Nothing: the template is for another script.
 std::optional<std::string> find_other_part(std::string_view theirs, std::string_view ours);
 
 /// A rank to be copied.

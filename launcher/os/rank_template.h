@@ -39,7 +39,7 @@ class RankTemplate {
                std::optional<WarmPool::Place> place);
   /// Starts ddp-worker as one (worker/start/rank_template). Errors: SystemError.
   static std::shared_ptr<RankTemplate> start_worker(asio::io_context& io, const ProcessSpec& rank);
-  /// Of none yet. For a warm one that is there join() comes next.
+  /// Starts nothing: for a warm template that exists already. Call join() next.
   RankTemplate(asio::io_context& io, const ProcessSpec& rank, TemplateUse use = TemplateUse::warm);
   RankTemplate(const RankTemplate&) = delete;
   RankTemplate& operator=(const RankTemplate&) = delete;
@@ -62,8 +62,8 @@ class RankTemplate {
   /// of Process.
   [[nodiscard]] std::variant<std::unique_ptr<Process>, std::string> copy(const ProcessSpec& rank);
 
-  /// Whether what is the parent of the copies was ended by somebody else: then nobody has adopted
-  /// their orphans.
+  /// Whether the warm template's fork, the parent of the copies, was ended by somebody else. Then
+  /// nobody has adopted their orphans.
   [[nodiscard]] bool has_died() const;
 
   /// Makes no more copies. Those that run go on.

@@ -1,4 +1,4 @@
-#include "launcher/os/python_template.h"
+#include "launcher/os/rank_template.h"
 
 #include <fcntl.h>
 #include <poll.h>
