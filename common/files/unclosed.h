@@ -1,5 +1,6 @@
-// Finds what is opened in a YAML text and not closed. yaml-cpp says where it gave up, which may be
-// far behind, and takes a quoted text that nobody closes. Pure.
+// Finds the bracket, brace or quote that a YAML text opens and never closes. yaml-cpp only says where
+// it gave up, which may be far behind the mistake, and accepts a quoted text that is never closed.
+// Pure.
 #pragma once
 
 #include <optional>

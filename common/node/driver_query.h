@@ -31,7 +31,8 @@ struct CudaDriver {
   // Two of them of which one cannot access the other's memory.
   std::vector<std::pair<int, int>> without_peer_access{};
 
-  /// There, and out of order; a machine without GPUs may have its library, too.
+  /// The driver is installed and does not work. A machine without GPUs does not count, even if it
+  /// has the library.
   [[nodiscard]] bool is_broken() const;
 };
 
@@ -41,7 +42,7 @@ std::string why_unusable(const CudaDriver& driver);
 struct DriverAnswer {
   NvmlGpus nvml;
   std::optional<CudaDriver> cuda;  // nothing: it was not asked, or did not answer
-  std::string why_no_answer;       // why not all is told; empty: it is
+  std::string why_no_answer;       // why the answer is incomplete; empty: it is complete
 
   /// NVML's GPUs; where it shows none, CUDA's, in CUDA's order. CUDA_VISIBLE_DEVICES hides none.
   [[nodiscard]] const std::vector<Gpu>& gpus() const;
@@ -49,7 +50,7 @@ struct DriverAnswer {
   [[nodiscard]] std::string version() const;
   /// Why no GPU can be used, and what to do; empty: nothing speaks against it.
   [[nodiscard]] std::string problem() const;
-  /// The driver is there, and out of order.
+  /// The driver is installed and does not work, or has not answered completely.
   [[nodiscard]] bool is_broken() const;
 };
 

@@ -1,7 +1,7 @@
 // The small process that outlives a killed agent just long enough to kill its workers.
 // It is forked before the first worker, while the launcher has one thread and little memory; it
-// lives in its own session, ignores every signal and holds one end of a pipe. When the pipe ends
-// without a disarm, the agent is dead. Then the guard kills the workers' sessions, those of daemons
+// lives in its own session, blocks every signal that can be blocked, and holds one end of a pipe.
+// When the pipe ends without a disarm, the agent is dead. Then the guard kills the workers' sessions, those of daemons
 // that the agent has seen, and every process whose environment holds our agent id, until two scans
 // are empty. It removes the job's scratch directory if it is empty, and ends. So nothing outlives
 // its agent, even after SIGKILL, neither grandchildren nor daemons, without cgroups. The exception

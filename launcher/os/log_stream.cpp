@@ -231,9 +231,10 @@ void LogStream::drop_bar() {
   if (std::exchange(is_bar_drawn_, false)) writer_.show_bar("");
 }
 
-/// Draws a part of a line below all others, where the cursor stays: dots are added, and lines of
-/// other ranks come above it. An answer ends its line on the terminal, so what follows a prompt is
-/// a line without it. Where it cannot be drawn it is a line, and its rest another one.
+/// Draws an unfinished line (a prompt, dots) below all others and leaves the cursor behind it;
+/// lines of other ranks come above. Enter ends it on the terminal, so what the worker prints next
+/// begins a new line, without the prompt. If it cannot be drawn, it is printed as a line, and its
+/// rest as another.
 void LogStream::show_part() {
   const std::string_view pending = splitter_.pending();
   std::string text = shown_prefix_;

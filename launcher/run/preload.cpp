@@ -41,7 +41,8 @@ asio::awaitable<void> pass_on(std::shared_ptr<RankTemplate> source, Inbox<AgentE
   }
 }
 
-/// The pool of warm templates, and the key of this job's. Nothing: it shall have one of its own.
+/// The pool of warm templates, and the key by which this job looks there. Nothing: this job uses no
+/// pool.
 struct Warm {
   WarmPool pool;
   std::string key;
@@ -113,9 +114,10 @@ std::shared_ptr<RankTemplate> start_template(const PreloadParts& parts,
   }
 }
 
-/// Takes out the ranks that are not copied: those that a wrapper starts; all where one is in a
-/// debugger, for which the others would wait, and whose stdin they would share with the template.
-void leave_out_cold(const PreloadParts& parts, std::vector<Placement>& ranks) {
+/// Removes the ranks that are started without the template: those with a wrapper; and all of them
+/// if one rank has a debugger, as the others wait for it anyway, and copies share the template's
+/// stdin.
+void remove_cold(const PreloadParts& parts, std::vector<Placement>& ranks) {
   std::string cold;
   std::erase_if(ranks, [&](const Placement& placement) {
     const bool is_one =
@@ -186,7 +188,7 @@ asio::awaitable<std::optional<std::string>> await_ready(PreloadParts parts,
 
 asio::awaitable<std::shared_ptr<RankTemplate>> make_template(PreloadParts parts,
                                                              std::vector<Placement> ranks) {
-  leave_out_cold(parts, ranks);
+  remove_cold(parts, ranks);
   if (ranks.empty()) co_return nullptr;
   ProcessSpec rank = parts.group.plan_process(ranks.front());
   if (parts.spec.nproc > 1) rank.cpus.clear();  // each copy gets its own

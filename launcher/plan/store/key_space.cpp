@@ -259,9 +259,9 @@ void KeySpace::add(Work& work, Step& step) {
   put(work.request.texts[0], std::to_string(*sum), step);
 }
 
-/// Counts the client at the key, then waits for the key. As in the reference server, the count ends
-/// no wait before it is full; it then ends every wait for the key. Whatever else sets the key does
-/// so, too.
+/// Counts the client at the key, then makes it wait. As in the reference server, counting wakes
+/// nobody until the count is full. A full count, or any other command that sets the key, wakes all
+/// that wait for it.
 void KeySpace::barrier(Work& work, Step& step) {
   const std::optional<std::int64_t> count = sum_with(1, work);
   if (!count) return;
