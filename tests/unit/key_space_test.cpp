@@ -45,7 +45,7 @@ class Keys : public testing::TestWithParam<bool> {
     return answer;
   }
   bool finish_step(KeySpace::Work& work, Answer& answer) {
-    const KeySpace::Step step = keys_.step(work, enough());
+    const KeySpace::StepResult step = keys_.step(work, enough());
     answer.released.insert(answer.released.end(), step.released.begin(), step.released.end());
     return step.is_done;
   }
@@ -399,11 +399,11 @@ class KeysInSteps : public testing::Test {
   static KeySpace::Work work(StoreClientId client, StoreCommand command, Texts texts) {
     return {client, StoreRequest{command, std::move(texts), 0}, {}};
   }
-  KeySpace::Step step(KeySpace::Work& work) {
+  KeySpace::StepResult step(KeySpace::Work& work) {
     return keys_.step(work, [] { return true; });
   }
   /// All of it.
-  KeySpace::Step take(StoreClientId client, StoreCommand command, Texts texts) {
+  KeySpace::StepResult take(StoreClientId client, StoreCommand command, Texts texts) {
     KeySpace::Work whole = work(client, command, std::move(texts));
     return keys_.step(whole, [] { return false; });
   }
