@@ -22,8 +22,8 @@ class ProbeQuery {
   /// Calls give_up().
   ~ProbeQuery();
 
-  /// Returns what it has told. Suspends: until all is told, or the query is given up, at most
-  /// `limit`.
+  /// Returns the probe's answer. Suspends: until the answer is complete, or the query is given up,
+  /// at most `limit`.
   asio::awaitable<HelperAnswer> answer();
 
   /// Ends the process. Blocks: briefly, until the kernel has ended it.

@@ -44,17 +44,17 @@ TEST(NodeTable, WhoComesJoinsOrIsTold) {
   const NodeTable table(node("a"), false);
   const NodeTable::Admission good = table.consider(node("b", 1), NodeTable::Reader::ours);
   EXPECT_TRUE(good.joins);
-  EXPECT_FALSE(good.refusal || good.told);
+  EXPECT_FALSE(good.refusal || good.answer);
 
   Hello question = node("b", 1);
   question.is_probe = true;
   const NodeTable::Admission asked = table.consider(question, NodeTable::Reader::ours);
   EXPECT_FALSE(asked.joins);
-  EXPECT_FALSE(asked.told);  // it would be welcome
+  EXPECT_FALSE(asked.answer);  // it would be welcome
 
   const NodeTable::Admission bad = table.consider(node("b", 1, 4), NodeTable::Reader::anyone);
   EXPECT_FALSE(bad.joins);
-  EXPECT_TRUE(bad.refusal && bad.told);
+  EXPECT_TRUE(bad.refusal && bad.answer);
 
   Hello ourselves = node("a", 0);
   ourselves.is_probe = true;
