@@ -207,16 +207,16 @@ TEST_F(WorkerFaults, W16_AProgramOfAnotherMachineIsNamed) {
 }
 
 TEST_F(WorkerFaults, W16_AMissingSharedLibraryIsNamed) {
-  const std::filesystem::path library = scratch() / "libremoved.so";
-  std::filesystem::copy_file(DDP_REMOVED_LIBRARY, library);
-  const Command command{.arguments = {DDP_LAUNCH, "--nproc-per-node", "2", DDP_LACKING_PROGRAM},
+  const std::filesystem::path library = scratch() / "libmissing_library.so";
+  std::filesystem::copy_file(DDP_MISSING_LIBRARY, library);
+  const Command command{.arguments = {DDP_LAUNCH, "--nproc-per-node", "2", DDP_NEEDS_MISSING_LIBRARY},
                         .environment = {{"LD_LIBRARY_PATH", scratch().string()}}};
   EXPECT_EQ(start(command)->wait(), 0);
   std::filesystem::remove(library);
   const auto job = start(command);
   EXPECT_EQ(job->wait(), 127);
   EXPECT_TRUE(job->sees("exit code 127 (program or shared library not found)"));
-  EXPECT_TRUE(job->sees("/lacking is there, its shared library libremoved.so is not: install it"));
+  EXPECT_TRUE(job->sees("/needs_missing_library is there, its shared library libmissing_library.so is not: install it"));
   EXPECT_TRUE(alive().empty()) << testing::PrintToString(alive());
 }
 
