@@ -68,7 +68,7 @@ TEST(GpuFindings, NoGpuForCudaIsAProblemWhereThereAreDevices) {
   EXPECT_THAT(findings.notes, ElementsAre(HasSubstr("(cuInit: 100) finds no GPU")));
 }
 
-TEST(GpuFindings, WhatTheModuleNeedsIsCompared) {
+TEST(GpuFindings, TheNeedsOfTheModuleAreCompared) {
   GpuHealth health = healthy(2);
   health.driver.cuda->cuda = 12040;
   health.driver.nvml.gpus[1].capability = 70;
