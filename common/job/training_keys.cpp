@@ -46,8 +46,8 @@ std::vector<JobKey> training_keys() {
        .help = "training samples of so many whole batches, always the same ones: to see whether a "
                "model can learn them"},
       {.path = "data.repeats", .type = integer, .default_value = "1", .min = 1, .max = 1000,
-       .help = "each sample is used so many times in a row, augmented anew each time; an epoch keeps "
-               "its number of samples, so it has fewer different ones"},
+       .help = "each sample is used so many times in a row, augmented again each time; an epoch "
+               "keeps its number of samples, so it has fewer different ones"},
       {.path = "data.drop_last", .type = boolean, .default_value = "false",
        .help = "leave the last step of an epoch out where it has less than a whole batch"},
       {.path = "data.augment", .type = part_list, .default_value = "[]",

@@ -2,11 +2,12 @@
 // For ddp-worker it has loaded LibTorch. For a Python program it is an interpreter that has
 // imported modules and has run nothing of the user's; it runs python_template.py, which this
 // program carries in itself. A template is made for one job, or found in the pool of warm templates
-// (os/warm_pool), or made for that pool. A template of one job is our child. It makes its copies by
-// clone(2) with CLONE_PARENT, so they are our children, too, like the workers that os/process
-// starts. A warm template serves the jobs of several agents and cannot give children to each, so it
-// forks itself for this job. That fork is the parent of the copies; it follows them for us, and
-// adopts their orphans. Of os/ this file uses process, process_state, descriptors and warm_pool.
+// (os/warm_pool), or made for that pool.
+// A template of one job is our child. It makes its copies by clone(2) with CLONE_PARENT, so they
+// are our children, too, like the workers that os/process starts. A warm template serves the jobs
+// of several agents and cannot give children to each, so it forks itself for this job. That fork is
+// the parent of the copies; it follows them for us, and adopts their orphans. Of os/ this file uses
+// process, process_state, descriptors and warm_pool.
 // Promises: the process that serves this job ends with this object and with us; a warm template
 // stays. A copy runs nothing before we have taken it, and ends by itself if we do not. Whatever the
 // template does, nothing here blocks for longer than kCopyLimit.

@@ -53,7 +53,7 @@ inline constexpr std::string_view kTemplateRank = "template";
 inline constexpr std::size_t kTemplateBlanks = 4096;
 
 /// If the interpreter is itself a script (`program` is its text): a variable of one rank that it
-/// names, such as RANK. It must then run anew for each rank. Nothing: it names none, or is no
+/// names, such as RANK. It must then run again for each rank. Nothing: it names none, or is no
 /// script.
 std::optional<std::string> find_rank_variable(std::string_view program);
 

@@ -1,6 +1,6 @@
 // The image that an augmentation works on if it only moves pixels and keeps their values: it calls
-// these functions one after the other. There are two kinds: a SampleImage has pixels; a PixelMap only
-// records where each pixel comes from.
+// these functions one after the other. There are two kinds: a SampleImage has pixels; a PixelMap
+// only records where each pixel comes from.
 #pragma once
 
 #include "worker/image/geometry.h"
