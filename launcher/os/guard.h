@@ -6,9 +6,10 @@
 // agent id, until two scans are empty. It removes the job's scratch directory if it is empty, and
 // ends. So nothing outlives its agent, even after SIGKILL, neither grandchildren nor daemons,
 // without cgroups. The exception is a daemon that has left its session and wiped its environment
-// before the agent saw it. In a job of several nodes the guard also fences: if the agent does not
-// renew the lease in time it kills the same processes, even if the agent lives (it is stopped, or
-// hears nothing of node 0), as the other nodes have lost this one by then.
+// before the agent saw it.
+// In a job of several nodes the guard also fences: if the agent does not renew the lease in time it
+// kills the same processes, even if the agent lives (it is stopped, or hears nothing of node 0), as
+// the other nodes have lost this one by then.
 #pragma once
 
 #include <sys/types.h>

@@ -1,5 +1,5 @@
-// Asks the probe without keeping the loop waiting: what it asks may take seconds, and may never
-// answer. Promise: its process ends with this object.
+// Asks the probe without keeping the loop waiting: the libraries that the probe calls may take
+// seconds, or never return. Promise: the probe's process ends with this object.
 #pragma once
 
 #include <sys/types.h>

@@ -93,7 +93,7 @@ class NodeWorkers {
   const std::vector<pid_t> earlier_children_;
   JobCgroup cgroup_;
   LeftBehind left_behind_;
-  // Null: none, or it has failed. Owners: as make_template() says.
+  // Null: none, or it has failed. Owners: this, and the coroutine that passes its messages on.
   std::shared_ptr<RankTemplate> template_;
   std::unique_ptr<WorkerGroup> group_;  // of the newest round
   bool has_begun_ = false;              // a round has begun
