@@ -163,17 +163,17 @@ int start_on_hosts(const Options& options,
 
 /// The lock of a job whose run id the user gave, so that no second agent of the same node rank runs
 /// on this machine. It is held until the end. Nothing: the user gave no run id, or several nodes
-/// but no node rank. `place` comes from make_scratch_place(). Errors: SystemError, 202 when another
-/// agent holds the lock.
+/// but no node rank. `scratch_place` comes from make_scratch_place(). Errors: SystemError, 202 when
+/// another agent holds the lock.
 std::optional<JobLock> lock_job(const JobSpec& spec,
                                 const Environment& environment,
-                                const std::filesystem::path& place) {
+                                const std::filesystem::path& scratch_place) {
   if (spec.lock_name.empty()) return {};
-  std::string told;  // warned when the place was made
+  std::string ignored;  // the warning was printed when the place was made
   std::vector<std::filesystem::path> others;
-  for (const PrivateDir& other : find_scratch_places(environment, told))
-    if (other.path() != place) others.push_back(other.path());
-  return std::make_optional<JobLock>(place, others, spec.lock_name);
+  for (const PrivateDir& other : find_scratch_places(environment, ignored))
+    if (other.path() != scratch_place) others.push_back(other.path());
+  return std::make_optional<JobLock>(scratch_place, others, spec.lock_name);
 }
 
 }  // namespace
@@ -212,10 +212,10 @@ int main(int argc, char** argv) try {
   asio::io_context io(1);
   Rendezvous rendezvous = hold_rendezvous(io, spec);
   // Beyond this point it is known which agent is node 0.
-  const ScratchPlace place = make_scratch_place(environment);
-  if (!place.warning.empty()) log::warning(place.warning);
+  const ScratchPlace scratch_place = make_scratch_place(environment);
+  if (!scratch_place.warning.empty()) log::warning(scratch_place.warning);
   // Before a run directory is chosen: a second launch must not make one beside the first.
-  const std::optional<JobLock> lock = lock_job(spec, environment, place.path);
+  const std::optional<JobLock> lock = lock_job(spec, environment, scratch_place.path);
   std::optional<RunDir> run_dir;  // on node 0
   const auto choose_run_dir = [&](int world_size) {
     if (!spec.has_run_dir) return std::filesystem::path();
@@ -228,7 +228,7 @@ int main(int argc, char** argv) try {
               spec,
               rendezvous,
               choose_run_dir,
-              place.path,
+              scratch_place.path,
               lock ? &*lock : nullptr,
               level_of(options, environment));
   const EndJob end = agent.run();
@@ -237,7 +237,7 @@ int main(int argc, char** argv) try {
   const bool is_node_zero = !rendezvous.link;
   const RecordPlaces places{run_dir ? &*run_dir : nullptr, agent.log_dir()};
   const int code = give_final_report(end, spec, is_node_zero, places, environment, agent.console());
-  hint_at_preload(end, spec, place.path, agent.console());
+  hint_at_preload(end, spec, scratch_place.path, agent.console());
   return code;
 } catch (const std::exception& error) {
   return print_error("ddp-launch", error);

@@ -1,6 +1,6 @@
 // A file that the program carries in itself. DDP_EMBED_FILE(name, PATH) at file scope makes a
-// function of that name, which gives the bytes; a byte 0 stands behind them. Trap: they are not in
-// the source's text, so its object must depend on the file, and no compiler's cache may keep it
+// function of that name, which returns the bytes; a byte 0 follows them. Trap: the bytes are not in
+// the source's text, so the object must depend on the file, and no compiler's cache may keep it
 // (ccache does not keep a source with .incbin).
 #pragma once
 

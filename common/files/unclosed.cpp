@@ -6,7 +6,7 @@
 namespace ddp {
 namespace {
 
-/// The text, character by character, with the place of each.
+/// Reads the text character by character, and knows the line and column of each.
 class Cursor {
  public:
   explicit Cursor(std::string_view text) : text_(text) {}
@@ -16,8 +16,8 @@ class Cursor {
   [[nodiscard]] char before() const { return i_ == 0 ? '\n' : text_[i_ - 1]; }
   [[nodiscard]] char next() const { return i_ + 1 < text_.size() ? text_[i_ + 1] : '\n'; }
   [[nodiscard]] Mark mark() const { return mark_; }
-  [[nodiscard]] bool is_before(Mark place) const {
-    return mark_.line < place.line || (mark_.line == place.line && mark_.column < place.column);
+  [[nodiscard]] bool is_before(Mark other) const {
+    return mark_.line < other.line || (mark_.line == other.line && mark_.column < other.column);
   }
 
   void step() {
@@ -26,7 +26,7 @@ class Cursor {
     mark_ = is_line_end ? Mark{mark_.line + 1, 1} : Mark{mark_.line, mark_.column + 1};
   }
 
-  /// From a quote to behind its end. False: the text ended before.
+  /// Steps from a quote to the character after its end. False: the text ends inside the quote.
   bool skip_quoted() {
     const char quote = now();
     for (step(); !at_end(); step()) {
@@ -52,11 +52,11 @@ bool is_blank(char c) {
   return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-/// What is open at `end`.
+/// The innermost bracket, brace or quote that is open at `end`.
 std::optional<Unclosed> find_open(std::string_view text, Mark end) {
   std::vector<Unclosed> open;
-  std::optional<Unclosed> late;  // a quote that another line has closed
-  bool may_begin = true;         // here a value may begin: within a plain word signs are letters
+  std::optional<Unclosed> late;  // a quote that is closed in another line, the one of `end`
+  bool may_begin = true;         // a value may begin here; inside a plain word [ or " is a letter
   for (Cursor at(text); !at.at_end() && at.is_before(end);) {
     const char c = at.now();
     const Unclosed here{at.mark(), c};
@@ -65,7 +65,7 @@ std::optional<Unclosed> find_open(std::string_view text, Mark end) {
         at.step();
       continue;
     }
-    // A block scalar: signs are letters.
+    // In a block scalar brackets and quotes are letters.
     if ((c == '|' || c == '>') && may_begin && open.empty()) return std::nullopt;
     if ((c == '"' || c == '\'') && may_begin) {
       if (!at.skip_quoted()) return here;

@@ -1,5 +1,6 @@
-// Finds what is opened in a YAML text and not closed. yaml-cpp says where it gave up, which may be
-// far behind, and takes a quoted text that nobody closes. Pure.
+// Finds the bracket, brace or quote that a YAML text opens and never closes. yaml-cpp only says
+// where it gave up, which may be far behind the mistake, and accepts a quoted text that is never
+// closed. Pure.
 #pragma once
 
 #include <optional>
@@ -14,12 +15,13 @@ struct Unclosed {
   char sign = '{';  // or '[', '"', '\''
 };
 
-/// The innermost bracket, brace or quote that is open at `noticed`, where a parser gave up, and
-/// that nothing closes later; or the quote that another one has closed on that line.
+/// `noticed`: where a parser gave up. Returns the innermost bracket, brace or quote that is open
+/// there and is not closed later; or a quote of an earlier line that a quote on that line has
+/// closed.
 std::optional<Unclosed> find_unclosed(std::string_view text, Mark noticed);
 
-/// Whether the quoted text that begins at `begin` goes on to the end of `text`. False where no
-/// quote is there.
+/// Whether the quote at `begin` is never closed: the quoted text reaches the end of `text`. False
+/// if there is no quote at `begin`.
 bool is_open_quote(std::string_view text, Mark begin);
 
 }  // namespace ddp

@@ -54,7 +54,7 @@ YamlDocument read_yaml_file(const std::filesystem::path& path);
 /// "name:line:column", as editors jump to.
 std::string locate(const std::string& name, Mark mark);
 
-/// `text` as a YAML scalar that reads back as the same text: quoted only where it must be.
+/// `text` as a YAML scalar that reads back as the same text. It is quoted only if it must be.
 std::string quote_yaml(const std::string& text);
 
 }  // namespace ddp

@@ -143,7 +143,7 @@ std::vector<JobKey> launch_keys() {
                "own"},
       {.path = "launch.died_within", .type = duration, .default_value = "30s",
        .help = "a round shorter than this is followed by a pause before the next one, from the "
-               "second such round on"},
+               "second such round in a row on"},
       {.path = "launch.hang_timeout", .type = duration, .default_value = "null",
        .help = "end the job when a worker makes no step for so long; null: for ddp-worker ten "
                "times its p99 step, at least 60s, for other programs never"},

@@ -15,8 +15,9 @@ namespace ddp {
 namespace {
 
 // Keys that a run may change when it continues: how far it goes, what it reports and keeps, how
-// long it waits. None changes the training. A run that a number that is not finite has stopped may
-// continue without such steps. The ranks of a round agree on all of these keys.
+// long it waits. None changes the training. train.non_finite is one of them: a run that stopped at
+// a number that is not finite may go on and skip such steps. The ranks of a round agree on all of
+// these keys.
 // clang-format off
 constexpr std::string_view kMayChange[] = {
     "name", "train.epochs", "train.max_steps", "train.time_limit", "train.non_finite",

@@ -46,8 +46,8 @@ std::vector<JobKey> training_keys() {
        .help = "training samples of so many whole batches, always the same ones: to see whether a "
                "model can learn them"},
       {.path = "data.repeats", .type = integer, .default_value = "1", .min = 1, .max = 1000,
-       .help = "how often a sample comes in a row, augmented again each time; an epoch has as many "
-               "samples as without"},
+       .help = "each sample is used so many times in a row, augmented again each time; an epoch "
+               "keeps its number of samples, so it has fewer different ones"},
       {.path = "data.drop_last", .type = boolean, .default_value = "false",
        .help = "leave the last step of an epoch out where it has less than a whole batch"},
       {.path = "data.augment", .type = part_list, .default_value = "[]",
@@ -70,8 +70,8 @@ std::vector<JobKey> training_keys() {
                "set takes a tenth of the free memory at most, as each rank finds it for each set. "
                "Batches are the same with it and without it"},
       {.path = "data.cache_labels", .type = boolean, .default_value = "true", .may_differ = true,
-       .help = "coco: keep the labels of folders of 1,000 label files or more in one file beside "
-               "the folder (labels/train2017.ddp-labels), so that the next start opens only those "
+       .help = "coco: keep the labels of a folder of 1,000 images or more in one file beside it "
+               "(labels/train2017.ddp-labels), so that the next start opens only the label files "
                "that have changed. Labels are the same with it and without it"},
       {.path = "data.args", .type = text_map, .default_value = "{}", .is_path = true,
        .help = "arguments of coco (train, val, names), of synthetic (classes, channels), or of a "

@@ -13,7 +13,7 @@
 namespace ddp {
 namespace {
 
-// What the probe tells of.
+// The first part of a line of the probe: what the line is about.
 constexpr std::string_view kNvmlGpu = "nvml-gpu";
 constexpr std::string_view kNvml = "nvml";
 constexpr std::string_view kCudaGpu = "cuda-gpu";
@@ -76,8 +76,8 @@ constexpr int kNotReady = 802;
 constexpr int kMismatch = 803;
 constexpr int kUnknownError = 999;
 
-/// The driver and the GPUs that a CUDA needs, by its major number. Source: CUDA's release notes,
-/// and "Minor Version Compatibility" of CUDA Compatibility.
+/// The oldest driver and GPU that a release of CUDA supports, by its major number. Source: CUDA's
+/// release notes, and "Minor Version Compatibility" of CUDA Compatibility.
 struct CudaNeeds {
   int major;
   int driver;
@@ -120,8 +120,8 @@ std::vector<std::string> driver_question(CudaStart start) {
   return {"driver", start == CudaStart::always ? "cuda" : "cuda-without-nvml"};
 }
 
-DriverAnswer read_driver(const HelperAnswer& told) {
-  const ProbeAnswer probe = read_probe(told.text);
+DriverAnswer read_driver(const HelperAnswer& helper) {
+  const ProbeAnswer probe = read_probe(helper.text);
   DriverAnswer answer;
   CudaDriver cuda;
   for (const Parts& parts : probe.lines)
@@ -133,7 +133,7 @@ DriverAnswer read_driver(const HelperAnswer& told) {
     answer.why_no_answer =
         "the NVIDIA driver cannot be asked, as a program in memory cannot be executed here (" +
         std::generic_category().message(probe.why_not_started) + ")";
-  } else if (told.is_whole) {
+  } else if (helper.is_whole) {
     answer.why_no_answer = "the NVIDIA driver's library ended the process that asked it. See dmesg";
   } else {
     answer.why_no_answer = "the NVIDIA driver has not answered within " +
@@ -156,31 +156,31 @@ bool CudaDriver::is_broken() const {
 std::string why_unusable(const CudaDriver& driver) {
   if (!driver.is_there) return "there is no NVIDIA driver (libcuda.so.1 is not found)";
   if (driver.result == kDone && !driver.gpus.empty()) return "";
-  const std::string told = "the NVIDIA driver (cuInit: " + std::to_string(driver.result) + ") ";
+  const std::string subject = "the NVIDIA driver (cuInit: " + std::to_string(driver.result) + ") ";
   switch (driver.result) {
     case kStub:
-      return told +
+      return subject +
              "is not one: libcuda.so.1 is the stub of a CUDA toolkit, to link with. Take it "
              "out of LD_LIBRARY_PATH";
     case kDone:
     case kNoDevice:
-      return told +
+      return subject +
              "finds no GPU. See nvidia-smi; a container or a virtual machine must be given "
              "one (docker run --gpus all)";
     case kNotReady:
-      return told +
+      return subject +
              "is not ready yet. Where GPUs are joined by NVSwitch, start "
              "nvidia-fabricmanager";
     case kMismatch:
-      return told +
+      return subject +
              "and the one in the kernel are of two versions. Restart the machine after an "
              "update of the driver; in a container, use the host's libcuda.so.1";
     case kUnknownError:
-      return told +
+      return subject +
              "fails for a reason that it does not know. See dmesg; load its modules again "
              "(nvidia_uvm), or restart the machine";
     default:
-      return told + "fails. The number is explained at CUresult, in CUDA's driver API";
+      return subject + "fails. The number is explained at CUresult, in CUDA's driver API";
   }
 }
 

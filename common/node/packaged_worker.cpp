@@ -78,11 +78,11 @@ fs::path site_of_torch_by_python(const fs::path& prefix,
       "import sys; sys.path[:] = [p for p in sys.path if p]; import importlib.util as u;"
       " s = u.find_spec(\"torch\"); print(\"\\n" +
       std::string(kMark) + "\" + (s.origin or \"\") if s else \"\")";
-  const HelperAnswer told = ask_command({python, "-c", program}, patience);
-  for (const std::string_view line : split(told.text, '\n'))
+  const HelperAnswer answer = ask_command({python, "-c", program}, patience);
+  for (const std::string_view line : split(answer.text, '\n'))
     if (line.starts_with(kMark))
       return fs::path(line.substr(kMark.size())).parent_path().parent_path();
-  if (!told.is_whole) {
+  if (!answer.is_whole) {
     throw SystemError(python + " was asked where its torch is, and did not answer within " +
                           std::to_string(patience.count()) +
                           " s. What holds it up? Try: " + in_quotes(python) + " -c 'import torch'",

@@ -11,9 +11,9 @@ namespace ddp {
 struct PackagedWorker {
   std::filesystem::path program;
 
-  /// Where torch lies apart from the package, or the package behind a link: the directories of its
-  /// libraries, for LD_LIBRARY_PATH. Else the worker finds them by its own RPATH, and this is
-  /// empty.
+  /// The directories of torch's libraries, for LD_LIBRARY_PATH, if torch is not beside the package,
+  /// or if the package is reached by a link. Otherwise empty: the worker finds them by its own
+  /// RPATH.
   std::string library_path;
 };
 

@@ -8,7 +8,7 @@
 namespace ddp {
 
 struct PlatformRanks {
-  std::string platform;   // "Slurm", "Open MPI", "PMI"; empty: none of them, or a world of one
+  std::string platform;   // "Slurm", "Open MPI", "PMI"; empty: none of them, or world size 1
   Environment variables;  // RANK, WORLD_SIZE, LOCAL_RANK, ...; MASTER_ADDR and _PORT where known
   std::string problem;    // an incomplete or contradictory set
 };

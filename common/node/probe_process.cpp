@@ -48,9 +48,9 @@ std::function<void(int)> probe(std::vector<std::string> question, std::chrono::s
   };
 }
 
-ProbeAnswer read_probe(std::string_view told) {
+ProbeAnswer read_probe(std::string_view text) {
   ProbeAnswer answer;
-  for (const std::string_view line : split(told, '\n')) {
+  for (const std::string_view line : split(text, '\n')) {
     answer.lines.push_back(split(line, '\t'));
     const auto& parts = answer.lines.back();
     if (parts[0] == kEnd) answer.is_whole = true;

@@ -9,19 +9,19 @@
 
 namespace ddp {
 
-/// The body of a helper that becomes the probe, and ends with us or after `limit`. `question`: its
-/// words. Where the probe cannot be started, it tells why.
+/// The body of a helper that becomes the probe; it ends with us, or after `limit`. `question`: the
+/// probe's arguments. If the probe cannot be started, the helper writes the errno.
 std::function<void(int)> probe(std::vector<std::string> question, std::chrono::seconds limit);
 
-/// What the probe has told.
+/// What the probe has written.
 struct ProbeAnswer {
-  /// Each line's parts. The first is what it tells of.
+  /// The lines of the answer, each split at tabs. The first part of a line names its kind.
   std::vector<std::vector<std::string_view>> lines;
-  bool is_whole = false;    // the probe was asked, and told all
+  bool is_whole = false;    // the probe has answered completely
   int why_not_started = 0;  // errno; ENOENT: this system has no glibc. 0: the probe was started
 };
 
-/// `told` outlives the result.
-ProbeAnswer read_probe(std::string_view told);
+/// Parses what the helper has written. `text` outlives the result.
+ProbeAnswer read_probe(std::string_view text);
 
 }  // namespace ddp

@@ -5,7 +5,7 @@
 namespace ddp {
 namespace {
 
-std::optional<double> told(const std::atomic<double>& number) {
+std::optional<double> reported(const std::atomic<double>& number) {
   const double value = number.load(std::memory_order_relaxed);
   return value == ProgressPage::kNotReported ? std::nullopt : std::optional(value);
 }
@@ -23,11 +23,11 @@ void read_progress(const ProgressPage& page, RankProgress& progress) {
   progress.epoch = page.epoch.load(std::memory_order_relaxed);
   progress.steps_total = page.steps_total.load(std::memory_order_relaxed);
   progress.samples = page.samples.load(std::memory_order_relaxed);
-  progress.loss = told(page.loss);
+  progress.loss = reported(page.loss);
   progress.in_collective = page.collectives.load(std::memory_order_relaxed) > 0;
   progress.data_wait_ns = page.data_wait_ns.load(std::memory_order_relaxed);
   progress.device_bytes = page.device_bytes.load(std::memory_order_relaxed);
-  progress.lr = told(page.lr);
+  progress.lr = reported(page.lr);
   progress.step = page.step.load(std::memory_order_relaxed);
 }
 

@@ -29,8 +29,8 @@ std::size_t line_width(int terminal) {
 std::optional<std::size_t> output_width() {
   if (const auto size = terminal_size(STDOUT_FILENO))
     return static_cast<std::size_t>(size->columns);
-  static const std::string told = find_variable(read_environment(), "COLUMNS").value_or("");
-  return parse_whole<std::size_t>(told, 1);
+  static const std::string columns = find_variable(read_environment(), "COLUMNS").value_or("");
+  return parse_whole<std::size_t>(columns, 1);
 }
 
 }  // namespace ddp

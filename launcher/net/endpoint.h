@@ -5,7 +5,7 @@
 // Promises: the bytes of an unknown peer allocate nothing, and a silent one is closed after
 // kHandshake. As many connections as the job can need are served, no matter who else connects:
 // until its first bytes have come, a connection has a slot of its kind, store clients or unknown
-// peers, and one source has at most half of a kind's slots (plan/wire/connection_slots).
+// peers; one source has at most half of the slots of unknown peers (plan/wire/connection_slots).
 #pragma once
 
 #include <algorithm>

@@ -38,9 +38,9 @@ void sort(std::vector<asio::ip::address>& list) {
   list.erase(std::unique(list.begin(), list.end()), list.end());
 }
 
-/// Nothing: the probe has not told.
-std::optional<Addresses> read_addresses(const HelperAnswer& told) {
-  const ProbeAnswer answer = read_probe(told.text);
+/// The addresses that the probe has found. Nothing: it has not answered completely.
+std::optional<Addresses> read_addresses(const HelperAnswer& helper) {
+  const ProbeAnswer answer = read_probe(helper.text);
   if (!answer.is_whole) return {};
   Addresses found;
   for (const auto& parts : answer.lines) {
@@ -66,8 +66,8 @@ asio::awaitable<Addresses> find_addresses(asio::io_context& io, std::string name
     co_return found;
   }
   ProbeQuery query(io, {"addresses", name}, kLimit);
-  std::optional<Addresses> told = read_addresses(co_await query.answer());
-  if (told) co_return std::move(*told);
+  std::optional<Addresses> from_probe = read_addresses(co_await query.answer());
+  if (from_probe) co_return std::move(*from_probe);
   // A static program cannot load the modules for other sources.
   __nss_configure_lookup("hosts", "files dns");
   tcp::resolver resolver(io);

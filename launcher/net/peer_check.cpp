@@ -103,9 +103,9 @@ struct PeerListener::Peer {
 PeerListener::PeerListener(asio::io_context& io, const std::string& address)
     : io_(io), acceptor_(io) {
   boost::system::error_code error;
-  const tcp::endpoint place(asio::ip::make_address(address, error), 0);
-  if (!error) acceptor_.open(place.protocol(), error);
-  if (!error) acceptor_.bind(place, error);
+  const tcp::endpoint endpoint(asio::ip::make_address(address, error), 0);
+  if (!error) acceptor_.open(endpoint.protocol(), error);
+  if (!error) acceptor_.bind(endpoint, error);
   if (!error) acceptor_.listen(tcp::acceptor::max_listen_connections, error);
   if (error)
     throw SystemError("cannot listen at " + address + " for the checks: " + error.message() + ".");
@@ -166,16 +166,16 @@ asio::awaitable<void> PeerListener::serve(std::shared_ptr<Peer> peer) {
   std::erase(peers_, peer);
 }
 
-asio::awaitable<PeerCheck> check_peer(asio::io_context& io, PeerPlace peer, std::int64_t bytes) {
+asio::awaitable<PeerCheck> check_peer(asio::io_context& io, PeerAddress peer, std::int64_t bytes) {
   PeerCheck check;
   check.node_rank = peer.node_rank;
   const auto socket = std::make_shared<tcp::socket>(io);
   boost::system::error_code error;
-  const tcp::endpoint place(asio::ip::make_address(peer.address, error),
-                            static_cast<std::uint16_t>(peer.port));
+  const tcp::endpoint endpoint(asio::ip::make_address(peer.address, error),
+                               static_cast<std::uint16_t>(peer.port));
   if (!error) {
     const Limit limit(socket, kConnectLimit);
-    const auto [failure] = co_await socket->async_connect(place, kResult);
+    const auto [failure] = co_await socket->async_connect(endpoint, kResult);
     error = failure;
     if (!error) {
       const auto magic = asio::buffer(kPeerMagic.data(), kPeerMagic.size());

@@ -49,7 +49,7 @@ class PeerListener {
 /// Connects to another node's listener and asks for its clock. With `bytes` it also sends so many,
 /// and measures the rate. Suspends: at most kConnectLimit, with `bytes` kSendLimit more. Errors: in
 /// the result.
-asio::awaitable<PeerCheck> check_peer(asio::io_context& io, PeerPlace peer, std::int64_t bytes);
+asio::awaitable<PeerCheck> check_peer(asio::io_context& io, PeerAddress peer, std::int64_t bytes);
 
 inline constexpr std::chrono::seconds kConnectLimit{5};
 inline constexpr std::chrono::seconds kSendLimit{30};

@@ -156,14 +156,14 @@ bool StoreServer::take_request(Session& session) {
 /// Carries the session's work on by one step.
 void StoreServer::step(const std::shared_ptr<Session>& session,
                        const KeySpace::ShouldYield& should_yield) {
-  const KeySpace::Step step = keys_.step(*session->work, should_yield);
-  for (const StoreClientId id : step.released) {
+  const KeySpace::StepResult result = keys_.step(*session->work, should_yield);
+  for (const StoreClientId id : result.released) {
     const std::shared_ptr<Session> other = sessions_.at(id);
     put_byte(other->output, KeySpace::kReleased);
     send(other);
   }
   start_tidying();
-  if (!step.is_done) return;
+  if (!result.is_done) return;
   session->reply = std::move(session->work->reply);
   const std::string refused = std::move(session->work->refused);
   session->work.reset();

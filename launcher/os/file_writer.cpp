@@ -126,9 +126,9 @@ class FileWriter::Lane : public std::enable_shared_from_this<Lane> {
   std::atomic<Clock::rep> moved_at_{0};  // when a byte was last taken, or first queued
   // These three are the thread's own.
   std::string footer_;
-  bool is_drawn_ = false;       // the cursor is after the footer
-  bool is_at_start_ = true;     // no other line is unfinished
-  std::set<std::string> told_;  // reported errors: a full disk is one line
+  bool is_drawn_ = false;           // the cursor is after the footer
+  bool is_at_start_ = true;         // no other line is unfinished
+  std::set<std::string> reported_;  // errors: a full disk is one line
   std::thread thread_;
   std::shared_ptr<Lane> errors_;
   std::shared_ptr<Lane> self_;  // set when left behind
@@ -306,7 +306,7 @@ int FileWriter::Lane::write_all(int fd, std::string_view bytes, bool is_file) {
 /// Gives up one output. A full disk or a closed console never ends the job.
 void FileWriter::Lane::give_up(Output& output, const std::string& why) {
   output.failed = true;
-  if (output.fd == STDERR_FILENO || !told_.insert(why).second) return;
+  if (output.fd == STDERR_FILENO || !reported_.insert(why).second) return;
   print("cannot write " + output.path.string() + ": " + why + "; the job goes on without it.");
 }
 

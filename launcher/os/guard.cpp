@@ -1,5 +1,5 @@
-// The guard uses os/process to fork, os/descendants to scan and os/cgroup to kill. Usually run/
-// puts such parts together, but the guard runs when no agent is left to do so.
+// The guard uses common/node/helper_process to fork, os/descendants to scan and os/cgroup to kill.
+// Usually run/ puts such parts together, but the guard runs when no agent is left to do so.
 #include "launcher/os/guard.h"
 
 #include <fcntl.h>
@@ -31,7 +31,6 @@
 #include "common/node/identity.h"
 #include "launcher/os/cgroup.h"
 #include "launcher/os/descendants.h"
-#include "launcher/os/process.h"
 
 namespace ddp::launcher {
 

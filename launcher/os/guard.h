@@ -1,11 +1,12 @@
 // The small process that outlives a killed agent just long enough to kill its workers.
 // It is forked before the first worker, while the launcher has one thread and little memory; it
-// lives in its own session, ignores every signal and holds one end of a pipe. When the pipe ends
-// without a disarm, the agent is dead. Then the guard kills the workers' sessions, those of daemons
-// that the agent has seen, and every process whose environment holds our agent id, until two scans
-// are empty. It removes the job's scratch directory if it is empty, and ends. So nothing outlives
-// its agent, even after SIGKILL, neither grandchildren nor daemons, without cgroups. The exception
-// is a daemon that has left its session and wiped its environment before the agent saw it.
+// lives in its own session, blocks every signal that can be blocked, and holds one end of a pipe.
+// When the pipe ends without a disarm, the agent is dead. Then the guard kills the workers'
+// sessions, those of daemons that the agent has seen, and every process whose environment holds our
+// agent id, until two scans are empty. It removes the job's scratch directory if it is empty, and
+// ends. So nothing outlives its agent, even after SIGKILL, neither grandchildren nor daemons,
+// without cgroups. The exception is a daemon that has left its session and wiped its environment
+// before the agent saw it.
 // In a job of several nodes the guard also fences: if the agent does not renew the lease in time it
 // kills the same processes, even if the agent lives (it is stopped, or hears nothing of node 0), as
 // the other nodes have lost this one by then.

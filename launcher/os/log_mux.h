@@ -1,10 +1,11 @@
 // The workers' stdout and stderr: from pipes to whole, prefixed lines on the console, and raw to
 // their log files. Here is what the streams of one node share: the console's rules, folding, the
-// filtered files, and the timer for lines that wait. In os/, log_mux and log_stream include
-// file_writer alone. Promises: lines of two ranks never mix; folded lines, counts of hidden ones
-// and progress bars are shown in time, even if no byte comes any more. On a terminal the bar of the
-// lowest rank shown there is drawn in place, below all lines; bars of other ranks are only in their
-// log files. A part of a line is drawn there, too; while one is, those of other streams are lines.
+// filtered files, and the timer for lines that wait. Of os/, log_mux and log_stream include
+// file_writer and descriptors.
+// Promises: lines of two ranks never mix; folded lines, counts of hidden ones and progress bars are
+// shown in time, even if no byte comes any more. On a terminal the bar of the lowest rank shown
+// there is drawn in place, below all lines; bars of other ranks are only in their log files. An
+// unfinished line is drawn there, too; meanwhile those of other streams are printed as lines.
 #pragma once
 
 #include <array>

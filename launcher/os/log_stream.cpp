@@ -140,8 +140,8 @@ void LogStream::take(std::string_view bytes) {
   if (file_) writer_.write(*file_, std::string(bytes));
   gate_.begin(queues(), Clock::now());
   fill_prefixes();
-  has_spoken_ = false;
-  has_ended_ = false;
+  has_other_text_ = false;
+  has_ended_line_ = false;
   splitter_.feed(bytes, [this](std::string_view line) { take_line(line); });
   note_unfinished();
   flush();
@@ -149,16 +149,16 @@ void LogStream::take(std::string_view bytes) {
 }
 
 void LogStream::take_line(std::string_view line) {
-  has_ended_ = true;
-  const std::size_t told = std::exchange(told_, 0);
+  has_ended_line_ = true;
+  const std::size_t printed = std::exchange(printed_bytes_, 0);
   // Stacks are hundreds of lines, and would push the worker's last words out of the tail.
   if (stacks_ && stacks_->take(line)) return;
   note_tail(line);
   if (!is_shown()) return;
   if (filtered_) copy(line);
   if (in_place_ ? folds_away(line) : keeps_nested(line)) return;
-  const std::string_view rest = line.substr(told);
-  if (told > 0 && rest == LineSplitter::kUnfinished) return;  // it has ended at a prompt
+  const std::string_view rest = line.substr(printed);
+  if (printed > 0 && rest == LineSplitter::kUnfinished) return;  // it has ended at a prompt
   if (!gate_.take_line()) return;
   print_hidden();
   show(rest);
@@ -169,7 +169,7 @@ void LogStream::take_line(std::string_view line) {
 bool LogStream::folds_away(std::string_view line) {
   const BarLine kind = bar_line(line);
   if (kind == BarLine::below || (kind == BarLine::end && !mux_.is_bar_drawn(*this))) return true;
-  has_spoken_ = true;
+  has_other_text_ = true;
   return false;
 }
 
@@ -198,19 +198,20 @@ void LogStream::note_unfinished() {
   const bool may_be_bar = pending.find('\r') != std::string_view::npos;
   const bool has_part =
       is_shown() && mux_.is_terminal_[console_] && !may_be_bar && !pending.empty() && !stacks_;
-  const bool is_answered = told_ > 0;  // an answer without output: the same prompt comes again
-  if (!has_part || has_ended_ || is_answered) drop_part();
-  if (has_part) gate_.note_part(has_ended_);
+  // After an answer without output the same prompt comes again.
+  const bool is_answered = printed_bytes_ > 0;
+  if (!has_part || has_ended_line_ || is_answered) drop_part();
+  if (has_part) gate_.note_part(has_ended_line_);
   if (!in_place_) {
     if (!has_part) gate_.note_bar(is_shown() && may_be_bar);
     return;
   }
   const bool has_bar = is_shown() && mux_.is_bar_drawn(*this) && !bar_state(pending).empty();
   if (!has_part) gate_.note_bar(has_bar);
-  if (has_bar && has_spoken_ && is_bar_drawn_) show_bar();  // the previous bar has ended
-  if (!has_bar && (has_spoken_ || may_be_bar)) drop_bar();
+  if (has_bar && has_other_text_ && is_bar_drawn_) show_bar();  // the previous bar has ended
+  if (!has_bar && (has_other_text_ || may_be_bar)) drop_bar();
   const std::size_t old = old_states(pending);
-  told_ -= std::min(told_, old);
+  printed_bytes_ -= std::min(printed_bytes_, old);
   splitter_.forget(old);
 }
 
@@ -231,21 +232,22 @@ void LogStream::drop_bar() {
   if (std::exchange(is_bar_drawn_, false)) writer_.show_bar("");
 }
 
-/// Draws a part of a line below all others, where the cursor stays: dots are added, and lines of
-/// other ranks come above it. An answer ends its line on the terminal, so what follows a prompt is
-/// a line without it. Where it cannot be drawn it is a line, and its rest another one.
+/// Draws an unfinished line (a prompt, dots) below all others and leaves the cursor behind it;
+/// lines of other ranks come above. Enter ends it on the terminal, so what the worker prints next
+/// begins a new line, without the prompt. If it cannot be drawn, it is printed as a line, and its
+/// rest as another.
 void LogStream::show_part() {
   const std::string_view pending = splitter_.pending();
   std::string text = shown_prefix_;
-  append_clean(text, pending.substr(told_));
+  append_clean(text, pending.substr(printed_bytes_));
   if (text.find_first_not_of(' ', shown_prefix_.size()) == std::string::npos) return;
   const bool has_place = mux_.part_owner_ == nullptr || mux_.part_owner_ == this;
   if (in_place_ && has_place && first_columns(text, FileWriter::footer_width()) == text) {
     mux_.part_owner_ = this;
     return writer_.show_part(text);
   }
-  show(pending.substr(told_));
-  told_ = pending.size();
+  show(pending.substr(printed_bytes_));
+  printed_bytes_ = pending.size();
   gate_.note_bar(false);  // until more bytes come
 }
 
@@ -285,8 +287,8 @@ void LogStream::show_due(Clock::time_point now) {
   if (due.unfinished) show_unfinished();
   // Looked at again and again: a busy machine may take a while from the prompt to the read.
   const std::size_t pending = splitter_.pending().size();
-  if (mux_.part_owner_ == this && told_ < pending && route_.waits_for_answer()) {
-    told_ = pending;
+  if (mux_.part_owner_ == this && printed_bytes_ < pending && route_.waits_for_answer()) {
+    printed_bytes_ = pending;
     gate_.note_bar(false);
   }
   if (due.hidden) print_hidden();

@@ -141,9 +141,10 @@ class LogStream {
   std::optional<StackReader> stacks_;
   const bool in_place_;        // bars are drawn in place
   bool is_bar_drawn_ = false;  // this stream's
-  bool has_spoken_ = false;    // a line that is not a bar, since the piece began
-  bool has_ended_ = false;     // a line, since the piece began
-  std::size_t told_ = 0;       // bytes of the unfinished line that stay on the console
+  // Since the newest piece of bytes began:
+  bool has_other_text_ = false;    // a line that is not a bar has ended
+  bool has_ended_line_ = false;    // any line has ended
+  std::size_t printed_bytes_ = 0;  // of the unfinished line: they stay on the console
   // If bars are printed as lines: the newest line of nested bars, not shown yet.
   bool is_in_nested_ = false;
   std::string nested_;

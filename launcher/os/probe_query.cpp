@@ -44,16 +44,16 @@ asio::awaitable<HelperAnswer> ProbeQuery::answer() {
   timer.async_wait([this](const boost::system::error_code& error) {
     if (!error) pipe_.cancel();
   });
-  HelperAnswer told;
+  HelperAnswer answer;
   std::array<char, 4096> buffer;
   while (true) {
     const auto [error, size] = co_await pipe_.async_read_some(asio::buffer(buffer), kResult);
-    told.is_whole = error == asio::error::eof;
+    answer.is_whole = error == asio::error::eof;
     if (error) break;
-    told.text.append(buffer.data(), size);
+    answer.text.append(buffer.data(), size);
   }
   timer.cancel();
-  co_return told;
+  co_return answer;
 }
 
 }  // namespace ddp::launcher

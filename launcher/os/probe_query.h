@@ -1,5 +1,5 @@
-// Asks the probe without keeping the loop waiting: what it asks may take seconds, and may never
-// answer. Promise: its process ends with this object.
+// Asks the probe without keeping the loop waiting: the libraries that the probe calls may take
+// seconds, or never return. Promise: the probe's process ends with this object.
 #pragma once
 
 #include <sys/types.h>
@@ -22,8 +22,8 @@ class ProbeQuery {
   /// Calls give_up().
   ~ProbeQuery();
 
-  /// Returns what it has told. Suspends: until all is told, or the query is given up, at most
-  /// `limit`.
+  /// Returns the probe's answer. Suspends: until the answer is complete, or the query is given up,
+  /// at most `limit`.
   asio::awaitable<HelperAnswer> answer();
 
   /// Ends the process. Blocks: briefly, until the kernel has ended it.

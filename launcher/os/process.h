@@ -1,5 +1,5 @@
-// A worker process, from fork to reap. Only this file starts and reaps workers; other forks are
-// helpers (common/node/helper_process).
+// A worker process, from fork to reap. Only this file reaps workers. It starts all of them but the
+// copies of a template (os/rank_template). Other forks are helpers (common/node/helper_process).
 // Pid, pidfd, kill and reap have one owner: a reaped pid may be reused, so reaping and forgetting
 // it are one step (waitid(2)).
 // Promises: the destructor leaves nothing of the process group alive; a failed exec is a
@@ -40,7 +40,8 @@ struct ProcessSpec {
   int lock_fd = -1;       // stays open too, to keep the job locked
 };
 
-/// Another process of ours, whose children it follows for us.
+/// The parent of workers that are not our children: the fork of a warm template. It follows and
+/// reaps them for us.
 class ForeignParent {
  public:
   ForeignParent() = default;
@@ -48,8 +49,9 @@ class ForeignParent {
   ForeignParent& operator=(const ForeignParent&) = delete;
   virtual ~ForeignParent() = default;
 
-  /// How its child has ended, which stays a zombie; nothing: it runs. Once the parent is gone, so
-  /// are its children: by SIGKILL. Blocks: a moment.
+  /// How `child` has ended; it stays a zombie until reap(). Nothing: it runs. If this parent is
+  /// gone, the kernel has killed its children: SIGKILL. Blocks: until this parent answers, at
+  /// most 3 s; if it does not, it is killed.
   virtual std::optional<ExitStatus> find_exit(pid_t child) = 0;
   virtual void reap(pid_t child) = 0;
   /// Whether the pids of its children are still theirs.
@@ -63,7 +65,7 @@ class Process {
   /// missing program, 126 when it cannot be executed or started; then no process is left.
   Process(asio::io_context& io, const ProcessSpec& spec);
   /// Takes over a process that leads its session, and that this class has not started (a copy of
-  /// os/python_template). `parent`: whose child it is; null: ours. Errors: SystemError; then no
+  /// os/rank_template). `parent`: whose child it is; null: ours. Errors: SystemError; then no
   /// process is left.
   Process(asio::io_context& io,
           pid_t child,

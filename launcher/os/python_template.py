@@ -1,4 +1,4 @@
-# The template of Python ranks (python_template.h, docs/warm-start.md). ddp-launch carries this file, and sends it as the first packet
+# The template of Python ranks (rank_template.h, docs/warm-start.md). ddp-launch carries this file, and sends it as the first packet
 # of a socket to `python3 -u -c BOOT WORDS...`, where WORDS are those of a rank. It runs twice:
 # 1. in that process, which checks the interpreter and executes it again, as `python3 -u WORDS...`, with this file as the first
 #    `sitecustomize` of PYTHONPATH, in a zip file that exists in memory alone;

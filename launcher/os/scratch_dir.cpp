@@ -248,8 +248,8 @@ std::vector<PrivateDir> find_scratch_places(const Environment& environment, std:
   return places;
 }
 
-ScratchDir::ScratchDir(const fs::path& place, const std::string& agent_id)
-    : path_(place / agent_id) {
+ScratchDir::ScratchDir(const fs::path& scratch_place, const std::string& agent_id)
+    : path_(scratch_place / agent_id) {
   make_directory(path_);
   std::string why_not;
   held_ = PrivateDir::open(path_, why_not);
@@ -259,7 +259,7 @@ ScratchDir::ScratchDir(const fs::path& place, const std::string& agent_id)
   }
   // The guard inherits the descriptor, and so holds the lock a moment longer than we do.
   (void)::flock(held_->fd(), LOCK_SH | LOCK_NB);
-  if (const auto whole = PrivateDir::open(place, why_not)) sweep(*whole);
+  if (const auto whole = PrivateDir::open(scratch_place, why_not)) sweep(*whole);
 }
 
 ScratchDir::~ScratchDir() {

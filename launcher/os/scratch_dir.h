@@ -67,9 +67,9 @@ class ScratchDir {
   /// The number of ended agents' directories that are kept for inspection.
   static constexpr std::size_t kKeptOfOthers = 20;
 
-  /// Makes "`place`/`agent_id`". Removes the oldest directories of ended agents, so that
+  /// Makes "`scratch_place`/`agent_id`". Removes the oldest directories of ended agents, so that
   /// kKeptOfOthers stay. Errors: SystemError when it cannot be made or belongs to another user.
-  ScratchDir(const std::filesystem::path& place, const std::string& agent_id);
+  ScratchDir(const std::filesystem::path& scratch_place, const std::string& agent_id);
   ScratchDir(const ScratchDir&) = delete;
   ScratchDir& operator=(const ScratchDir&) = delete;
   ~ScratchDir();

@@ -96,10 +96,10 @@ pid_t listener_of(int socket) {
 
 std::optional<WarmPool> WarmPool::open(const fs::path& scratch_place) {
   std::string ignored;
-  const std::optional<PrivateDir> place = PrivateDir::open(scratch_place, ignored);
-  if (!place) return std::nullopt;
-  ::mkdirat(place->fd(), kDirectory, 0700);
-  std::optional<PrivateDir> directory = place->enter(kDirectory);
+  const std::optional<PrivateDir> parent = PrivateDir::open(scratch_place, ignored);
+  if (!parent) return std::nullopt;
+  ::mkdirat(parent->fd(), kDirectory, 0700);
+  std::optional<PrivateDir> directory = parent->enter(kDirectory);
   if (!directory) return std::nullopt;
   return WarmPool(std::move(*directory));
 }
@@ -138,21 +138,22 @@ void WarmPool::make_room(const std::string& key) const {
     stop(others[i].second);
 }
 
-WarmPool::Place WarmPool::make_place(const std::string& key, std::chrono::seconds idle) const {
+WarmPool::BoundSocket WarmPool::bind_socket(const std::string& key,
+                                            std::chrono::seconds idle) const {
   const std::string name = name_of(key);
   stop(name);  // it does not fit any more
   make_room(key);
   tidy();
-  Place place;
-  place.socket = make_socket();
+  BoundSocket bound;
+  bound.socket = make_socket();
   const std::string own = name + "." + std::to_string(::getpid());
   const sockaddr_un address = address_in(directory_, own);
-  check(::bind(place.socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address),
+  check(::bind(bound.socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address),
         "bind",
         (directory_.path() / own).string());
-  place.names = {
+  bound.names = {
       (directory_.path() / name).string(), (directory_.path() / own).string(), idle, key};
-  return place;
+  return bound;
 }
 
 void WarmPool::tidy() const {
@@ -199,7 +200,7 @@ std::vector<WarmPool::Entry> WarmPool::list() const {
   return entries;
 }
 
-/// One that does not answer is killed: what listens there is a template of ours.
+/// A template that does not answer is killed: the listener is surely a template of ours.
 void WarmPool::stop(const std::string& name) const {
   const Descriptor socket = connect(name);
   if (!socket) return;

@@ -1,8 +1,8 @@
 // The warm templates of this user on this node: Python processes that have imported modules and
-// wait for the next job (os/python_template). Each listens at a socket in a directory that no other
-// user can enter. What two jobs must have in common to share one is its key (plan/start/preload),
-// which the template compares itself.
-// Promises: at most kMost templates are there after make_room().
+// wait for the next job (os/rank_template). Each listens at a socket in a directory that no other
+// user can enter. A template's key (plan/start/preload: warm_key) says what a job must have in
+// common with it; the template itself compares the keys.
+// Promises: after make_room() the pool has at most kMost templates.
 #pragma once
 
 #include <chrono>
@@ -23,11 +23,11 @@ class WarmPool {
  public:
   static constexpr std::size_t kMost = 2;
 
-  /// In the place of this user's jobs, which exists; makes its directory. Nothing: it cannot be
-  /// made, or is not ours alone.
+  /// Opens the pool in `scratch_place`, this user's existing directory for jobs; makes it if
+  /// needed. Nothing: it cannot be made, or is not ours alone.
   static std::optional<WarmPool> open(const std::filesystem::path& scratch_place);
 
-  /// A connection to the template of that key. None: there is none.
+  /// A connection to the template with this key. Closed: there is no such template.
   [[nodiscard]] Descriptor find(const std::string& key) const;
 
   struct OtherKey {
@@ -37,28 +37,31 @@ class WarmPool {
   /// Of the templates that answer. Blocks: kAnswerLimit for each that does not.
   [[nodiscard]] std::vector<OtherKey> other_keys() const;
 
-  struct Place {
-    Descriptor socket;  // bound, for the template to listen at
-    WarmPlace names;
-  };
   /// Ends the templates that were longest without a job, so that there is room for that of `key`.
   void make_room(const std::string& key) const;
 
-  /// For a template to be made. Ends one of that key, and makes room. Errors: SystemError.
-  [[nodiscard]] Place make_place(const std::string& key, std::chrono::seconds idle) const;
+  struct BoundSocket {
+    Descriptor socket;  // the template will listen at it
+    WarmSocket names;
+  };
+  /// Makes the socket for a new template. Ends the one that has this key, and makes room. Errors:
+  /// SystemError.
+  [[nodiscard]] BoundSocket bind_socket(const std::string& key, std::chrono::seconds idle) const;
 
-  /// Removes names of templates that did not become ready: ours, and those of agents that are gone.
+  /// Removes the sockets of templates that did not become ready: of our own, and of those whose
+  /// agents are gone.
   void tidy() const;
 
   struct Entry {
     WarmTemplate facts;
     std::uint64_t memory = 0;  // bytes, its share (PSS)
   };
-  /// Those that answer. Removes the names of those that are gone. Blocks: as stop() for each one.
+  /// The templates that answer. Removes the sockets of those that are gone. Blocks: kAnswerLimit
+  /// for each that does not answer.
   [[nodiscard]] std::vector<Entry> list() const;
 
-  /// Ends all; returns those that were there. A running job goes on. Blocks: kAnswerLimit for each
-  /// that does not answer, which is killed.
+  /// Ends all templates; returns those that were there. Running jobs go on. A template that does
+  /// not answer is killed. Blocks: at most 3 * kAnswerLimit for each of those.
   [[nodiscard]] std::vector<Entry> stop() const;
 
   static constexpr std::chrono::milliseconds kAnswerLimit{1000};
@@ -72,17 +75,18 @@ class WarmPool {
   PrivateDir directory_;
 };
 
-/// What a process of ours inherits and an import could see, but for its environment: user, groups,
-/// capabilities, limits, CPUs, cgroup, namespaces, directory, the kind of its stdin; and which file
+/// What our processes inherit from us besides the environment, if an import could see it: user,
+/// groups, capabilities, limits, CPUs, cgroup, namespaces, directory, kind of stdin. And which file
 /// `executable` is. Lines of the form "NAME: VALUE".
 std::string inherited_state(const std::filesystem::path& executable);
 
-/// One packet over `socket`, cut at `most` bytes. Nothing: none came in time, or it is closed.
+/// Reads one packet from `socket`, cut at `most` bytes. Nothing: none came within `limit`, or the
+/// other end is closed. Blocks: at most `limit`.
 std::optional<std::string> receive_packet(int socket,
                                           std::chrono::milliseconds limit,
                                           std::size_t most = 4096);
 
-/// Who listens at the other end of `socket`; 0: not known.
+/// The process that listens at the other end of `socket`; 0: not known, or another user's.
 pid_t listener_of(int socket);
 
 }  // namespace ddp::launcher

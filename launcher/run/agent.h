@@ -36,13 +36,13 @@ class Agent {
   using ChooseRunDir = std::function<std::filesystem::path(int world_size)>;
 
   /// Does everything that can fail before a worker is started. `choose_run_dir` is called on
-  /// node 0 only; `place` comes from make_scratch_place(); `lock` may be null. All arguments
-  /// outlive the agent. Errors: SystemError.
+  /// node 0 only; `scratch_place` comes from make_scratch_place(); `lock` may be null. All
+  /// arguments outlive the agent. Errors: SystemError.
   Agent(asio::io_context& io,
         const JobSpec& spec,
         Rendezvous& rendezvous,
         const ChooseRunDir& choose_run_dir,
-        const std::filesystem::path& place,
+        const std::filesystem::path& scratch_place,
         const JobLock* lock,
         log::Level lowest);
 

@@ -111,9 +111,9 @@ NodeFacts look_at_node(const JobValues& job, const Environment& environment) {
   facts.cpus = cpus_within(facts.cpu_limits.mask, facts.cpu_limits.quota);
   facts.devices = find_gpus();
   if (facts.devices.empty() && (wants_gpus(job) || (is_wsl() && job.text("device") != "cpu"))) {
-    const DriverAnswer told = ask_driver(CudaStart::where_nvml_shows_no_gpu);
-    facts.devices = told.gpus();
-    facts.gpu_problem = told.problem();
+    const DriverAnswer driver = ask_driver(CudaStart::where_nvml_shows_no_gpu);
+    facts.devices = driver.gpus();
+    facts.gpu_problem = driver.problem();
   }
   VisibleGpus visible = see_gpus(facts.devices, job, environment);
   facts.gpus = static_cast<int>(visible.gpus.size());

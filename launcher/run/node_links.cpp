@@ -73,7 +73,7 @@ std::optional<Refusal> NodeLinks::admit(const NodeJoined& came, bool has_begun) 
   if (!admission.joins) {
     // The verdict reports a problem of our own node.
     if (admission.refusal && rules_.own.problem_code == 0) print_refused(admission.refusal->text);
-    came.link->send(admission.told ? encode(*admission.told) : encode(rules_.welcome));
+    came.link->send(admission.answer ? encode(*admission.answer) : encode(rules_.welcome));
     asio::co_spawn(io_, dismiss(came.link), rethrow);
     return admission.refusal;
   }

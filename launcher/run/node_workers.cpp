@@ -28,13 +28,13 @@ std::vector<pid_t> children_but(pid_t known) {
 
 /// A source. Owners of the query: this coroutine, and the caller, which may give it up.
 asio::awaitable<void> pass_on(std::shared_ptr<ProbeQuery> query, Inbox<AgentEvent>& inbox) {
-  GpuHoldersReported told;
+  GpuHoldersReported report;
   const NvmlGpus nvml = read_driver(co_await query->answer()).nvml;
   for (std::size_t i = 0; i < nvml.gpus.size(); ++i) {
     for (const int pid : nvml.uses[i].owners)
-      told.holders.push_back({nvml.gpus[i].minor, pid});
+      report.holders.push_back({nvml.gpus[i].minor, pid});
   }
-  inbox.push(std::move(told));
+  inbox.push(std::move(report));
 }
 
 /// Null: the GPUs cannot be queried.
@@ -71,10 +71,10 @@ asio::awaitable<void> wait_for_gpu_memory(const NodeParts& parts,
       continue;
     }
     group.note(*event);
-    const auto* const told = std::get_if<GpuHoldersReported>(&*event);
-    if (told == nullptr) continue;
+    const auto* const report = std::get_if<GpuHoldersReported>(&*event);
+    if (report == nullptr) continue;
     query.reset();
-    const GpuMemoryWait::Step step = wait.take(told->holders, Clock::now());
+    const GpuMemoryWait::Step step = wait.take(report->holders, Clock::now());
     if (step.is_warning) {
       parts.console.warning(step.line);
     } else if (!step.line.empty()) {

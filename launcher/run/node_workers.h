@@ -13,7 +13,7 @@
 #include "launcher/os/guard.h"
 #include "launcher/os/job_lock.h"
 #include "launcher/os/post_mortem.h"
-#include "launcher/os/python_template.h"
+#include "launcher/os/rank_template.h"
 #include "launcher/os/scratch_dir.h"
 #include "launcher/plan/round/messages.h"
 #include "launcher/plan/round/node_commands.h"
@@ -93,7 +93,7 @@ class NodeWorkers {
   const std::vector<pid_t> earlier_children_;
   JobCgroup cgroup_;
   LeftBehind left_behind_;
-  // Null: none, or it has failed. Owners: as make_template() says.
+  // Null: none, or it has failed. Owners: this, and the coroutine that passes its messages on.
   std::shared_ptr<RankTemplate> template_;
   std::unique_ptr<WorkerGroup> group_;  // of the newest round
   bool has_begun_ = false;              // a round has begun

@@ -16,11 +16,11 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr std::size_t kMostScript = 64 << 10;   // bytes of a script in the place of the interpreter
-constexpr std::chrono::seconds kLongImport(2);  // from here on a line says what is waited for
+constexpr std::size_t kMostScript = 64 << 10;         // bytes of an interpreter that is a script
+constexpr std::chrono::seconds kLongImport(2);        // then a line says what is waited for
 constexpr std::chrono::milliseconds kStopPause(200);  // between two looks whether it is stopped
 
-/// A warm start is no more than a matter of speed, unless it is asked for.
+/// Says why there is no template. With launch.warm_start: auto nobody asked for one: a debug line.
 void give_up(const PreloadParts& parts, const std::string& why) {
   const std::string line = template_name(parts.spec) + ": " + why + "; starting without it";
   if (parts.spec.warm_start && parts.spec.job.text("launch.warm_start") == "auto")
@@ -29,19 +29,21 @@ void give_up(const PreloadParts& parts, const std::string& why) {
     parts.console.warning(line);
 }
 
-/// A source. Owners of the template: this coroutine, and the caller, which may end it.
+/// A source of events: the template's messages. Owners of the template: this coroutine, and the
+/// caller, which may end it.
 asio::awaitable<void> pass_on(std::shared_ptr<RankTemplate> source, Inbox<AgentEvent>& inbox) {
   using Kind = TemplateMessage::Kind;
   Kind kind = Kind::importing;
   while (kind == Kind::importing || kind == Kind::chosen) {
-    TemplateReported told;
-    told.message = co_await source->listen();
-    kind = told.message.kind;
-    inbox.push(std::move(told));
+    TemplateReported report;
+    report.message = co_await source->listen();
+    kind = report.message.kind;
+    inbox.push(std::move(report));
   }
 }
 
-/// The pool of warm templates, and the key of this job's. Nothing: it shall have one of its own.
+/// The pool of warm templates, and the key by which this job looks there. Nothing: this job uses no
+/// pool.
 struct Warm {
   WarmPool pool;
   std::string key;
@@ -62,7 +64,8 @@ std::string describe_unused(pid_t pid, const std::string& why) {
   return "preload: the warm template, pid " + std::to_string(pid) + ", is not used: " + why;
 }
 
-/// Why the template that is the nearest to what this job needs does not fit; empty: none is near.
+/// Why the warm template that is most like what this job needs does not fit; empty: none is for the
+/// same script.
 std::string explain_others(const Warm& warm) {
   std::string nearest;
   for (const WarmPool::OtherKey& other : warm.pool.other_keys()) {
@@ -74,7 +77,7 @@ std::string explain_others(const Warm& warm) {
   return nearest;
 }
 
-/// A warm one that serves this job. Null: there is none that fits.
+/// A warm template that serves this job from now on. Null: none fits.
 std::shared_ptr<RankTemplate> find_warm(const PreloadParts& parts,
                                         const ProcessSpec& rank,
                                         const Warm& warm) {
@@ -95,16 +98,17 @@ std::shared_ptr<RankTemplate> find_warm(const PreloadParts& parts,
   return source;
 }
 
-/// Null: it cannot be started, which is said.
+/// Starts a template. Null: it cannot be started, and a line has said so.
 std::shared_ptr<RankTemplate> start_template(const PreloadParts& parts,
                                              const ProcessSpec& rank,
                                              const std::optional<Warm>& warm) {
   try {
-    std::optional<WarmPool::Place> place;
-    if (warm) place = warm->pool.make_place(warm->key, parts.spec.preload_idle);
-    auto source = parts.spec.warm_start ? RankTemplate::start_worker(parts.io, rank)
-                                        : std::make_shared<RankTemplate>(
-                                              parts.io, rank, parts.spec.preload, std::move(place));
+    std::optional<WarmPool::BoundSocket> warm_socket;
+    if (warm) warm_socket = warm->pool.bind_socket(warm->key, parts.spec.preload_idle);
+    auto source = parts.spec.warm_start
+                      ? RankTemplate::start_worker(parts.io, rank)
+                      : std::make_shared<RankTemplate>(
+                            parts.io, rank, parts.spec.preload, std::move(warm_socket));
     asio::co_spawn(parts.io, pass_on(source, parts.inbox), rethrow);
     return source;
   } catch (const SystemError& error) {
@@ -113,9 +117,10 @@ std::shared_ptr<RankTemplate> start_template(const PreloadParts& parts,
   }
 }
 
-/// Takes out the ranks that are not copied: those that a wrapper starts; all where one is in a
-/// debugger, for which the others would wait, and whose stdin they would share with the template.
-void leave_out_cold(const PreloadParts& parts, std::vector<Placement>& ranks) {
+/// Removes the ranks that are started without the template: those with a wrapper; and all of them
+/// if one rank has a debugger, as the others wait for it anyway, and copies share the template's
+/// stdin.
+void remove_cold(const PreloadParts& parts, std::vector<Placement>& ranks) {
   std::string cold;
   std::erase_if(ranks, [&](const Placement& placement) {
     const bool is_one =
@@ -128,7 +133,8 @@ void leave_out_cold(const PreloadParts& parts, std::vector<Placement>& ranks) {
     parts.console.info("preload: started without it, by --wrap or --debug: rank " + cold);
 }
 
-/// Why ranks that are started as `rank` cannot be copies. Nothing: they can be.
+/// Why the ranks cannot be copies of a template. `rank`: how one would be started. Nothing: they
+/// can.
 std::optional<std::string> find_obstacle(const JobSpec& spec, const ProcessSpec& rank) {
   if (auto obstacle = find_preload_obstacle(spec)) return obstacle;
   if (spec.warm_start) return std::nullopt;
@@ -138,7 +144,7 @@ std::optional<std::string> find_obstacle(const JobSpec& spec, const ProcessSpec&
   return std::nullopt;
 }
 
-/// Nothing: it is ready. Else why it is not; empty: the round is to end.
+/// Waits for the template. Nothing: it is ready. Else why it is not; empty: the round must end.
 asio::awaitable<std::optional<std::string>> await_ready(PreloadParts parts,
                                                         std::shared_ptr<RankTemplate> source) {
   using Kind = TemplateMessage::Kind;
@@ -151,19 +157,19 @@ asio::awaitable<std::optional<std::string>> await_ready(PreloadParts parts,
   while (!parts.commands.end_command()) {
     const std::optional<AgentEvent> event = co_await parts.inbox.next(Clock::now() + kStopPause);
     if (event) parts.group.note(*event);
-    const auto* const told = event ? std::get_if<TemplateReported>(&*event) : nullptr;
+    const auto* const report = event ? std::get_if<TemplateReported>(&*event) : nullptr;
     if (!has_said_so && Clock::now() - begin > kLongImport) {
       has_said_so = true;
       parts.console.info(parts.spec.warm_start
                              ? "loading LibTorch once for all ranks (launch.warm_start) ..."
                              : "importing " + modules + " once for all ranks (--preload) ...");
     }
-    if (told == nullptr) {
+    if (report == nullptr) {
       if (source->is_stopped()) co_return name + ", is stopped (" + doing + ")";
       if (Clock::now() - begin > limit) co_return name + ", takes too long (" + doing + ")";
       continue;
     }
-    const TemplateMessage& message = told->message;
+    const TemplateMessage& message = report->message;
     if (message.kind == Kind::chosen) {
       modules = message.text;
       parts.console.info("preload: auto takes " + modules);
@@ -186,7 +192,7 @@ asio::awaitable<std::optional<std::string>> await_ready(PreloadParts parts,
 
 asio::awaitable<std::shared_ptr<RankTemplate>> make_template(PreloadParts parts,
                                                              std::vector<Placement> ranks) {
-  leave_out_cold(parts, ranks);
+  remove_cold(parts, ranks);
   if (ranks.empty()) co_return nullptr;
   ProcessSpec rank = parts.group.plan_process(ranks.front());
   if (parts.spec.nproc > 1) rank.cpus.clear();  // each copy gets its own

@@ -1,13 +1,13 @@
 // Makes the template of this node's ranks, before the first round (--preload, launch.warm_start).
-// Whatever keeps it from being made costs one line (under `auto` of launch.warm_start none), and
-// the ranks are started as without it.
+// If it cannot be made, one line says so (with launch.warm_start: auto only a debug line), and the
+// ranks are started without it.
 #pragma once
 
 #include <filesystem>
 #include <memory>
 #include <vector>
 
-#include "launcher/os/python_template.h"
+#include "launcher/os/rank_template.h"
 #include "launcher/plan/round/node_commands.h"
 #include "launcher/plan/start/job_spec.h"
 #include "launcher/plan/start/placement.h"
@@ -28,13 +28,13 @@ struct PreloadParts {
   const NodeCommands& commands;
 };
 
-/// `ranks`: of this node; those that a wrapper starts are not copied, and with --debug none. Null:
-/// there is none. Suspends: until it is ready or unfit, until it is stopped, at most kImportLimit,
-/// for ddp-worker kLoadLimit; or until `commands` end the round.
+/// `ranks`: those of this node. Ranks with a wrapper are not copied, and with --debug none is.
+/// Null: there is no template. Suspends: until it is ready, unfit or stopped, at most kImportLimit
+/// (for ddp-worker kLoadLimit), or until `commands` end the round.
 asio::awaitable<std::shared_ptr<RankTemplate>> make_template(PreloadParts parts,
                                                              std::vector<Placement> ranks);
 
-/// For the imports. A rank that imported for so long would be slow, too, but would be seen.
+/// How long the imports may take.
 inline constexpr std::chrono::minutes kImportLimit{5};
 inline constexpr std::chrono::minutes kLoadLimit{1};  // of ddp-worker
 

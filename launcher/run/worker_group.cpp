@@ -569,7 +569,8 @@ void WorkerGroup::name_left() {
     if (worker != nullptr) {
       left_behind_.name(worker->placement.rank, orphans, has_ended_well(*worker));
     } else if (earlier_children_.empty()) {  // else it may be theirs
-      // Before the first of them: a template that is stopped while it imports.
+      // Without a worker there was no good end: the orphans are those of a template that was
+      // stopped during its imports.
       const bool is_well = !workers_.empty() && std::ranges::all_of(workers_, [&](const auto& one) {
         return has_ended_well(*one);
       });

@@ -21,7 +21,7 @@
 #include "launcher/os/job_lock.h"
 #include "launcher/os/log_mux.h"
 #include "launcher/os/process.h"
-#include "launcher/os/python_template.h"
+#include "launcher/os/rank_template.h"
 #include "launcher/os/scratch_dir.h"
 #include "launcher/os/worker_terminal.h"
 #include "launcher/plan/round/escalation.h"

@@ -136,7 +136,7 @@ class SuspendedNode : public ClusterTest {
   steady_clock::time_point begin_;
 };
 
-TEST_F(SuspendedNode, T2_WhoWakesUpAfterASpareTookItsPlaceEndsItsWorkersAndBy201) {
+TEST_F(SuspendedNode, T2_ANodeThatWakesUpAfterASpareReplacedItEndsItsWorkersAndBy201) {
   if (kInstrumented) GTEST_SKIP() << "a preloaded library and a sanitizer do not go together";
   if (!make_nodes(3)) GTEST_SKIP() << why_not();
   const std::vector<std::string> flags{

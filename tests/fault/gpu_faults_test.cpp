@@ -140,7 +140,7 @@ TEST_F(GpuFaults, S5_ADriverThatDoesNotAnswerHoldsNobody) {
   }
 }
 
-TEST_F(GpuFaults, S5_WhoeverKillsTheAgentMeanwhileLeavesNothing) {
+TEST_F(GpuFaults, S5_AnAgentKilledMeanwhileLeavesNothing) {
   const auto job = launch_two();
   fail(*job);
   set_holders("hang\n");

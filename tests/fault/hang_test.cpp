@@ -35,7 +35,7 @@ class Hang : public ProcessTest {
   std::vector<StoreClient> clients_;
 };
 
-TEST_F(Hang, W4_WhoLeavesIsTheRootCauseWhenAnotherWaitsForNobodysKey) {
+TEST_F(Hang, W4_ARankThatLeavesIsTheRootCauseWhenAnotherWaitsForNobodysKey) {
   start_pair();
   clients_[1].send("\x06" + u64(1) + text("nobody sets it"));  // WAIT
   const auto begin = std::chrono::steady_clock::now();
@@ -48,7 +48,7 @@ TEST_F(Hang, W4_WhoLeavesIsTheRootCauseWhenAnotherWaitsForNobodysKey) {
   EXPECT_TRUE(job_->sees("left with exit code 0"));
 }
 
-TEST_F(Hang, W4_WhoLeavesIsTheRootCauseWhenAnotherFailsLater) {
+TEST_F(Hang, W4_ARankThatLeavesIsTheRootCauseWhenAnotherFailsLater) {
   start_pair();
   send_signal(pids_[0], SIGUSR1);
   ASSERT_TRUE(eventually([&] { return state_of(pids_[0]).empty(); }, kTestTimeout));

@@ -80,7 +80,7 @@ TEST_F(JobFileFaults, Y3_AValueOutOfItsRangeIsNamedWithTheRange) {
   }
 }
 
-TEST_F(JobFileFaults, Y4_WhatOtherReadersGuessIsRefused) {
+TEST_F(JobFileFaults, Y4_TextThatOtherReadersGuessIsRefused) {
   const std::string good = "data: {batch_per_rank: 8}\n";
   EXPECT_THAT(answer_to(good + "seed: 1\nseed: 2\n"),
               HasSubstr("job.yaml:3:1: \"seed\" is given twice; the first is on line 2"));

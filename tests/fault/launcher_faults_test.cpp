@@ -105,7 +105,7 @@ TEST_F(LauncherFaults, L1_ErrorFilesStayWhenTheLauncherIsKilled) {
   EXPECT_FALSE(std::filesystem::is_empty(scratch() / "ddp"));
 }
 
-TEST_F(LauncherFaults, L1_WhatKilledLaunchersLeaveIsSweptButForTheNewest) {
+TEST_F(LauncherFaults, L1_FilesOfKilledLaunchersAreRemovedButForTheNewest) {
   namespace fs = std::filesystem;
   const fs::path place = scratch() / "ddp";
   const auto job = start(

@@ -101,7 +101,7 @@ TEST_F(NodeFaults, S2_TheProcessLimitOfACgroupIsSeenBeforeAnythingStarts) {
 const char* const kHider = "env -i setsid \"$0\" pid hold & wait";
 
 // The guard alone cannot find it: only the cgroup proves it ours.
-TEST_F(NodeFaults, L1_WhatHidesDiesByTheCgroupWhenTheLauncherIsKilled) {
+TEST_F(NodeFaults, L1_AHiddenDaemonDiesByTheCgroupWhenTheLauncherIsKilled) {
   const auto job = launch({"-v", "/bin/sh", "-c", kHider, DDP_FAKE_WORKER});
   ASSERT_TRUE(job->sees("[0:0] pid ") && job->sees("supervision: "));
   const pid_t pid = job->number_after("[0:0] pid ");
@@ -122,7 +122,7 @@ TEST_F(NodeFaults, L1_WhatHidesDiesByTheCgroupWhenTheLauncherIsKilled) {
   EXPECT_TRUE(nothing_lives_within(2s)) << testing::PrintToString(alive());  // the guard
 }
 
-TEST_F(NodeFaults, W11_WhatHidesEndsWithItsJob) {
+TEST_F(NodeFaults, W11_AHiddenDaemonEndsWithItsJob) {
   const auto job = launch({"/bin/sh", "-c", kHider, DDP_FAKE_WORKER});
   const pid_t pid = job->number_after("[0:0] pid ");
   job->signal(SIGTERM);
@@ -151,7 +151,7 @@ TEST_F(NodeFaults, W12_AForkBombEndsWithItsJob) {
 
 // Frozen by the v1 freezer, which not even SIGKILL gets through, as nothing gets to who waits for a
 // dead network disk.
-TEST_F(NodeFaults, W10_WhatCannotBeKilledIsNamed) {
+TEST_F(NodeFaults, W10_AProcessThatCannotBeKilledIsNamed) {
   const TestCgroup cgroup("freezer");
   if (!cgroup.has("freezer.state")) GTEST_SKIP() << "needs a cgroup v1 freezer of its own";
   // One has a worker, the other a daemon that cannot be killed.

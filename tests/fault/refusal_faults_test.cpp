@@ -37,7 +37,7 @@ class RefusalFaults : public ClusterTest {
   }
 };
 
-TEST_F(RefusalFaults, C1_WhoHasAnotherTokenOrNoneIsRefusedAndTheJobGoesOn) {
+TEST_F(RefusalFaults, C1_ANodeWithAnotherTokenOrNoneIsRefusedAndTheJobGoesOn) {
   if (!make_nodes(2)) GTEST_SKIP() << why_not();
   const std::map<std::string, std::string> right{{"DDP_TOKEN", std::string(64, 'a')}};
   const std::map<std::string, std::string> wrong{{"DDP_TOKEN", std::string(64, 'b')}};
@@ -139,7 +139,7 @@ TEST_F(RefusalFaults, C6_AMissingNodeIsNamedAtTheLimit) {
   EXPECT_THAT(agents[1]->err(), HasSubstr("missing: node 2"));
 }
 
-TEST_F(RefusalFaults, C6_WhoWaitsForNode0InVainSaysSoAtTheLimit) {
+TEST_F(RefusalFaults, C6_ANodeThatWaitsForNode0InVainSaysSoAtTheLimit) {
   if (!make_nodes(2)) GTEST_SKIP() << why_not();
   const auto agent = launch_on(1, "print ready", {"--join-timeout", "2s"});
   EXPECT_EQ(agent->wait(), 202);
@@ -206,7 +206,7 @@ TEST_F(RefusalFaults, C8_NodesMayHaveDifferentNumbersOfWorkers) {
 // On one host, by the loopback.
 class LackingProgram : public ProcessTest {};
 
-TEST_F(LackingProgram, W16_WhatNodeZeroAloneLacksEndsEveryNodeByItsCode) {
+TEST_F(LackingProgram, W16_AProgramThatNodeZeroAloneLacksEndsEveryNodeByItsCode) {
   const int port = free_port();
   const auto launch_node = [&](int node, const std::string& program) {
     return launch({"--nnodes=2",

@@ -67,7 +67,7 @@ class SessionReuse : public ProcessTest {
   Guard guard_{marker(), scratch()};
 };
 
-TEST_F(SessionReuse, A9_WhoGotTheNumberOfAnEndedSessionIsNotKilled) {
+TEST_F(SessionReuse, A9_AProcessWithTheNumberOfAnEndedSessionIsNotKilled) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to choose a pid";
   const Leader first = start_leader(false);
   ASSERT_GT(first.pid, 0);
@@ -91,7 +91,7 @@ TEST_F(SessionReuse, A9_WhoGotTheNumberOfAnEndedSessionIsNotKilled) {
   ::waitpid(known.pid, nullptr, 0);
 }
 
-TEST_F(SessionReuse, A9_WhatOutlivesItsLeaderIsKilledAllTheSame) {
+TEST_F(SessionReuse, A9_AProcessThatOutlivesItsLeaderIsKilledAllTheSame) {
   const Leader leader = start_leader(true);
   ASSERT_GT(leader.pid, 0);
   ASSERT_EQ(state_of(leader.member).size(), 1U);

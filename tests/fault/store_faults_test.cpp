@@ -420,7 +420,7 @@ TEST_F(Loopback, N12_SeveralAgentsMeetThere) {
   }
 }
 
-TEST_F(Loopback, N12_WhatTheUserNamedMustBeThere) {
+TEST_F(Loopback, N12_AnAddressThatTheUserNamedMustBeThere) {
   const auto said = [](const std::unique_ptr<Running>& job) {
     const int code = job->wait();
     return std::to_string(code) + " " + job->out() + job->err();

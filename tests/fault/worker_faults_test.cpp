@@ -169,14 +169,14 @@ TEST_F(WorkerFaults, AFailureAfterOneHasLeftIsTheRootCause) {
   EXPECT_TRUE(job->sees("rank      : 2 (local_rank: 2)"));
 }
 
-TEST_F(WorkerFaults, WhoDoesNotFollowALeaverIsStopped) {
+TEST_F(WorkerFaults, ARankThatDoesNotFollowALeaverIsStopped) {
   const auto job = launch_fakes(2, "progress 5 on 1 [ exit 143 ] hold");
   EXPECT_EQ(job->wait(), 143);
   EXPECT_TRUE(job->sees("1 worker did not follow within 2s"));
   EXPECT_TRUE(job->sees("rank      : 1 (local_rank: 1)"));
 }
 
-TEST_F(WorkerFaults, W16_WhatCannotBeStartedIsSaidOnceBeforeAnythingRuns) {
+TEST_F(WorkerFaults, W16_AProgramThatCannotBeStartedIsSaidOnceBeforeAnythingRuns) {
   const auto missing = launch({"--nproc-per-node", "2", "./no-such-program"});
   EXPECT_EQ(missing->wait(), 127);
   EXPECT_LT(missing->lived(), 1s);
@@ -207,16 +207,19 @@ TEST_F(WorkerFaults, W16_AProgramOfAnotherMachineIsNamed) {
 }
 
 TEST_F(WorkerFaults, W16_AMissingSharedLibraryIsNamed) {
-  const std::filesystem::path library = scratch() / "libremoved.so";
-  std::filesystem::copy_file(DDP_REMOVED_LIBRARY, library);
-  const Command command{.arguments = {DDP_LAUNCH, "--nproc-per-node", "2", DDP_LACKING_PROGRAM},
-                        .environment = {{"LD_LIBRARY_PATH", scratch().string()}}};
+  const std::filesystem::path library = scratch() / "libmissing_library.so";
+  std::filesystem::copy_file(DDP_MISSING_LIBRARY, library);
+  const Command command{
+      .arguments = {DDP_LAUNCH, "--nproc-per-node", "2", DDP_NEEDS_MISSING_LIBRARY},
+      .environment = {{"LD_LIBRARY_PATH", scratch().string()}}};
   EXPECT_EQ(start(command)->wait(), 0);
   std::filesystem::remove(library);
   const auto job = start(command);
   EXPECT_EQ(job->wait(), 127);
   EXPECT_TRUE(job->sees("exit code 127 (program or shared library not found)"));
-  EXPECT_TRUE(job->sees("/lacking is there, its shared library libremoved.so is not: install it"));
+  EXPECT_TRUE(
+      job->sees("/needs_missing_library is there, its shared library libmissing_library.so is not: "
+                "install it"));
   EXPECT_TRUE(alive().empty()) << testing::PrintToString(alive());
 }
 

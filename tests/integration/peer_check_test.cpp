@@ -16,7 +16,7 @@ using testing::HasSubstr;
 class PeerCheckTest : public testing::Test {
  protected:
   PeerCheck check(const std::string& address, int port, std::int64_t bytes) {
-    PeerPlace peer;
+    PeerAddress peer;
     peer.node_rank = 3;
     peer.address = address;
     peer.port = port;

@@ -1,4 +1,4 @@
-"""What a power failure takes away, made from what tests/support/unsynced.cpp has written down.
+"""What a power failure takes away, made from what tests/support/preload_unsynced.cpp has written down.
 
 The worst that a file system may do: bytes that were not synced since they were written are gone (the file is there, empty), and
 names that changed in a directory that was not synced since are what they were.

@@ -23,7 +23,7 @@ TEST(BarLine, TheNewestStateIsShown) {
     EXPECT_EQ(bar_state(pending), state) << pending;
 }
 
-TEST(BarLine, WhatIsPrintedOntoABarIsText) {
+TEST(BarLine, TextPrintedOntoABarIsText) {
   const std::vector<std::pair<std::string, BarLine>> rows{
       {"a line", BarLine::text},
       {"a line of Windows\r", BarLine::text},

@@ -7,7 +7,7 @@ namespace {
 
 constexpr auto kNobody = std::nullopt;
 
-TEST(ConnectionSlots, WhoComesFirstNeedsNobodysPlace) {
+TEST(ConnectionSlots, TheFirstConnectionsNeedNobodysSlot) {
   ConnectionSlots slots(3, 2);
   EXPECT_EQ(slots.find_to_drop("a"), kNobody);
   EXPECT_EQ(slots.find_to_drop(), kNobody);
@@ -39,7 +39,7 @@ TEST(ConnectionSlots, WhenAllAreTakenTheSourceThatHasMostLosesOne) {
   EXPECT_EQ(slots.find_to_drop("flood"), 2U);
 }
 
-TEST(ConnectionSlots, WhoMakesProgressIsNotTheOneThatGoes) {
+TEST(ConnectionSlots, AConnectionThatMakesProgressIsNotDropped) {
   ConnectionSlots slots(3, 3);
   slots.take(1, "a");
   slots.take(2, "a");

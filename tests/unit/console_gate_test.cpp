@@ -27,7 +27,7 @@ int shown(ConsoleGate& gate, int lines) {
   return all;
 }
 
-TEST(ConsoleGate, WhoWaitsAndWhatIsHidden) {
+TEST(ConsoleGate, StreamsWaitAndHideByTheirQueues) {
   struct Row {
     const char* what;
     bool is_shown;
@@ -76,13 +76,13 @@ TEST(ConsoleGate, EachSecondHasItsOwnLines) {
   EXPECT_EQ(shown(gate, 4), 3);
 }
 
-TEST(ConsoleGate, WhatIsInNoFileHasNoLimit) {
+TEST(ConsoleGate, AStreamWithoutAFileHasNoLimit) {
   ConsoleGate gate(true, 3);
   gate.begin({0, 0ns, kNone}, kGateBegin);
   EXPECT_EQ(shown(gate, 100), 100);
 }
 
-TEST(ConsoleGate, WhatWasHiddenIsSaidOnce) {
+TEST(ConsoleGate, HiddenLinesAreSaidOnce) {
   ConsoleGate gate(true, kNone);
   gate.begin(kBehind, kGateBegin);
   EXPECT_EQ(shown(gate, 1), 0);

@@ -72,7 +72,7 @@ TEST(ConsoleText, ControlCharactersBecomeQuestionMarks) {
             "a?2Jb");  // CSI in one character
 }
 
-TEST(ConsoleText, WhatIsNotUtf8IsReplaced) {
+TEST(ConsoleText, BytesThatAreNotUtf8AreReplaced) {
   const std::string lost = "\xef\xbf\xbd";
   EXPECT_EQ(clean("a\xff"
                   "b"),
@@ -102,7 +102,7 @@ TEST(ConsoleText, LineEndsOfATextStay) {
   EXPECT_EQ(clean_lines("\nno end"), "\nno end");
 }
 
-TEST(ConsoleText, WhatStandsWithinALineIsPlainAndBounded) {
+TEST(ConsoleText, TextWithinALineIsPlainAndBounded) {
   EXPECT_EQ(plain_line("a\x1b[31mb\x1b[0m\nc\td\r", 99), "ab c d");
   EXPECT_EQ(plain_line("\x1b[8mhidden", 99), "hidden");
   EXPECT_EQ(plain_line("abcdef", 6), "abcdef");

@@ -80,7 +80,7 @@ TEST(Coordinator, BeginsTheNextRoundAfterAFailedOne) {
   EXPECT_EQ(rig.end->exit_code, 7);
 }
 
-TEST(Coordinator, WhatCameBehindTheLastReportOfARoundCountsBeforeTheNextOne) {
+TEST(Coordinator, AnEventAfterTheLastReportOfARoundCountsBeforeTheNextOne) {
   Rig rig(1);
   rig.take = [&rig](const NodeCommand& command) {
     const auto* const start = std::get_if<StartRound>(&command);

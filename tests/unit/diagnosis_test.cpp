@@ -75,7 +75,7 @@ TEST(Doctor, ALimitThatIsTooLowIsNamedWithWhatToDo) {
     EXPECT_THAT(diagnosis.text, HasSubstr(part));
 }
 
-TEST(Doctor, WhatANodeHasFoundAtItsGpusIsToldWithItsName) {
+TEST(Doctor, TheFindingsOfANodesGpusHaveItsName) {
   NodeHealth node = healthy(0, "a");
   node.gpu_findings = {{"they are too hot."}, {"they are loud."}};
   const Diagnosis diagnosis = alone(node);
@@ -85,7 +85,7 @@ TEST(Doctor, WhatANodeHasFoundAtItsGpusIsToldWithItsName) {
                         "note: node 0 (a): they are loud.\n1 problem\n"));
 }
 
-TEST(Doctor, WhatDiffersBetweenNodesIsNamedWithTheNodes) {
+TEST(Doctor, DifferencesBetweenNodesAreNamedWithTheNodes) {
   std::vector nodes{healthy(0, "a"), healthy(1, "b"), healthy(2, "c")};
   nodes[1].version = "0.4.0";
   nodes[2].gpus.pop_back();

@@ -65,7 +65,7 @@ TEST(DoctorCodec, TheWordsOfAThousandNodesFitIntoAFrame) {
   EXPECT_TRUE(decode_doctor(text).has_value());
 }
 
-TEST(DoctorCodec, WhatIsNoWholeMessageIsNothing) {
+TEST(DoctorCodec, AnIncompleteMessageIsNothing) {
   const std::string text = encode(DoctorMessage(some_health()));
   EXPECT_FALSE(decode_doctor("").has_value());
   EXPECT_FALSE(decode_doctor(text.substr(0, text.size() - 1)).has_value());

@@ -25,7 +25,7 @@ TEST(ErrorFile, ABrokenFileIsQuotedAndNeverFatal) {
   EXPECT_FALSE(read_error("").has_value());
 }
 
-TEST(ErrorFile, WhatStackAndStderrRepeatIsShownOnce) {
+TEST(ErrorFile, TextInStackAndStderrIsShownOnce) {
   const WorkerError error{"ValueError: one\n  two",
                           "Traceback (most recent call last):\n  File a\nValueError: one\n  two\n"};
   EXPECT_EQ(to_text(error), "Traceback (most recent call last):\n  File a\nValueError: one\n  two");

@@ -20,7 +20,7 @@ std::filesystem::path path_of_test() {
   return std::filesystem::temp_directory_path() / ("ddp-files-test-" + std::to_string(::getpid()));
 }
 
-TEST(Files, WhatIsReplacedIsReadBackWholeOrToItsLimit) {
+TEST(Files, AReplacedFileIsReadBackWholeOrToItsLimit) {
   for (const std::size_t size : {0, 1, 4095, 4096, 4097, 8192, 65536, 100'000}) {
     const std::string text = counting_text(size);
     replace_file(path_of_test(), text);
@@ -41,7 +41,7 @@ TEST(Files, FilesOfTheKernelAreReadToTheirEnd) {
   EXPECT_NE(text.find("[stack]"), std::string::npos);
 }
 
-TEST(Files, WhatIsNotARegularFileIsNothing) {
+TEST(Files, AnythingButARegularFileReadsAsNothing) {
   EXPECT_FALSE(read_file("/dev/zero"));
   EXPECT_FALSE(read_file("/proc/self"));
   EXPECT_FALSE(read_file(path_of_test()));

@@ -25,7 +25,7 @@ struct Connection {
   std::optional<FrameCipher> coordinator;
 };
 
-TEST(FrameCipher, WhatIsSealedComesOutOnTheOtherSideBothWays) {
+TEST(FrameCipher, ASealedFrameOpensOnTheOtherSideBothWays) {
   Connection line;
   for (const std::string& frame : {std::string("a secret"), std::string(kLongestFrame, 'y')}) {
     const std::string down = line.coordinator->seal(frame);
@@ -80,7 +80,7 @@ TEST(FrameCipher, A5_AFrameThatIsCutOffIsNotOpened) {
   }
 }
 
-TEST(FrameCipher, A5_WhatIsSentBackToItsSenderIsNotOpened) {
+TEST(FrameCipher, A5_AFrameSentBackToItsSenderIsNotOpened) {
   Connection line;
   const std::string sealed = line.node->seal("mine");
   EXPECT_EQ(line.node->open(sealed), std::nullopt);

@@ -18,16 +18,16 @@ constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 GpuHealth healthy(int count) {
   GpuHealth health;
   health.files_driver = "580.65.06";
-  health.told.nvml.driver = "580.65.06";
-  health.told.nvml.cuda = 13000;
+  health.driver.nvml.driver = "580.65.06";
+  health.driver.nvml.cuda = 13000;
   for (int i = 0; i < count; ++i) {
     const std::string number = std::to_string(i);
     health.devices.push_back(
         {i, "0000:0" + number + ":00.0", "GPU-" + number, "NVIDIA H200", 0, 90});
-    health.told.nvml.uses.push_back({140 * kGiB, 141 * kGiB, {}});
+    health.driver.nvml.uses.push_back({140 * kGiB, 141 * kGiB, {}});
   }
-  health.told.nvml.gpus = health.devices;
-  health.told.cuda = CudaDriver{true, 0, 13000, health.devices};
+  health.driver.nvml.gpus = health.devices;
+  health.driver.cuda = CudaDriver{true, 0, 13000, health.devices};
   health.module = {true, true, "", 13000};
   health.min_free = kGiB / 2;
   return health;
@@ -36,14 +36,14 @@ GpuHealth healthy(int count) {
 TEST(GpuFindings, HealthyGpusAndANodeWithoutAnyHaveNone) {
   EXPECT_EQ(check_gpus(healthy(8)), GpuFindings());
   GpuHealth none;
-  none.told.cuda = CudaDriver();
+  none.driver.cuda = CudaDriver();
   EXPECT_EQ(check_gpus(none), GpuFindings());
 }
 
 TEST(GpuFindings, ADriverThatIsSilentIsAllThatIsSaid) {
   GpuHealth health = healthy(2);
-  health.told.why_no_answer = "the driver sleeps";
-  health.told.nvml.uses[0].free = 0;
+  health.driver.why_no_answer = "the driver sleeps";
+  health.driver.nvml.uses[0].free = 0;
   const GpuFindings findings = check_gpus(health);
   EXPECT_THAT(findings.problems, ElementsAre("the driver sleeps."));
   EXPECT_THAT(findings.notes, IsEmpty());
@@ -51,8 +51,8 @@ TEST(GpuFindings, ADriverThatIsSilentIsAllThatIsSaid) {
 
 TEST(GpuFindings, DevicesWithoutTheDriversLibraryAreAProblem) {
   GpuHealth health = healthy(2);
-  health.told = {};
-  health.told.cuda = CudaDriver();
+  health.driver = {};
+  health.driver.cuda = CudaDriver();
   EXPECT_THAT(check_gpus(health).problems,
               ElementsAre(HasSubstr("libcuda.so.1 is not found. Install the driver's libraries")));
 }
@@ -60,7 +60,7 @@ TEST(GpuFindings, DevicesWithoutTheDriversLibraryAreAProblem) {
 // Without device files it may be a machine without GPUs.
 TEST(GpuFindings, NoGpuForCudaIsAProblemWhereThereAreDevices) {
   GpuHealth health = healthy(2);
-  health.told.cuda = CudaDriver{true, 100, 13000, {}};
+  health.driver.cuda = CudaDriver{true, 100, 13000, {}};
   EXPECT_THAT(check_gpus(health).problems, ElementsAre(HasSubstr("(cuInit: 100) finds no GPU")));
   health.devices.clear();
   const GpuFindings findings = check_gpus(health);
@@ -68,10 +68,10 @@ TEST(GpuFindings, NoGpuForCudaIsAProblemWhereThereAreDevices) {
   EXPECT_THAT(findings.notes, ElementsAre(HasSubstr("(cuInit: 100) finds no GPU")));
 }
 
-TEST(GpuFindings, WhatTheModuleNeedsIsCompared) {
+TEST(GpuFindings, TheNeedsOfTheModuleAreCompared) {
   GpuHealth health = healthy(2);
-  health.told.cuda->cuda = 12040;
-  health.told.nvml.gpus[1].capability = 70;
+  health.driver.cuda->cuda = 12040;
+  health.driver.nvml.gpus[1].capability = 70;
   EXPECT_THAT(check_gpus(health).problems,
               ElementsAre("the NVIDIA driver 580.65.06 knows CUDA 12.4, LibTorch is built with "
                           "13.0: update the driver to 580 or newer.",
@@ -94,7 +94,7 @@ TEST(GpuFindings, NoModuleIsANoteWhereThereIsAWorker) {
 
 TEST(GpuFindings, PairsWithoutAccessAreCounted) {
   GpuHealth health = healthy(4);
-  health.told.cuda->without_peer_access = {{0, 2}, {0, 3}};
+  health.driver.cuda->without_peer_access = {{0, 2}, {0, 3}};
   EXPECT_THAT(check_gpus(health).notes,
               ElementsAre(HasSubstr("2 of 6 pairs of its GPUs (0000:00:00.0 and 0000:02:00.0 "
                                     "first) cannot access each other's memory")));
@@ -102,7 +102,7 @@ TEST(GpuFindings, PairsWithoutAccessAreCounted) {
 
 TEST(GpuFindings, AGpuThatAJobWouldBeRefusedIsAProblem) {
   GpuHealth health = healthy(2);
-  health.told.nvml.uses[1] = {kGiB, 141 * kGiB, {41}};
+  health.driver.nvml.uses[1] = {kGiB, 141 * kGiB, {41}};
   EXPECT_THAT(
       check_gpus(health).notes,
       ElementsAre("GPU 1 (NVIDIA H200, 0000:01:00.0): only 1.0 GiB of 141.0 GiB are free, "
@@ -117,9 +117,9 @@ TEST(GpuFindings, AGpuThatAJobWouldBeRefusedIsAProblem) {
 // CUDA counts these two the other way round, as it may where they are not alike.
 TEST(GpuFindings, OfAGpuThatIsHiddenThereAreNotesOnly) {
   GpuHealth health = healthy(2);
-  std::ranges::reverse(health.told.cuda->gpus);
-  health.told.nvml.gpus[1].capability = 70;
-  health.told.nvml.uses[1].free = 0;
+  std::ranges::reverse(health.driver.cuda->gpus);
+  health.driver.nvml.gpus[1].capability = 70;
+  health.driver.nvml.uses[1].free = 0;
   for (const char* const visible : {"1", "GPU-0", ""}) {
     health.visible = visible;
     const GpuFindings findings = check_gpus(health);
@@ -136,7 +136,7 @@ TEST(GpuFindings, OfAGpuThatIsHiddenThereAreNotesOnly) {
 
 TEST(GpuFindings, WithoutNvmlItIsSaidWhatIsNotKnown) {
   GpuHealth health = healthy(2);
-  health.told.nvml = {};
+  health.driver.nvml = {};
   EXPECT_THAT(check_gpus(health).notes, ElementsAre(HasSubstr("libnvidia-ml.so.1 is missing")));
 }
 

@@ -66,7 +66,7 @@ TEST(VisibleGpus, UuidsMayBeCutAsLongAsTheyNameOne) {
   EXPECT_THAT(indices(kNamed, "GPU-ff"), IsEmpty());
 }
 
-TEST(VisibleGpus, WhatCannotBeLookedUpCounts) {
+TEST(VisibleGpus, AnEntryThatCannotBeLookedUpCounts) {
   EXPECT_THAT(indices(kNamed, "MIG-1,MIG-2"), ElementsAre(-1, -1));
   EXPECT_THAT(indices(kFour, "GPU-7"), ElementsAre(-1));
   EXPECT_THAT(indices({}, "GPU-7,MIG-1"), IsEmpty());

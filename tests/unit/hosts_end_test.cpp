@@ -92,7 +92,7 @@ TEST(HostsEnd, AHostWithoutAnAgentIsNoFailureAfterAStopRequest) {
   EXPECT_EQ(end.exit_code(), 143);
 }
 
-TEST(HostsEnd, WhoWasCutOffIsNamedWhereAnotherHasToldTheEnd) {
+TEST(HostsEnd, HostsThatWereCutOffAreNamedWhenAnotherHasReportedTheEnd) {
   HostsEnd end = with_agents(3);
   end.note_connection_ended(0, left_with(255), kHostsBegin);
   end.note_connection_ended(1, left_with(201), kHostsBegin);

@@ -22,7 +22,7 @@ std::string problem_of(const Environment& environment) {
   return "";
 }
 
-TEST(Identity, WhatTheLauncherWritesTheWorkerReads) {
+TEST(Identity, TheWorkerReadsWhatTheLauncherWrites) {
   WorkerIdentity identity;
   identity.rank = 3;
   identity.world_size = 5;

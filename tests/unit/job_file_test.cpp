@@ -144,7 +144,7 @@ TEST(JobSchema, AllProblemsAreSaidAtOnceWithTheirPlace) {
   EXPECT_THAT(problems, HasSubstr("data=3: data: is a section"));
 }
 
-TEST(JobSchema, WhatMayDifferFromACheckpointIsNamedByKeysAndSections) {
+TEST(JobSchema, KeysAndSectionsNameTheAllowedDifferencesFromACheckpoint) {
   const std::string path = "checkpoint.resume=runs/a/best";
   const std::string batch = "data: {batch: 8}\n";
   EXPECT_EQ(problems_of(batch, {path, "checkpoint.allow=[optimizer.lr, schedule, eval.watch]"}),
@@ -270,7 +270,7 @@ TEST(JobSchema, TrainingRules) {
   EXPECT_THAT(problems_of("model: {freeze: conv1}"), HasSubstr("is not a list of texts"));
 }
 
-TEST(JobSchema, WhatContradictsTheRestIsRefused) {
+TEST(JobSchema, AKeyThatContradictsTheRestIsRefused) {
   EXPECT_THAT(problems_of("optimizer: {name: adam, nesterov: true}"),
               HasSubstr("optimizer.nesterov: true is for optimizer.name=sgd"));
   EXPECT_THAT(problems_of("ddp: {static_graph: true, find_unused: true}"),
@@ -284,7 +284,7 @@ TEST(JobSchema, WhatContradictsTheRestIsRefused) {
   EXPECT_EQ(problems_of("optimizer: {name: lion, args: {a: b}, nesterov: true}"), "");
 }
 
-TEST(JobSchema, WhatNothingReadsIsSaid) {
+TEST(JobSchema, AKeyThatNothingReadsIsSaid) {
   const auto lines = [](const std::string& text) { return unread_keys(resolve(text, {})); };
   EXPECT_THAT(lines("data: {batch: 8}"), IsEmpty());
   EXPECT_THAT(lines("{data: {batch: 8}, parallel: data, ddp: {bucket: 1MiB}}"),
@@ -351,7 +351,7 @@ TEST(JobSchema, TheResolvedFileReadsBackAsTheSameJob) {
     EXPECT_EQ(read.setting(key.path).value, job.setting(key.path).value) << key.path;
 }
 
-TEST(JobSchema, WhatMayDifferIsNotPartOfTheJob) {
+TEST(JobSchema, KeysThatMayDifferAreNotPartOfTheJob) {
   const TextMap a =
       job_identity(resolve("data: {root: a}\noutput: b\nlaunch: {nproc_per_node: 4}"), false);
   const TextMap b = job_identity(resolve("data: {root: c}\nmetrics: {csv: false}"), false);

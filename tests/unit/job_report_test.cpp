@@ -59,7 +59,7 @@ json::object members_of(const Verdict& verdict) {
   return json::parse("{" + to_json_members(verdict, some_job(), "node-a", 100) + "}").as_object();
 }
 
-TEST(JobReport, WhatItQuotesIsCleanedForATerminal) {
+TEST(JobReport, QuotedTextIsCleanedForATerminal) {
   EXPECT_EQ(clean("a\x1b[2Jb\x07\nc\n"), "ab?\nc\n");
 }
 
@@ -86,7 +86,7 @@ TEST(JobReport, PutsTheRootCauseBeforeItsVictims) {
   EXPECT_THAT(text.substr(victims), HasSubstr("  rank 0 (pid 100): stopped by the launcher\n"));
 }
 
-TEST(JobReport, WhoHasLeftTheDebuggerIsNotBlamed) {
+TEST(JobReport, ARankThatLeftTheDebuggerIsNotBlamed) {
   WorkerReport root = worker(0, ExitStatus{.code = 1});
   root.last_lines = {"    if self.quitting: raise BdbQuit", "bdb.BdbQuit"};
   EXPECT_EQ(text_of(failed({root, stopped_worker(1)}, 0)),

@@ -14,7 +14,7 @@ TEST(KeptDaemons, APatternIsSearchedInTheCommandLine) {
   EXPECT_FALSE(KeptDaemons({}).has("anything"));
 }
 
-TEST(KeptDaemons, WhatIsNotAnExpressionHasAProblem) {
+TEST(KeptDaemons, ATextThatIsNotAnExpressionHasAProblem) {
   EXPECT_EQ(KeptDaemons::problem_of("a (b|c)+ [d-f]"), std::nullopt);
   EXPECT_NE(KeptDaemons::problem_of("a (b"), std::nullopt);
 }

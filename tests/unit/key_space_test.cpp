@@ -45,7 +45,7 @@ class Keys : public testing::TestWithParam<bool> {
     return answer;
   }
   bool finish_step(KeySpace::Work& work, Answer& answer) {
-    const KeySpace::Step step = keys_.step(work, enough());
+    const KeySpace::StepResult step = keys_.step(work, enough());
     answer.released.insert(answer.released.end(), step.released.begin(), step.released.end());
     return step.is_done;
   }
@@ -173,7 +173,7 @@ TEST_P(Keys, AWaitIsOverAtOnceWhenAllIsThere) {
   EXPECT_THAT(keys_.waits(), IsEmpty());
 }
 
-TEST_P(Keys, WhateverMakesAKeyEndsWaits) {
+TEST_P(Keys, EveryCommandThatMakesAKeyEndsWaits) {
   const std::vector<std::pair<StoreCommand, Texts>> makers = {
       {set, {"k", "v"}},
       {multi_set, {"x", "y", "k", "v"}},
@@ -238,7 +238,7 @@ TEST_P(Keys, CancelIsAlwaysAnsweredAndEndsTheWait) {
   EXPECT_EQ(take(kB, cancel_wait, {}).reply, kNo);
 }
 
-TEST_P(Keys, WhoIsGoneWaitsNoMore) {
+TEST_P(Keys, AClientThatIsGoneWaitsNoMore) {
   EXPECT_EQ(take(kB, wait, {"k"}).reply, "");
   keys_.forget(kB);
   keys_.forget(kC);
@@ -258,7 +258,7 @@ TEST_P(Keys, ABarrierIsOverWhenSoManyHaveCome) {
   EXPECT_EQ(reply(get, {"b"}), text("4"));
 }
 
-TEST_P(Keys, WhoLeavesABarrierHasBeenCounted) {
+TEST_P(Keys, AClientThatLeavesABarrierHasBeenCounted) {
   EXPECT_EQ(take(kB, barrier, {"b"}, 2).reply, "");
   EXPECT_EQ(take(kB, cancel_wait, {}).reply, kNo);  // its time-out
   const Answer other = take(kC, barrier, {"b"}, 2);
@@ -295,7 +295,7 @@ TEST_P(Keys, WaitsTellWhatHasNotCome) {
   EXPECT_EQ(waits[0].since, now_);
 }
 
-TEST_P(Keys, WhatIsGoneTakesNoRoom) {
+TEST_P(Keys, DeletedKeysAndGoneClientsTakeNoRoom) {
   reply(multi_set, {"a", "1", "b", std::string(1000, 'x')});
   reply(set, {"b", "short"});
   reply(append, {"b", "er"});
@@ -360,7 +360,7 @@ TEST_P(Keys, ManyWhoWaitForTheSameManyKeysLeaveOneByOne) {
   EXPECT_EQ(bytes(), 0U);
 }
 
-TEST_P(Keys, WhatIsTooLargeToBeSentIsNotMade) {
+TEST_P(Keys, AReplyTooLargeToBeSentIsNotMade) {
   keys_ = KeySpace(KeySpace::kMaxBytes, 1 << 20);
   for (int i = 0; i < 200; ++i)
     reply(set, {std::string(8000, 'k') + std::to_string(i), std::string(8000, 'v')});
@@ -399,11 +399,11 @@ class KeysInSteps : public testing::Test {
   static KeySpace::Work work(StoreClientId client, StoreCommand command, Texts texts) {
     return {client, StoreRequest{command, std::move(texts), 0}, {}};
   }
-  KeySpace::Step step(KeySpace::Work& work) {
+  KeySpace::StepResult step(KeySpace::Work& work) {
     return keys_.step(work, [] { return true; });
   }
   /// All of it.
-  KeySpace::Step take(StoreClientId client, StoreCommand command, Texts texts) {
+  KeySpace::StepResult take(StoreClientId client, StoreCommand command, Texts texts) {
     KeySpace::Work whole = work(client, command, std::move(texts));
     return keys_.step(whole, [] { return false; });
   }
@@ -441,7 +441,7 @@ TEST_F(KeysInSteps, AWaitWhoseKeysHaveAllComeMeanwhileIsOverAtOnce) {
   EXPECT_THAT(keys_.waits(), IsEmpty());
 }
 
-TEST_F(KeysInSteps, WhoIsGoneWhileItsWaitIsReadIsNotReleased) {
+TEST_F(KeysInSteps, AClientThatIsGoneWhileItsWaitIsReadIsNotReleased) {
   KeySpace::Work waits = work(kB, wait, {"a", "b"});
   EXPECT_FALSE(step(waits).is_done);
   keys_.forget(kB);

@@ -30,7 +30,7 @@ TEST(LineFolder, EqualLinesOfSeveralRanksAreOne) {
   EXPECT_TRUE(folder.is_empty());
 }
 
-TEST(LineFolder, WhatAllHaveSaidWaitsNoLonger) {
+TEST(LineFolder, ALineThatAllRanksHavePrintedWaitsNoLonger) {
   LineFolder folder(2);
   folder.add(0, "a", kFolderBegin);
   folder.add(1, "a", kFolderBegin);

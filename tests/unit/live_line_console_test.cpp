@@ -8,7 +8,7 @@
 namespace ddp::worker {
 namespace {
 
-TEST(AboveLine, WhatIsWrittenComesOutInOrderAndAtOnce) {
+TEST(AboveLine, TextComesOutInOrderAndAtOnce) {
   std::ostringstream screen;
   LastLine line;
   std::ostream stream(screen.rdbuf());

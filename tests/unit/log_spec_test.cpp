@@ -49,7 +49,7 @@ TEST(LogSpec, RanksOfAnySizeAndRanges) {
   EXPECT_THAT(spec.logs.tee, ElementsAre(1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 3, 0));
 }
 
-TEST(LogSpec, WhatTorchrunRefusesIsRefused) {
+TEST(LogSpec, ValuesThatTorchrunRefusesAreRefused) {
   for (const char* const text :
        {"4", "0:4", "00", "0:1,", ",0:1", "0:", ":1", "a:1", "1-0:3", "-1", "0:1;1:1", "0 :1"}) {
     const std::string problem = log_problems({"--nproc-per-node=2", "--tee=" + std::string(text)});

@@ -185,7 +185,7 @@ TEST(MessageCodec, TheHandshakeSurvivesTheWay) {
   EXPECT_EQ(decode_answer(encode(refusal)), Answer(refusal));
 }
 
-TEST(MessageCodec, WhatAnUnprovenPeerSaysIsHarmlessToAConsoleAndToPaths) {
+TEST(MessageCodec, TextOfAnUnprovenPeerIsHarmlessToAConsoleAndToPaths) {
   Hello hello = a_hello();
   hello.host = "b\x1b[2J\r\n\x1b]0;title\ac";
   EXPECT_EQ(decode_hello(encode(hello))->host, "b c");
@@ -228,7 +228,7 @@ TEST(MessageCodec, UnknownFieldsAreIgnored) {
   EXPECT_EQ(std::get<StopRequested>(*read), StopRequested{2});
 }
 
-TEST(MessageCodec, WhatIsNoMessageIsRefused) {
+TEST(MessageCodec, TextThatIsNotAMessageIsRefused) {
   for (const std::string_view text :
        {"",
         "x",
@@ -363,7 +363,7 @@ TEST(MessageCodec, A7_MoreThanANodeOrAJobHasIsRefused) {
 }
 
 // What a broken worker leaves on its page must not cost its node the link.
-TEST(MessageCodec, WhatWeSayOurselvesIsAlwaysTaken) {
+TEST(MessageCodec, OurOwnMessagesAreAlwaysTaken) {
   constexpr auto kLeast = std::numeric_limits<std::int64_t>::min();
   constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
   HeartbeatReply heartbeat{0, 0, 0, 0, {a_sample(), a_sample()}};
@@ -380,7 +380,7 @@ TEST(MessageCodec, WhatWeSayOurselvesIsAlwaysTaken) {
   EXPECT_TRUE(decode_event(encode(NodeEvent(ended))));
 }
 
-TEST(MessageCodec, WhatAKernelLogSaysIsOneHarmlessLine) {
+TEST(MessageCodec, TextOfAKernelLogIsOneHarmlessLine) {
   const auto read = decode_event(encode(NodeEvent(GroupEnded{0, {}, {}, "a\n\x1b[2J"})));
   ASSERT_TRUE(read);
   EXPECT_EQ(std::get<GroupEnded>(*read).gpu_error.find_first_of("\n\x1b"), std::string::npos);

@@ -143,7 +143,7 @@ TEST(NodeCommands, AnEndRoundBeforeItsRoundHasBegunIsNotLost) {
   EXPECT_EQ(commands.end_command()->signal, SIGKILL);
 }
 
-TEST(NodeCommands, WhoAsksTwiceAndHearsNothingMayLeave) {
+TEST(NodeCommands, AnAgentThatAsksTwiceAndHearsNothingMayLeave) {
   const NodeCommands::Time begin{100s};
   NodeCommands commands = commands_at(At::running);
   commands.note_stop_request(SIGTERM, begin);
@@ -165,7 +165,7 @@ TEST(NodeCommands, WhoAsksTwiceAndHearsNothingMayLeave) {
   EXPECT_TRUE(answered.is_stop_unanswered(begin + 3h + 1s));
 }
 
-TEST(NodeCommands, WhoAsksWhileARoundEndsIsHeard) {
+TEST(NodeCommands, AStopRequestWhileARoundEndsIsHeard) {
   const NodeCommands::Time begin{100s};
   NodeCommands commands = commands_at(At::running);
   commands.take(end_round_of(3));

@@ -40,21 +40,21 @@ TEST(NodeTable, RanksAreThoseAskedForAndThenByOrderOfJoining) {
   EXPECT_EQ(table.find(next).shown_node_rank(), 1);
 }
 
-TEST(NodeTable, WhoComesJoinsOrIsTold) {
+TEST(NodeTable, ANewNodeJoinsOrIsRefusedWithTheReason) {
   const NodeTable table(node("a"), false);
   const NodeTable::Admission good = table.consider(node("b", 1), NodeTable::Reader::ours);
   EXPECT_TRUE(good.joins);
-  EXPECT_FALSE(good.refusal || good.told);
+  EXPECT_FALSE(good.refusal || good.answer);
 
   Hello question = node("b", 1);
   question.is_probe = true;
   const NodeTable::Admission asked = table.consider(question, NodeTable::Reader::ours);
   EXPECT_FALSE(asked.joins);
-  EXPECT_FALSE(asked.told);  // it would be welcome
+  EXPECT_FALSE(asked.answer);  // it would be welcome
 
   const NodeTable::Admission bad = table.consider(node("b", 1, 4), NodeTable::Reader::anyone);
   EXPECT_FALSE(bad.joins);
-  EXPECT_TRUE(bad.refusal && bad.told);
+  EXPECT_TRUE(bad.refusal && bad.answer);
 
   Hello ourselves = node("a", 0);
   ourselves.is_probe = true;
@@ -124,7 +124,7 @@ TEST(NodeTable, A7_AnUnprovenPeerHearsNoValuesOfOurs) {
   EXPECT_THAT(refusal_of(table, other), HasSubstr("and /secret on node 0"));
 }
 
-TEST(NodeTable, A7_WhatAnUnprovenPeerSaysIsOneShortLineOfPlainText) {
+TEST(NodeTable, A7_TextOfAnUnprovenPeerIsOneShortPlainLine) {
   const NodeTable table(node("a"), false);
   Hello other = node("b", 1);
   other.user_run_id = "x\x1b[2J\x1b[31m\nddp-launch: forged" + std::string(10000, 'y');
@@ -238,7 +238,7 @@ TEST(NodeTable, ANodeThatComesBackGetsTheRankThatItAsksForAgain) {
   EXPECT_THAT(table.assign_node_ranks(), ElementsAre(0, b, again, d));
 }
 
-TEST(NodeTable, WhoIsIllGetsAPlaceOnlyIfOneIsLeft) {
+TEST(NodeTable, AnIllNodeGetsARankOnlyIfOneIsLeft) {
   NodeTable table(node("a", std::nullopt, 2), true);
   const int ill = table.add(node("b", 1, 2));
   EXPECT_THAT(table.assign_node_ranks(), ElementsAre(0, ill));
@@ -259,7 +259,7 @@ TEST(NodeTable, Node0IsNeverLeftOut) {
   EXPECT_THAT(table.assign_node_ranks(), ElementsAre(0));
 }
 
-TEST(NodeTable, WhoIsMissingIsNamed) {
+TEST(NodeTable, MissingNodesAreNamed) {
   NodeTable table(node("a"), false);
   EXPECT_EQ(table.who_is_missing(), "1 of 3 nodes is here: node 0 (a); missing: node 1, node 2");
   table.add(node("c", 2));

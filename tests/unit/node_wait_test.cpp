@@ -72,7 +72,7 @@ TEST(NodeWait, ALimitThatIsOverBehindAFenceWakesNobody) {
   EXPECT_EQ(wait.advance(kOneLost, kNow + 7s, kNow + 7s), WaitStep::begin);
 }
 
-TEST(NodeWait, WhoIsMissingIsSaidEveryTenSeconds) {
+TEST(NodeWait, MissingNodesAreNamedEveryTenSeconds) {
   NodeWait wait = first_wait();
   EXPECT_FALSE(wait.take_reminder(kNow + 9s));
   EXPECT_TRUE(wait.take_reminder(kNow + 10s));

@@ -79,7 +79,7 @@ TEST(EndWithoutNodeZero, WorkersHaveTheJobsGraceOfAtMostFiveSeconds) {
 }
 
 /// The guard's clock goes on while the agent is stopped.
-TEST(EndWithoutNodeZero, WhatTheGuardHasKilledIsLostThoughOurOwnClockSaysNothing) {
+TEST(EndWithoutNodeZero, WorkersKilledByTheGuardAreLostThoughOurOwnClockSaysNothing) {
   NodeZeroFacts facts = well();
   facts.is_fenced = true;
   facts.silence_hint = " (a hint)";

@@ -20,7 +20,7 @@ TEST(OneLine, NothingInItTurnsTheDirectionOfWhatFollows) {
   EXPECT_EQ(one_line("\u05e9\u05dc\u05d5\u05dd"), "\u05e9\u05dc\u05d5\u05dd") << "Hebrew stays";
 }
 
-TEST(OneLine, WhatIsLongIsCutBetweenCharacters) {
+TEST(OneLine, ALongTextIsCutBetweenCharacters) {
   EXPECT_EQ(one_line("12345", 5), "12345");
   EXPECT_EQ(one_line("123456", 5), "12345...");
   EXPECT_EQ(one_line("1234\u00b5", 5), "1234...");

@@ -61,7 +61,7 @@ TEST_F(ReplaceWith, ALinkIsFollowed) {
   EXPECT_EQ(scratch_.read("a"), "second");
 }
 
-TEST_F(ReplaceWith, WhatIsNoFileIsLeftAlone) {
+TEST_F(ReplaceWith, AnythingButAFileIsLeftAlone) {
   fs::create_directory(scratch_.path() / "folder");
   ASSERT_EQ(::mkfifo((scratch_.path() / "fifo").c_str(), 0600), 0);
   EXPECT_THAT(refusal("folder"), HasSubstr("it is not a regular file"));

@@ -38,7 +38,7 @@ class OwnedDirTest : public ::testing::Test {
   fs::path folder_ = scratch_.path();
 };
 
-TEST_F(OwnedDirTest, WhatItMakesIsNeverWiderThanForTheGroupToRead) {
+TEST_F(OwnedDirTest, NewFilesAreNeverWiderThanForTheGroupToRead) {
   const mode_t before = ::umask(0);
   const OwnedDir directory = OwnedDir::require(folder_ / "run");
   replace_file(directory, "job.yaml", "x");
@@ -122,7 +122,7 @@ TEST_F(OwnedDirTest, ADirectoryOfAnotherUserIsNotTaken) {
   EXPECT_THROW(read_file(directory, "log"), SystemError);
 }
 
-TEST_F(OwnedDirTest, WhoeverRenamesItLeavesUsInIt) {
+TEST_F(OwnedDirTest, ARenamedDirectoryStaysOurs) {
   const OwnedDir directory = OwnedDir::require(folder_ / "run");
   fs::rename(folder_ / "run", folder_ / "away");
   fs::create_directory(folder_ / "run");

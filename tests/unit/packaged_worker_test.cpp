@@ -48,7 +48,7 @@ TEST(PackagedWorker, APythonThatDoesNotAnswerIsNotWaitedForForEver) {
               HasSubstr("bin/python3 was asked where its torch is, and did not answer within 1 s"));
 }
 
-TEST(PackagedWorker, WhatAPythonSaidBeforeItHangsCounts) {
+TEST(PackagedWorker, AnAnswerOfPythonBeforeItHangsCounts) {
   const Scratch scratch;
   const fs::path self = environment(
       scratch.path(), "echo; echo torch is /nowhere/torch/__init__.py; exec tail -f /dev/null");

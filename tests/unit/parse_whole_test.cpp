@@ -16,7 +16,7 @@ TEST(ParseWhole, TheWholeTextIsTheNumber) {
     EXPECT_EQ(parse_whole<int>(text), std::nullopt) << text;
 }
 
-TEST(ParseWhole, WhatIsOutOfRangeIsNoNumber) {
+TEST(ParseWhole, ANumberOutOfRangeIsRefused) {
   EXPECT_EQ(parse_whole<int>("3", 3, 5), 3);
   EXPECT_EQ(parse_whole<int>("5", 3, 5), 5);
   EXPECT_EQ(parse_whole<int>("2", 3, 5), std::nullopt);

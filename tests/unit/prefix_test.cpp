@@ -25,7 +25,7 @@ TEST(Prefix, OursIsNodeAndRank) {
   EXPECT_EQ(Prefix(LogSpec{}, StreamPlan{}, facts()).text(""), "[2:9] ");
 }
 
-TEST(Prefix, WhatIsTeedHasTorchruns) {
+TEST(Prefix, TeedStreamsHaveTorchrunsPrefix) {
   EXPECT_EQ(Prefix(LogSpec{}, StreamPlan{.is_teed = true}, facts()).text(""), "[trainer1]:");
 }
 

@@ -195,7 +195,7 @@ TEST(Preload, JobsShareAWarmTemplateByWhatItsImportsCouldSee) {
             key({"python3", "-u", "t.py"}, {}, {{"A", "1"}, {"B", "2"}}));
 }
 
-TEST(Preload, WhatKeepsAJobFromAWarmTemplateIsNamed) {
+TEST(Preload, TheReasonWhyAWarmTemplateDoesNotFitIsNamed) {
   const auto key = [](const Words& arguments, const Words& modules, const Environment& base) {
     return warm_key(arguments, modules, base, "Umask: 2\nworking directory: /a\n");
   };

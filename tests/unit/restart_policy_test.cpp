@@ -148,7 +148,7 @@ TEST(RestartPolicy, ExternalProgramsNeedNoCheckpoint) {
     EXPECT_TRUE(policy.decide(failed(1)).restart);
 }
 
-TEST(RestartPolicy, WhatAllWorkersHaveFinishedIsNotDoneAgain) {
+TEST(RestartPolicy, AFinishedJobIsNotDoneAgain) {
   RoundResult round;
   round.outcome = NodeLost{1, "b", "silent", {}};
   round.exit_code = 201;

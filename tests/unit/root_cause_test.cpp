@@ -63,7 +63,7 @@ TEST(RootCause, TheEarliestFailureIsTheRootCause) {
   EXPECT_EQ(exit_code_of(judge(endings, {}), endings), 7);
 }
 
-TEST(RootCause, WhoDiesOfTheSigabrtThatWeSentWasStoppedAndHasNotFailed) {
+TEST(RootCause, AWorkerThatDiesOfOurSigabrtWasStoppedAndHasNotFailed) {
   const ExitStatus aborted{0, SIGABRT, false};
   Ending ending = told_to_stop(ending_of(1, 1ns, aborted));
   EXPECT_FALSE(was_ended_by_us(ending));
@@ -79,7 +79,7 @@ TEST(RootCause, ATieGoesToTheLowerRank) {
   EXPECT_EQ(root_of({ending_of(0, 5ns, exited(1)), ending_of(1, 5ns, exited(2))}), 0U);
 }
 
-TEST(RootCause, WhoFailsAfterItWasToldToEndIsAVictimWhateverItsNodesClockSays) {
+TEST(RootCause, AFailureAfterTheOrderToEndIsAVictimWhateverTheNodesClockSays) {
   EXPECT_EQ(root_of({told_to_stop(ending_of(0, 1ns, exited(11))), ending_of(1, 9ns, exited(5))}),
             1U);
 }
@@ -94,7 +94,7 @@ TEST(RootCause, ALostPeerAloneIsTheRootCause) {
   EXPECT_EQ(root_of({ending_of(0, 1ns, exited(97)), told_to_stop(ending_of(1, 9ns, kTerm))}), 0U);
 }
 
-TEST(RootCause, WhatWeStoppedIsAVictim) {
+TEST(RootCause, AWorkerThatWeStoppedIsAVictim) {
   EXPECT_EQ(root_of({told_to_stop(ending_of(0, 1ns, kTerm)), ending_of(1, 9ns, exited(5))}), 1U);
   EXPECT_EQ(root_of({told_to_stop(ending_of(0, 1ns, exited(143))), ending_of(1, 9ns, exited(5))}),
             1U);
@@ -171,7 +171,7 @@ TEST(RootCause, AWorkerThatSavedAndLeftUnaskedByUsStopsTheJob) {
   EXPECT_EQ(exit_code_of(judge(all, {}), all), 143);
 }
 
-TEST(RootCause, WhoWasAskedToStopIsNamedWhoeverLeavesFirst) {
+TEST(RootCause, AWorkerThatWasAskedToStopIsNamedWhoeverLeavesFirst) {
   Ending follower = ending_of(0, 5ns, exited(143));
   follower.opened_page = true;
   Ending asked = follower;
@@ -195,7 +195,7 @@ TEST(RootCause, AFailureIsTheRootCauseEvenAfterOneHasLeft) {
   EXPECT_EQ(root_of({left, ending_of(1, 9ns, exited(97))}), 1U);
 }
 
-TEST(RootCause, WhoLeftAloneIsTheRootCauseWhenTheOthersHadToBeStopped) {
+TEST(RootCause, AWorkerThatLeftAloneIsTheRootCauseWhenTheOthersHadToBeStopped) {
   Ending left = ending_of(0, 1ns, exited(143));
   left.opened_page = true;
   Ending followed_us = told_to_stop(ending_of(1, 9ns, exited(143)));
@@ -270,7 +270,7 @@ TEST(RootCause, ALeaverOfTheStoreIsTheRootCauseOfALaterFailure) {
   EXPECT_EQ(root_of(other_command), 1U);
 }
 
-TEST(RootCause, WhoNeverMetTheOthersCannotHaveLeftThem) {
+TEST(RootCause, AWorkerThatNeverMetTheOthersCannotHaveLeftThem) {
   EXPECT_EQ(root_of({ending_of(0, 1ns, kGood), ending_of(1, 9ns, exited(7))}), 1U);
   EXPECT_EQ(root_of({joined(ending_of(0, 1ns, kGood)), ending_of(1, 9ns, exited(7))}), 1U);
   EXPECT_EQ(root_of({ending_of(0, 1ns, kGood), joined(ending_of(1, 9ns, exited(7)))}), 1U);
@@ -322,7 +322,7 @@ TEST(RootCause, AFailureBeforeTheLastWordOfALostNodeIsTheRootCause) {
   EXPECT_TRUE(std::holds_alternative<NodeLost>(judge(peers, lost(5s))));
 }
 
-TEST(RootCause, WhoLeftBeforeItCameIsTheCauseWhenAnotherGivesUpWaiting) {
+TEST(RootCause, AWorkerThatExitsBeforeItJoinsIsTheCauseWhenAnotherGivesUpWaiting) {
   Ending waiter = ending_of(0, 9ns, exited(1));
   waiter.joined_store = true;
   const Ending absent = ending_of(1, 2ns, kGood);

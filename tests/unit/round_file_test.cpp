@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
-TEST(RoundFile, WhatIsWrittenIsReadForThePage) {
+TEST(RoundFile, WrittenRoundsAreReadForThePage) {
   const Scratch scratch;
   scratch.write("result.json", R"({"state":"finished"})");
   const OwnedDir directory = OwnedDir::require(scratch.path());
@@ -53,7 +53,7 @@ TEST(RoundFile, ALineThatWasCutOffEndsBeforeTheNextRound) {
   EXPECT_THAT(scratch.read("rounds.jsonl"), EndsWith("\n"));
 }
 
-TEST(RoundFile, WhatCannotBeWrittenIsOneWarning) {
+TEST(RoundFile, AFileThatCannotBeWrittenIsOneWarning) {
   const Scratch scratch;
   std::filesystem::create_directory(scratch.path() / "rounds.jsonl");
   RoundFile file(OwnedDir::require(scratch.path()));

@@ -380,7 +380,7 @@ class World {
   std::string reason_;               // the first that node 0 heard of
 };
 
-TEST(RoundOrders, WhateverIsHeardFirstThereIsOneRootCauseAndItIsTheTrueOne) {
+TEST(RoundOrders, ThereIsOneTrueRootCauseWhateverIsHeardFirst) {
   std::map<std::string, int> kinds;
   for (unsigned seed = 0; seed < 10000; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

@@ -193,7 +193,7 @@ TEST(Round, TheFirstFailureStopsTheOthersOnEveryNodeOnce) {
   EXPECT_THAT(rig.commands(), IsEmpty());
 }
 
-TEST(Round, WhatOthersSayOfAWorkerChangesNothing) {
+TEST(Round, ReportsOfOthersAboutAWorkerChangeNothing) {
   Rig rig;
   rig.exit(0, ended(3, 2s, code(7)));  // of node 1
   rig.exit(0, ended(9, 2s, code(7)));  // of nobody
@@ -208,7 +208,7 @@ TEST(Round, WhatOthersSayOfAWorkerChangesNothing) {
   EXPECT_EQ(rig.result().exit_code, 7);
 }
 
-TEST(Round, WhoLeavesAfterACheckpointIsFollowedWithinTheGrace) {
+TEST(Round, TheOthersFollowAWorkerThatLeftAfterACheckpointWithinTheGrace) {
   Rig rig;
   rig.exit(0, with_page(ended(0, 2s, code(143)), Phase::training));
   const std::vector<NodeCommand> told = rig.commands();
@@ -563,7 +563,7 @@ TEST(RoundTable, Row7ALostNodeWhoseWorkersHadAllFinishedIsNotDoneAgain) {
 
 // --- What is left for the next round.
 
-TEST(Round, WhatAnotherNodeKeptOrLeftIsGoneWithIt) {
+TEST(Round, SurvivorsAndLeftoversOfALostNodeAreGoneWithIt) {
   Rig rig(usual_rules(), {1, 1});
   rig.exit(0, ended(0, 1s, code(7)));
   GroupEnded other;

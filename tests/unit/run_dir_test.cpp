@@ -69,7 +69,7 @@ TEST_F(RunDirTest, OfARefusedJobNothingIsLeft) {
   EXPECT_TRUE(fs::is_empty(output));
 }
 
-TEST_F(RunDirTest, WhoWasStoppedByAnySignalLeavesNothingButACheckpoint) {
+TEST_F(RunDirTest, AJobStoppedByAnySignalLeavesNothingButACheckpoint) {
   EXPECT_TRUE(
       RunDir::choose(job(), 1, "a").remove_unused(exit_code::of_signal(1), RunState::stopped));
   RunDir run = RunDir::choose(job(), 1, "a");
@@ -78,7 +78,7 @@ TEST_F(RunDirTest, WhoWasStoppedByAnySignalLeavesNothingButACheckpoint) {
   EXPECT_TRUE(fs::exists(run.path() / "checkpoints/step-000001"));
 }
 
-TEST_F(RunDirTest, WhatAProgramInPlaceOfDdpWorkerHasWrittenStays) {
+TEST_F(RunDirTest, FilesOfAProgramInPlaceOfDdpWorkerStay) {
   const std::vector<std::string> own{"launch.program=./tiny"};
   RunDir first = RunDir::choose(job(own), 2, "a");
   std::ofstream(first.path() / "events.out.tfevents.1.node") << "";
@@ -370,7 +370,7 @@ TEST_F(RunDirTest, LinksInTheRunAreNotFollowed) {
   EXPECT_FALSE(fs::exists(outside));
 }
 
-TEST_F(RunDirTest, WhatAnOldJobSaysIsShownInOneShortLine) {
+TEST_F(RunDirTest, ALongValueOfAnOldJobIsShownInOneShortLine) {
   const std::string weights = "model.weights=" + std::string(9999, 'x');
   { const RunDir first = RunDir::choose(job({weights}), 1, "a"); }
   const std::string notice = RunDir::choose(job(), 1, "b").notice();
@@ -416,7 +416,7 @@ TEST_F(SharedOutput, A1_ARunThatAnotherPreparedIsNotContinued) {
   EXPECT_FALSE(fs::exists(folder_ / "made"));
 }
 
-TEST_F(SharedOutput, A1_WhoeverRenamesARunGetsNothingOfIt) {
+TEST_F(SharedOutput, A1_AUserWhoRenamesARunGetsNothingOfIt) {
   fs::permissions(folder_, fs::perms::all);  // no sticky bit: he may
   const RunDir run = RunDir::choose(job(), 1, "a");
   ASSERT_EQ(test::as_other_user([&] {

@@ -49,7 +49,7 @@ TEST(RunParser, EpochsOfAnOlderRunAreCountedFromOneToo) {
   EXPECT_EQ(run.epochs[1].epoch, 2);
 }
 
-TEST(RunParser, WhatIsNotUnderstoodIsLeftOut) {
+TEST(RunParser, LinesThatAreNotUnderstoodAreLeftOut) {
   const RunRecord run = parse_metrics({"",
                                        "nonsense",
                                        "[1,2]",

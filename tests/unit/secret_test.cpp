@@ -60,7 +60,7 @@ TEST(Secret, IsNotInAForkedChild) {
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGUSR1);
 }
 
-TEST(Secret, WhatIsWipedHasNoBytes) {
+TEST(Secret, AWipedTextHasNoBytes) {
   std::string text(64, 'a');
   const char* const bytes = text.data();
   wipe(text);

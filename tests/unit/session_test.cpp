@@ -22,7 +22,7 @@ TEST(Session, A9_AMemberProvesItThatWasThereWhenTheNumberWasItsOwn) {
   EXPECT_FALSE(proves(kSession, {120, 99, 60}));
 }
 
-TEST(Session, A9_WhoeverElseHasItsNumberProvesThatItIsOver) {
+TEST(Session, A9_AnotherProcessWithItsNumberProvesThatItIsOver) {
   EXPECT_TRUE(disproves(kSession, {100, 100, 70}));
   EXPECT_TRUE(disproves(kSession, {100, 7, 90}));
   EXPECT_FALSE(disproves(kSession, {100, 100, 50}));

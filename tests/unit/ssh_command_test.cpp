@@ -46,7 +46,7 @@ TEST(SshCommand, EachHostIsToldItsPlace) {
   EXPECT_THAT(words, testing::Contains("-oBatchMode=yes"));
 }
 
-TEST(SshCommand, WhatItSaysReadsBackAsWhatWasTyped) {
+TEST(SshCommand, TheRemoteShellReadsBackWhatWasTyped) {
   const Words rest{"-odd", "--", "--nnodes=7", "a b", ""};
   SshPlan plan = plan_of("a,b", {"--hosts=a,b", "--nproc-per-node=2", "--", "-odd", "--", "--"});
   plan.typed.rest = rest;

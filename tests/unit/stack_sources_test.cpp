@@ -18,7 +18,7 @@ SessionProcess python(pid_t pid, pid_t parent, const std::string& command) {
   return {pid, parent, 10, bit(SIGABRT), "/usr/bin/python3.11", command};
 }
 
-TEST(StackSources, WhoCatchesSigusr2IsAskedByItAndElseBySigabrt) {
+TEST(StackSources, AProcessThatCatchesSigusr2IsAskedByItElseBySigabrt) {
   const std::vector<SessionProcess> processes{
       {10, 1, 10, bit(SIGUSR2) | bit(SIGABRT), "/bin/train", "train"},
       {20, 1, 20, bit(SIGABRT), "/usr/bin/python3", "python3 train.py"},

@@ -96,7 +96,7 @@ TEST(Stacks, LinesNameThreadsAndFramesShortly) {
                           "2 idle threads are left out"));
 }
 
-TEST(Stacks, WhoImportsIsShownWithoutTheImporter) {
+TEST(Stacks, AnImportIsShownWithoutTheImporter) {
   const Stacks stacks = only({{"_find_and_load", "<frozen importlib._bootstrap>", 1176},
                               {"<module>", kTorch + "__init__.py", 5},
                               {"_find_and_load", "<frozen importlib._bootstrap>", 1176},

@@ -39,7 +39,7 @@ TEST(StatusAnswer, AWholeAnswerIsShown) {
   EXPECT_TRUE(read_answer(changed(",\"uptime\":1,", ",\"more\":{},")));  // of a later version
 }
 
-TEST(StatusAnswer, WhatIsNotKnownIsNotShown) {
+TEST(StatusAnswer, UnknownValuesAreNotShown) {
   const std::string told = R"("epoch":1,"step":7,"steps_total":9)";
   const std::string loading = R"("epoch":null,"step":0,"steps_total":null)";
   EXPECT_THAT(describe(*read_answer(changed(told, loading))), HasSubstr("state S  training\n"));
@@ -73,7 +73,7 @@ TEST(StatusAnswer, A2_AnotherShapeIsNoAnswer) {
   EXPECT_FALSE(read_answer(std::string(100000, '[')));
 }
 
-TEST(StatusAnswer, A2_WhatIsShownMovesNoTerminalAndForgesNoLine) {
+TEST(StatusAnswer, A2_ShownTextMovesNoTerminalAndForgesNoLine) {
   const std::string forged = R"(x\u001b[2J\u001b[31m\nforged)" + std::string(100000, 'y');
   for (const std::string_view name :
        {"rdzv_id\":\"mine", "program\":\"train.py", "phase\":\"trai"}) {

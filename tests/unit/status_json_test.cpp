@@ -29,7 +29,7 @@ TEST(StatusJson, HasTheNamesOfStatus) {
                     HasSubstr("\"accuracy\":null")));
 }
 
-TEST(StatusJson, WhatIsNotKnownIsNotThere) {
+TEST(StatusJson, UnknownValuesAreLeftOut) {
   JobView job = a_job(200);
   job.ranks[0].sample.has_page = false;
   job.ranks[0].sample.activity.resident_bytes = 0;
@@ -45,7 +45,7 @@ TEST(StatusJson, AWorkerThatWasNotStartedHasNoPid) {
   EXPECT_THAT(status_json(job), HasSubstr("\"pid\":null"));
 }
 
-TEST(StatusJson, WhateverWorkersWriteItIsJson) {
+TEST(StatusJson, ItIsJsonWhateverWorkersWrite) {
   JobView job = a_job(200);
   job.ranks[0].sample.loss = std::numeric_limits<double>::quiet_NaN();
   job.ranks[1].last_lines = {"\xff\x1b[31m\"</script>\n"};
@@ -71,7 +71,7 @@ TEST(ProgressJson, TellsWhatThePageTells) {
   EXPECT_EQ(worker.at("loss_is_finite"), false);
 }
 
-TEST(ProgressJson, WhatIsNotThereYetIsNull) {
+TEST(ProgressJson, ValuesThatAreNotThereYetAreNull) {
   WorkerSample sample;
   sample.has_page = true;
   boost::json::object worker;

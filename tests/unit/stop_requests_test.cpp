@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 
 const StopRequests::Time kRequestsBegin{1000s};
 
-TEST(StopRequests, WhatComesAtOnceIsTheSameRequest) {
+TEST(StopRequests, SignalsAtOnceAreOneRequest) {
   StopRequests requests;
   EXPECT_EQ(requests.note(kRequestsBegin), 1);
   EXPECT_EQ(requests.note(kRequestsBegin + 50ms), 0);

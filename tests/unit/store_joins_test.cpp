@@ -32,7 +32,7 @@ TEST(StoreJoins, IsSilentWhileNobodyOrEverybodyHasCome) {
   EXPECT_EQ(who_is_missing({}, 0), std::nullopt);
 }
 
-TEST(StoreJoins, WhoHasLeftIsNotMissing) {
+TEST(StoreJoins, ARankThatHasLeftIsNotMissing) {
   EXPECT_EQ(who_is_missing(std::vector{here(0), gone(1)}, 0), std::nullopt);
   EXPECT_NE(who_is_missing(std::vector{here(0), gone(1), missing(2)}, 0), std::nullopt);
 }

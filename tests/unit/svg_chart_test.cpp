@@ -25,7 +25,7 @@ TEST(SvgChart, ThinningKeepsPeaksAndWhatIsNotFinite) {
   EXPECT_TRUE(std::ranges::any_of(kept, [](const ChartPoint& one) { return std::isnan(one.y); }));
 }
 
-TEST(SvgChart, WhatIsNotFiniteIsAGapAndIsSaid) {
+TEST(SvgChart, AValueThatIsNotFiniteIsAGapAndIsSaid) {
   const std::string svg =
       svg_chart({.title = "Loss", .curves = {{"train", {{1, 2}, {2, kNaN}, {3, 1}, {4, 1}}}}});
   EXPECT_NE(svg.find("1 of them not a finite number"), std::string::npos);

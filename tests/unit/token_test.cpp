@@ -69,7 +69,7 @@ TEST_F(Token, AFileThatOthersCanReadIsRefused) {
   EXPECT_EQ(problem(file(kHexToken, 0400)), "none: " + kHexToken);
 }
 
-TEST_F(Token, WhatIsNoTokenIsRefused) {
+TEST_F(Token, AFileWithoutATokenIsRefused) {
   EXPECT_THAT(problem("/no/such/file"), HasSubstr("No such file"));
   EXPECT_THAT(problem("/dev/null"), HasSubstr("not a regular file"));
   EXPECT_THAT(problem(file("")), HasSubstr("0 characters"));

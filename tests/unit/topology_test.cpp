@@ -44,7 +44,7 @@ TEST(Topology, IsReadFromSys) {
   EXPECT_EQ(place.cache, 1000);
 }
 
-TEST(Topology, WhatIsNotSaidIsOneNode) {
+TEST(Topology, WithoutFilesTheCpusAreOneNode) {
   const Scratch scratch;
   for (const CpuPlace& place : read_topology(scratch.path())) {
     EXPECT_EQ(place.node, 0);

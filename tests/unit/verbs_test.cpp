@@ -35,7 +35,7 @@ TEST(Verbs, AJobARankAndFlagsInAnyOrder) {
             (VerbRequest{.verb = "logs", .job = "mine", .rank = "3", .follow = true}));
 }
 
-TEST(Verbs, WhatIsNotOneIsAProgram) {
+TEST(Verbs, OtherWordsAreAProgram) {
   for (const std::vector<std::string>& words : {std::vector<std::string>{},
                                                 {"./status"},
                                                 {"--standalone", "status"},

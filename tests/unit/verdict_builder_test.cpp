@@ -62,7 +62,7 @@ TEST(VerdictBuilder, OnlyTheNewestRoundsAreToldOf) {
   EXPECT_EQ(verdict.value().earlier_rounds.front().find("round 5 "), 0U);
 }
 
-TEST(VerdictBuilder, WhatCouldNotBeKilledSpoilsAGoodEndOnly) {
+TEST(VerdictBuilder, AProcessThatCannotBeKilledSpoilsAGoodEndOnly) {
   RoundResult good;
   good.unkilled = {"pid 5"};
   EXPECT_EQ(after(good).value().exit_code, exit_code::kInternal);

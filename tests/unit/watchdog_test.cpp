@@ -134,12 +134,12 @@ TEST(Watchdog, AFewPerCentOfMonitorsAreNoProgressAndALoaderIs) {
   }
 }
 
-TEST(Watchdog, WhoWantsTheCpuAndDoesNotGetItIsNoHang) {
+TEST(Watchdog, ARankThatWaitsForTheCpuDoesNotHang) {
   Watchdog dog(WatchLimits{5s});
   EXPECT_FALSE(watch(dog, {external(0, 1, 'R'), external(1, 1)}, 0, 100));
 }
 
-TEST(Watchdog, WhatIsReadOrWrittenIsProgress) {
+TEST(Watchdog, ReadOrWrittenBytesAreProgress) {
   Watchdog dog(WatchLimits{10s});
   for (int second = 0; second < 60; ++second) {
     WorkerSample sample = external(0, 0);
@@ -149,7 +149,7 @@ TEST(Watchdog, WhatIsReadOrWrittenIsProgress) {
   }
 }
 
-TEST(Watchdog, WhatIsSetInTheStoreIsProgress) {
+TEST(Watchdog, AKeySetInTheStoreIsProgress) {
   Watchdog dog(WatchLimits{5s});
   WorkerSample sample = external(0, 1);
   for (int second = 0; second < 30; ++second) {
@@ -215,7 +215,7 @@ TEST(Watchdog, ManyShortUninterruptibleSleepsAreNoLongOne) {
   EXPECT_FALSE(watch(dog, {held(0, "x")}, 1000, 1000)) << "after a time without samples";
 }
 
-TEST(Watchdog, WhoComesBackFromADiskHasTheWholeLimit) {
+TEST(Watchdog, ARankThatComesBackFromADiskHasTheWholeLimit) {
   Watchdog dog(WatchLimits{10s});
   EXPECT_FALSE(watch(dog, {external(0, 1, 'D'), waiting(1, "futex_do_wait")}, 0, 30));
   const auto end = watch(dog, {waiting(0, "do_poll"), waiting(1, "futex_do_wait")}, 31, 100);
@@ -271,7 +271,7 @@ std::optional<Finding> judge_waits(const std::vector<WorkerSample>& samples) {
   return end ? std::optional(end->second) : std::nullopt;
 }
 
-TEST(Watchdog, WhoWaitsElsewhereThanTheMajorityIsTheCause) {
+TEST(Watchdog, ARankThatWaitsElsewhereThanTheMajorityIsTheCause) {
   const auto end = judge_waits({waiting(0, "futex_do_wait"),
                                 waiting(1, "futex_do_wait"),
                                 waiting(2, "poll_schedule_timeout"),
@@ -293,7 +293,7 @@ TEST(Watchdog, OfTwoTheOneThatSleepsIsTheCauseNotTheOneInAFutexOrASocket) {
   }
 }
 
-TEST(Watchdog, WhoWaitsInOurStoreWaitsForPeers) {
+TEST(Watchdog, ARankThatWaitsInOurStoreWaitsForPeers) {
   WorkerSample in_store = waiting(0, "poll_schedule_timeout");
   in_store.waits_since = 0s;
   const auto end = judge_waits({in_store, waiting(1, "poll_schedule_timeout")});
@@ -308,7 +308,7 @@ TEST(Watchdog, WhereAllWaitAlikeTheStacksHaveToTell) {
   EXPECT_THAT(end->text, HasSubstr("others wait in the same way"));
 }
 
-TEST(Watchdog, WhoIsOutsideOfACollectiveIsTheCauseThoughItIsNotBehind) {
+TEST(Watchdog, ARankOutsideOfACollectiveIsTheCauseThoughItIsNotBehind) {
   Watchdog dog(WatchLimits{5s});
   WorkerSample inside = page_worker(0, 7, Phase::backward);
   inside.in_collective = true;
@@ -321,7 +321,7 @@ TEST(Watchdog, WhoIsOutsideOfACollectiveIsTheCauseThoughItIsNotBehind) {
             "collective that others are in");
 }
 
-TEST(Watchdog, WhoWaitsInACollectiveForOneThatGoesOnDoesNotHang) {
+TEST(Watchdog, ARankThatWaitsInACollectiveForOneThatGoesOnDoesNotHang) {
   WorkerSample inside = page_worker(1, 7);
   inside.in_collective = true;
   for (const Phase phase : {Phase::evaluating, Phase::training}) {
@@ -339,7 +339,7 @@ TEST(Watchdog, WhoWaitsInACollectiveForOneThatGoesOnDoesNotHang) {
   }
 }
 
-TEST(Watchdog, WhoWaitsUnmarkedForOneThatEvaluatesOrSavesDoesNotHang) {
+TEST(Watchdog, ARankThatWaitsUnmarkedForOneThatEvaluatesOrSavesDoesNotHang) {
   Watchdog dog(WatchLimits{});
   EXPECT_FALSE(watch(dog, {page_worker(0, 0), page_worker(1, 0)}, 0, 1));
   EXPECT_FALSE(watch(dog, {page_worker(0, 1, Phase::saving), page_worker(1, 1)}, 2, 1000));
@@ -355,7 +355,7 @@ TEST(Watchdog, ARankThatStopsWhileOthersStepOnHangsByItself) {
   EXPECT_EQ(end->rank, 1);
 }
 
-TEST(Watchdog, WhoWaitedForARankThatHasEndedHasTheWholeLimit) {
+TEST(Watchdog, ARankThatWaitedForAnEndedOneHasTheWholeLimit) {
   Watchdog dog(WatchLimits{5s});
   for (int second = 0; second < 10; ++second) {
     const auto ticks = 100U * static_cast<unsigned>(second);
@@ -372,7 +372,7 @@ TEST(Watchdog, WhoWaitedForARankThatHasEndedHasTheWholeLimit) {
   EXPECT_EQ(end->first, 15);
 }
 
-TEST(Watchdog, WhatNobodyLookedAtIsForgotten) {
+TEST(Watchdog, TimeWithoutSamplesDoesNotCount) {
   Watchdog dog(WatchLimits{10s});
   EXPECT_FALSE(watch(dog, {external(0, 1), page_worker(1, 3)}, 0, 3));
   const auto end = watch(dog, {external(0, 1), page_worker(1, 3)}, 103, 200);
@@ -474,7 +474,7 @@ TEST(Watchdog, SavingIsAsSlowAsItsDisk) {
   EXPECT_FALSE(watch(dog, {page_worker(0, 1, Phase::saving)}, 10, 10000));
 }
 
-TEST(Watchdog, WhoLeftIsTheCauseWhenAnotherWaitsInTheStoreForNobodysKey) {
+TEST(Watchdog, ARankThatLeftIsTheCauseWhenAnotherWaitsInTheStoreForNobodysKey) {
   Watchdog dog(WatchLimits{});
   WorkerSample leaver = external(0, 1);
   leaver.alive = false;
@@ -500,7 +500,7 @@ WorkerSample absent_leaver(int rank) {
   return leaver;
 }
 
-TEST(Watchdog, WhoLeftBeforeItCameIsTheCauseWhenAllOthersWait) {
+TEST(Watchdog, ARankThatExitsBeforeItJoinsIsTheCauseWhenAllOthersWait) {
   Watchdog dog(WatchLimits{});
   WorkerSample waiter = external(1, 1);
   waiter.waits_since = 2s;
@@ -511,7 +511,7 @@ TEST(Watchdog, WhoLeftBeforeItCameIsTheCauseWhenAllOthersWait) {
   EXPECT_THAT(end->second.text, HasSubstr("left with exit code 0 before it had joined the others"));
 }
 
-TEST(Watchdog, WhoLeftBeforeItCameHarmsNobodyWhileSomeoneCanSetTheKey) {
+TEST(Watchdog, ARankThatExitsBeforeItJoinsHarmsNobodyWhileSomeoneCanSetTheKey) {
   Watchdog dog(WatchLimits{});
   WorkerSample waiter = external(1, 1);
   waiter.waits_since = 0s;

@@ -63,7 +63,7 @@ TEST(WebRequest, AddressesAndLocalhostAreSafe) {
     EXPECT_FALSE(is_safe_host(host)) << host;
 }
 
-TEST(WebRequest, WhatIsNoHostIsABadRequest) {
+TEST(WebRequest, AnInvalidHostIsABadRequest) {
   for (const char* const host : {"127.0.0.1@evil",
                                  "[::1].evil.com",
                                  "[::1]@evil",

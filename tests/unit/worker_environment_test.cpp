@@ -120,7 +120,7 @@ TEST(WorkerEnvironment, TheTimeOfTheJobBeganWithItsAgentWhateverTheRound) {
   EXPECT_EQ(added_environment(spec, rank_of_two(0), facts, "", -1).at("DDP_JOB_START"), "12345");
 }
 
-TEST(WorkerEnvironment, WhatAnOuterLauncherSetForItsWorkerIsGone) {
+TEST(WorkerEnvironment, VariablesThatAnOuterLauncherSetForItsWorkerAreGone) {
   const JobSpec spec = spec_of(
       {"p"},
       {{"DDP_RUN_DIR", "/old"}, {"DDP_PROGRESS_FD", "9"}, {"DDP_TOKEN", "t"}, {"KEPT", "1"}},

@@ -29,7 +29,7 @@ TEST(Wrapper, NamesRanksAndACommand) {
   EXPECT_TRUE(is_wrapped(wrappers, 3));
 }
 
-TEST(Wrapper, WhatCannotBeReadHasASentence) {
+TEST(Wrapper, AMistakeInAWrapperHasASentence) {
   for (const char* const text :
        {"gdb", "strace -f", "x:gdb", ":gdb", "0,:gdb", "3-1:gdb", "-1:gdb", "all,1:gdb"})
     EXPECT_THAT(problem_of(text), HasSubstr("write RANKS:COMMAND, the ranks as 0, 0,2-3 or all."));

@@ -52,7 +52,7 @@ TEST(Yaml, SyntaxErrorsShowTheLineAndACaret) {
   EXPECT_THAT(document.problems[0], HasSubstr("^"));
 }
 
-TEST(Yaml, WhatIsNotClosedIsSaidWhereItWasOpened) {
+TEST(Yaml, AnUnclosedBracketIsReportedWhereItWasOpened) {
   const auto problem = [](const std::string& text) {
     const YamlDocument document = parse_yaml(text, "f");
     return document.problems.empty() ? "none" : document.problems[0];
@@ -81,7 +81,7 @@ TEST(Yaml, TabsAreNoIndentation) {
               ElementsAre(HasSubstr("job.yaml:2:")));
 }
 
-TEST(Yaml, WhatIsGuessedElsewhereIsRefusedHere) {
+TEST(Yaml, TextThatOtherReadersGuessIsRefused) {
   EXPECT_THAT(parse_yaml("a: &x 1\nb: *x\n", "f").problems,
               ElementsAre(HasSubstr("f:1:4: anchors"), HasSubstr("f:2:4: aliases")));
   EXPECT_THAT(parse_yaml("a: 1\na: 2\n", "f").problems,
@@ -140,7 +140,7 @@ TEST(Yaml, BombsAreRefusedQuickly) {
 }
 
 // As long as brackets are open, yaml-cpp keeps all that it has read.
-TEST(Yaml, Y5_WhatBracketsEncloseTakesLittleMemory) {
+TEST(Yaml, Y5_LongTextInBracketsTakesLittleMemory) {
   for (const std::string entry : {"1,\n", ",\n", "{a: 1},\n"}) {
     std::string text = "[";
     while (text.size() < 1'000'000)
@@ -220,7 +220,7 @@ TEST(Yaml, QuotedTextReadsBackEqual) {
 }
 
 // What is known at a glance is not given to yaml-cpp; a newline behind it is, and changes nothing.
-TEST(Yaml, WhatIsKnownAtAGlanceIsWhatTheParserMakesOfIt) {
+TEST(Yaml, TheFastReaderOfPlainWordsAgreesWithTheParser) {
   for (const std::string text :
        {"null", "true", "no",    "0.05", "1e-4", "25MiB", "one-cycle", "a--b",   "x...",
         "0x1F", "a/b",  "1_000", "007",  "n",    "Null",  "NULL",      "12.5.7", "2026-11-24",

@@ -3,8 +3,8 @@
 // construction; the same gradients on every rank after backward() of the last micro-step, reduced
 // in buckets while backward still runs. Every rank calls backward() with `reduce` equally often;
 // batch sizes and the number of micro-steps before it may differ (see loss_share).
-// Traps: reduced gradients are views into buckets (torch::optim's zero_grad throws for a view:
-// DdpRequest::has_views); memory format and dtype must be final before construction. Trap: c10d's
+// Traps: reduced gradients are views into buckets, which torch::optim's zero_grad refuses
+// (DdpRequest::has_views). Memory format and dtype must be final before construction. c10d's own
 // check of parameters throws on every rank but 0: compare model_digest() over the store first.
 // Source: Li et al., PyTorch Distributed, VLDB 2020 (arXiv:2006.15704), section 3.2.
 #pragma once

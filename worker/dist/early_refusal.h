@@ -16,10 +16,10 @@ namespace ddp::worker {
 
 /// `problem` is why this rank does not join. `print` prints it, and is called unless rank 0 reports
 /// the same problem. Returns whether it was called.
-/// Blocks: milliseconds when all ranks find the problem; else at most 12 s (5 until rank 0 answers,
-/// 7 until it leaves), 20 s where a launcher serves the store; and the time to resolve MASTER_ADDR.
-/// Under a launcher a rank that did not print waits up to 5 s more, until the launcher stops it as
-/// the victim of rank 0: it must not be the first to exit. Errors: those of `print`.
+/// Blocks: milliseconds if all ranks find the problem. Otherwise at most 12 s (5 until rank 0
+/// answers, 7 until it leaves). If an agent serves the store: at most 20 s; in the last 5 of them a
+/// rank that did not print waits until the launcher stops it as the victim of rank 0, so that it is
+/// not the first to exit. Plus the time to resolve MASTER_ADDR. Errors: those of `print`.
 bool print_once(const WorkerIdentity& self,
                 const std::string& problem,
                 const std::function<void()>& print);

@@ -1,7 +1,7 @@
 // The ranks of a job as the training loop sees them: a few collectives on tensors of the CPU or of
 // this rank's device.
-// Two implementations: a single process, and Gloo through c10d. Never call a collective on an error
-// path: a dead peer would make it hang.
+// Two implementations: a single process, and c10d's Gloo with NCCL beside it for GPUs
+// (dist/gloo_group). Never call a collective on an error path: a dead peer would make it hang.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,6 @@
 // Every flag of ddp-launch, once. Splitter, parser, --help, PET_* variables and launch.* keys are
-// derived from this table. The flags of torchrun 2.11 and of torch.distributed.launch are all here.
+// derived from this table. All flags of torchrun 2.11 to 2.15 and of torch.distributed.launch are
+// here.
 #pragma once
 
 #include <span>

@@ -141,14 +141,14 @@ std::string job_file_schema() {
   root.emplace("$schema", "http://json-schema.org/draft-07/schema#");
   root.emplace("title", "a job of ddp-launch and ddp-worker");
   for (const JobKey& key : job_keys()) {
-    json::object* place = &root;
+    json::object* parent = &root;
     std::string_view rest = key.path;
     for (std::size_t dot = rest.find('.'); dot != std::string_view::npos; dot = rest.find('.')) {
-      json::object& inside = place->at("properties").as_object();
-      place = &inside.emplace({rest.data(), dot}, section()).first->value().as_object();
+      json::object& inside = parent->at("properties").as_object();
+      parent = &inside.emplace({rest.data(), dot}, section()).first->value().as_object();
       rest = rest.substr(dot + 1);
     }
-    place->at("properties").as_object().emplace({rest.data(), rest.size()}, schema_of(key));
+    parent->at("properties").as_object().emplace({rest.data(), rest.size()}, schema_of(key));
   }
   return json_text(root) + "\n";
 }

@@ -32,7 +32,7 @@ void fields(Io& io, A<NodeHealth> auto& m) {
 }
 
 template <typename Io>
-void fields(Io& io, A<PeerPlace> auto& m) {
+void fields(Io& io, A<PeerAddress> auto& m) {
   io.field("node_rank", m.node_rank, kNode);
   io.field("address", m.address);
   io.field("port", m.port, kPort);

@@ -16,7 +16,7 @@ namespace ddp::launcher {
 /// `bytes` check only the next node, and measure how fast.
 struct CheckPeers {
   int own_node_rank = 0;
-  std::vector<PeerPlace> nodes;
+  std::vector<PeerAddress> nodes;
   std::int64_t bytes = 0;
   bool operator==(const CheckPeers&) const = default;
 };

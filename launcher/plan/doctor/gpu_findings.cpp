@@ -23,7 +23,7 @@ std::string leave_out(const Gpu& gpu) {
 
 class Checker {
  public:
-  explicit Checker(const GpuHealth& health) : health_(health), told_(health.told) {}
+  explicit Checker(const GpuHealth& health) : health_(health), driver_(health.driver) {}
 
   GpuFindings run() {
     if (check_driver()) {
@@ -41,12 +41,12 @@ class Checker {
 
   /// Whether it is there and lets GPUs be used.
   bool check_driver() {
-    if (!told_.why_no_answer.empty()) {
-      problem(told_.why_no_answer);
+    if (!driver_.why_no_answer.empty()) {
+      problem(driver_.why_no_answer);
       return false;
     }
-    if (!told_.cuda) return false;
-    const CudaDriver& cuda = *told_.cuda;
+    if (!driver_.cuda) return false;
+    const CudaDriver& cuda = *driver_.cuda;
     if (!cuda.is_there) {
       if (health_.devices.empty()) return false;  // as in a container without GPUs
       problem(
@@ -63,7 +63,7 @@ class Checker {
       return false;
     }
     const std::string version =
-        health_.files_driver.empty() ? told_.version() : health_.files_driver;
+        health_.files_driver.empty() ? driver_.version() : health_.files_driver;
     const std::string old = why_too_old({version, cuda.cuda, health_.module.cuda});
     if (!old.empty()) problem(old);
     return true;
@@ -85,7 +85,7 @@ class Checker {
   }
 
   void check_kernels() {
-    const std::vector<Gpu>& gpus = told_.gpus();
+    const std::vector<Gpu>& gpus = driver_.gpus();
     for (std::size_t i = 0; i < gpus.size(); ++i) {
       const std::string why = why_no_kernels(gpus[i].capability, health_.module.cuda);
       if (why.empty()) continue;
@@ -99,7 +99,7 @@ class Checker {
   }
 
   void check_peers() {
-    const CudaDriver& cuda = *told_.cuda;
+    const CudaDriver& cuda = *driver_.cuda;
     if (cuda.without_peer_access.empty()) return;
     const std::size_t pairs = cuda.gpus.size() * (cuda.gpus.size() - 1) / 2;
     const auto address = [&](int index) {
@@ -117,7 +117,7 @@ class Checker {
   }
 
   void check_memory() {
-    const NvmlGpus& nvml = told_.nvml;
+    const NvmlGpus& nvml = driver_.nvml;
     if (nvml.gpus.empty())
       note(
           "libnvidia-ml.so.1 is missing or shows no GPU: free memory and other processes are not "
@@ -149,24 +149,24 @@ class Checker {
   /// Whether a job does not see it. Its place is that in CUDA's own list, which the variable counts
   /// by. An entry that cannot be placed (MIG) may be a part of any GPU.
   [[nodiscard]] bool is_hidden(const Gpu& gpu) const {
-    const std::vector<Gpu>& all = told_.cuda->gpus;
-    const auto place = std::ranges::find_if(all, [&](const Gpu& its) { return is_same(gpu, its); });
-    if (place == all.end()) return false;
+    const std::vector<Gpu>& all = driver_.cuda->gpus;
+    const auto found = std::ranges::find_if(all, [&](const Gpu& its) { return is_same(gpu, its); });
+    if (found == all.end()) return false;
     return std::ranges::none_of(visible_gpus(all, health_.visible).gpus, [&](const auto& seen) {
-      return seen.index < 0 || seen.index == place - all.begin();
+      return seen.index < 0 || seen.index == found - all.begin();
     });
   }
 
   /// "GPU 1 (NVIDIA H200, 0000:dc:00.0)"
   [[nodiscard]] std::string name_of(std::size_t index) const {
-    const Gpu& gpu = told_.gpus()[index];
+    const Gpu& gpu = driver_.gpus()[index];
     std::string details = gpu.model;
     if (!gpu.pci.empty()) add_word(details, gpu.pci);
     return "GPU " + std::to_string(index) + (details.empty() ? "" : " (" + details + ")");
   }
 
   const GpuHealth& health_;
-  const DriverAnswer& told_;
+  const DriverAnswer& driver_;
   GpuFindings findings_;
 };
 

@@ -23,7 +23,7 @@ struct CudaModuleHealth {
 struct GpuHealth {
   std::vector<Gpu> devices;  // those with a device file
   std::string files_driver;  // version by the driver's files; empty: there are none
-  DriverAnswer told;
+  DriverAnswer driver;
   CudaModuleHealth module;
   std::optional<std::string> visible;  // CUDA_VISIBLE_DEVICES of a job
   std::int64_t min_free = 0;           // bytes; ddp-worker refuses a GPU with less

@@ -39,11 +39,11 @@ struct NodeHealth {
 };
 
 /// The address at which another node listens.
-struct PeerPlace {
+struct PeerAddress {
   int node_rank = 0;
   std::string address;
   int port = 0;
-  bool operator==(const PeerPlace&) const = default;
+  bool operator==(const PeerAddress&) const = default;
 };
 
 /// One node's check of another node.

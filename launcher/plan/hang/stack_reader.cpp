@@ -61,14 +61,14 @@ std::optional<Frame> read_spy_frame(std::string_view line) {
   if (open == std::string_view::npos || !line.ends_with(')')) return std::nullopt;
   Frame frame;
   frame.function = bounded(line.substr(0, open));
-  std::string_view place = line.substr(open + 2, line.size() - open - 3);
-  const std::size_t colon = place.rfind(':');
+  std::string_view location = line.substr(open + 2, line.size() - open - 3);
+  const std::size_t colon = location.rfind(':');
   if (colon != std::string_view::npos) {
-    std::string_view number = place.substr(colon + 1);
+    std::string_view number = location.substr(colon + 1);
     frame.line = static_cast<int>(eat_number(number).value_or(0));
-    place = place.substr(0, colon);
+    location = location.substr(0, colon);
   }
-  frame.file = bounded(place);
+  frame.file = bounded(location);
   return frame;
 }
 
@@ -81,8 +81,8 @@ std::optional<Frame> read_cpp_frame(std::string_view line) {
   const std::size_t open = line.rfind('(');
   frame.file = bounded(line.substr(0, open));
   if (open == std::string_view::npos) return frame;
-  const std::string_view place = line.substr(open + 1);
-  frame.function = bounded(readable_function(place.substr(0, place.rfind('+'))));
+  const std::string_view location = line.substr(open + 1);
+  frame.function = bounded(readable_function(location.substr(0, location.rfind('+'))));
   return frame;
 }
 

@@ -52,8 +52,8 @@ std::string lower(std::string text) {
 class HostReader {
  public:
   /// Reads one host; `slots` is the text of its number of workers, or empty.
-  void take(std::string_view word, std::string_view slots, const std::string& place) {
-    const std::string head = place + shown(word) + ": ";
+  void take(std::string_view word, std::string_view slots, const std::string& position) {
+    const std::string head = position + shown(word) + ": ";
     const std::size_t at = word.find('@');
     const bool has_user = at != std::string_view::npos;
     if (has_user && !is_word(word.substr(0, at), kLongestUser))
@@ -88,7 +88,7 @@ class HostReader {
                       ", as in HOST:4.");
     }
     host.login = user + host.address;
-    add(std::move(host), head, place);
+    add(std::move(host), head, position);
   }
 
   void complain(std::string problem) {
@@ -104,8 +104,8 @@ class HostReader {
   }
 
  private:
-  void add(Host host, const std::string& head, const std::string& place) {
-    const auto [known, is_new] = places_.emplace(lower(host.address), place);
+  void add(Host host, const std::string& head, const std::string& position) {
+    const auto [known, is_new] = places_.emplace(lower(host.address), position);
     if (!is_new) {
       const std::string earlier =
           known->second.empty()
@@ -149,18 +149,18 @@ std::vector<Host> parse_host_file(std::string_view text, const std::string& path
     ++number;
     line = trim(line.substr(0, line.find('#')));
     if (line.empty()) continue;
-    const std::string place = path + ":" + std::to_string(number) + ": ";
+    const std::string position = path + ":" + std::to_string(number) + ": ";
     const std::size_t gap = line.find_first_of(" \t");
     const std::string_view word = line.substr(0, gap);
     const std::string_view rest =
         gap == std::string_view::npos ? std::string_view() : trim(line.substr(gap));
     constexpr std::string_view kSlots = "slots=";
     if (rest.empty()) {
-      reader.take(word, "", place);
+      reader.take(word, "", position);
     } else if (rest.starts_with(kSlots) && rest.size() > kSlots.size()) {
-      reader.take(word, rest.substr(kSlots.size()), place);
+      reader.take(word, rest.substr(kSlots.size()), position);
     } else {
-      reader.complain(place + shown(rest) +
+      reader.complain(position + shown(rest) +
                       ": not understood. Write HOST, HOST:4 or HOST slots=4.");
     }
   }

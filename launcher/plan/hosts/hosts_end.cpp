@@ -38,7 +38,7 @@ HostsEnd::Step HostsEnd::note_deadline() {
 
 int HostsEnd::exit_code() const {
   if (start_failure_) return *start_failure_;
-  if (const Host* const told = find_reported()) return told->status->code;
+  if (const Host* const reported = find_reported()) return reported->status->code;
   return requests_.count() > 0 ? exit_code::of_signal(SIGTERM) : kSshFailed;
 }
 

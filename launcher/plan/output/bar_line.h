@@ -13,7 +13,7 @@ namespace ddp::launcher {
 /// has none, or the bar was erased.
 std::string bar_state(std::string_view pending);
 
-/// How many bytes at the head of such a line are states that have two newer ones.
+/// How many bytes at the head of such a line can be dropped: all states but the two newest.
 std::size_t old_states(std::string_view pending);
 
 /// What a finished line is.

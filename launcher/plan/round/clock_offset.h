@@ -14,7 +14,7 @@ namespace ddp::launcher {
 struct GroupBegin {
   std::int64_t at_ns = 0;  // by the node's clock
   std::optional<std::chrono::steady_clock::time_point>
-      told_at;  // when the report came, by our clock; empty until then
+      reported_at;  // when the report came, by our clock; empty until then
 };
 
 class ClockOffset {
@@ -48,11 +48,11 @@ class ClockOffset {
   [[nodiscard]] std::chrono::nanoseconds begin_since(std::chrono::steady_clock::time_point begin,
                                                      const GroupBegin& group,
                                                      bool is_own) const {
-    if (!group.told_at) return std::chrono::nanoseconds(0);
+    if (!group.reported_at) return std::chrono::nanoseconds(0);
     const std::int64_t ours = std::chrono::nanoseconds(begin.time_since_epoch()).count();
     if (is_own) return std::chrono::nanoseconds(group.at_ns - ours);
     if (const auto at = to_ours(group.at_ns)) return std::chrono::nanoseconds(*at - ours);
-    return *group.told_at - begin;
+    return *group.reported_at - begin;
   }
 
   static constexpr std::chrono::nanoseconds kForgetAfter = std::chrono::minutes(1);

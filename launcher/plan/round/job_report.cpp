@@ -147,8 +147,8 @@ std::string describe_root(const Verdict& verdict, const Failed& failed, bool has
   add_field(text, "uptime", format_seconds(root.lived));
   if (const std::string progress = progress_of(root); !progress.empty())
     add_field(text, "progress", progress);
-  if (const std::string place = where_it_stands(root.stacks); !place.empty())
-    add_field(text, "stands in", place);
+  if (const std::string location = where_it_stands(root.stacks); !location.empty())
+    add_field(text, "stands in", location);
   add_field(text, "error_file", root.error_file.empty() ? "<N/A>" : root.error_file);
   add_words(text, root);
   if (!root.stacks.threads.empty()) text += "  its stack, innermost call first:\n";
@@ -404,8 +404,8 @@ std::string to_json_members(const Verdict& verdict,
     cause["what"] = why_root(verdict, *failed);
     if (const auto error = read_error(root.error_text)) cause["message"] = error->message;
     if (!root.death_facts.empty()) cause["findings"] = json::value_from(root.death_facts);
-    if (const std::string place = where_it_stands(root.stacks); !place.empty()) {
-      cause["stands_in"] = place;
+    if (const std::string location = where_it_stands(root.stacks); !location.empty()) {
+      cause["stands_in"] = location;
       cause["stack"] = json::value_from(to_lines(root.stacks));
       cause["other_stacks"] =
           json::value_from(describe_others(stacks_of(verdict.workers), root.ending.rank));

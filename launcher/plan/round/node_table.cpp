@@ -166,7 +166,7 @@ NodeTable::Admission NodeTable::consider(const Hello& hello, Reader reader) cons
   const bool is_ourselves = hello.is_probe && hello.pid == own().pid && hello.host == own().host;
   Admission admission;
   if (!is_ourselves) admission.refusal = why_not(hello);
-  if (admission.refusal) admission.told = why_not(hello, reader);
+  if (admission.refusal) admission.answer = why_not(hello, reader);
   admission.joins = !admission.refusal && !hello.is_probe;
   return admission;
 }

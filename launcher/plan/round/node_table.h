@@ -42,7 +42,7 @@ class NodeTable {
   struct Admission {
     bool joins = false;              // else it is answered and disconnected
     std::optional<Refusal> refusal;  // why it may not join
-    std::optional<Refusal> told;     // the same, as sent to the node; nothing: Welcome
+    std::optional<Refusal> answer;   // the same, as sent to the node; nothing: Welcome
   };
   [[nodiscard]] Admission consider(const Hello& hello, Reader reader) const;
 

@@ -8,9 +8,9 @@
 namespace ddp::launcher {
 namespace {
 
-/// The rows of judge()'s table. A worker that was told to end comes after all that were not,
-/// whatever the clocks of two nodes say: it was told because of a failure. If one worker was asked
-/// to stop, all leave together.
+/// The rows of judge()'s table. Within a kind of ending, a worker that was told to end comes after
+/// those that were not, whatever the clocks of two nodes say: it was told because of a failure. If
+/// one worker was asked to stop, all leave together.
 auto precedence(const Ending& ending) {
   return std::tuple(was_ended_by_us(ending),
                     stopped_after_checkpoint(ending),

@@ -48,9 +48,9 @@ Units choose_units(const std::vector<CpuPlace>& places,
                (workers == 1 ? " worker is" : " workers are") + " spread over " +
                std::to_string(count) + (count == 1 ? " NUMA node" : " NUMA nodes");
   for (int worker = 0; worker < workers && count > 0; ++worker) {
-    const auto place =
+    const auto index =
         static_cast<std::size_t>(worker) * nodes.size() / static_cast<std::size_t>(workers);
-    units.nodes.push_back(nodes[place]);
+    units.nodes.push_back(nodes[index]);
   }
   return units;
 }

@@ -13,20 +13,20 @@ namespace {
 
 /// A value, and the variable that has it.
 template <typename Value>
-struct Told {
+struct FromVariable {
   Value value;
   std::string variable;
 };
 
 /// What a platform's variables say about the job.
-struct JobPlace {
+struct PlatformFacts {
   std::string platform;
-  Told<int> nodes{1, ""};
-  Told<int> node{0, ""};
-  std::optional<Told<std::string>> address = {};
-  std::optional<Told<int>> port = {};
-  std::optional<Told<std::string>> run_id = {};
-  std::optional<Told<int>> workers = {};
+  FromVariable<int> nodes{1, ""};
+  FromVariable<int> node{0, ""};
+  std::optional<FromVariable<std::string>> address = {};
+  std::optional<FromVariable<int>> port = {};
+  std::optional<FromVariable<std::string>> run_id = {};
+  std::optional<FromVariable<int>> workers = {};
   std::string address_hint = {};  // where the user finds the address
 };
 
@@ -51,8 +51,8 @@ class Detector {
 
   PlatformSettings run() {
     if (!job_.flag("launch.auto_env") || job_.flag("launch.standalone")) return {};
-    const std::optional<JobPlace> place = find_place();
-    if (place) take(*place);
+    const std::optional<PlatformFacts> facts = find_facts();
+    if (facts) take(*facts);
     return std::move(detected_);
   }
 
@@ -60,7 +60,7 @@ class Detector {
   void note(const std::string& line) { detected_.notes.push_back(line); }
 
   /// mpirun starts its helpers by srun, so its variables come before Slurm's.
-  std::optional<JobPlace> find_place() {
+  std::optional<PlatformFacts> find_facts() {
     if (find_variable(environment_, "OMPI_COMM_WORLD_SIZE")) {
       return of_mpi(
           "Open MPI", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE");
@@ -74,10 +74,10 @@ class Detector {
   }
 
   /// mpirun --map-by ppr:1:node, mpiexec -ppn 1.
-  std::optional<JobPlace> of_mpi(const std::string& platform,
-                                 const std::string& size_name,
-                                 const std::string& rank_name,
-                                 const std::string& local_name) {
+  std::optional<PlatformFacts> of_mpi(const std::string& platform,
+                                      const std::string& size_name,
+                                      const std::string& rank_name,
+                                      const std::string& local_name) {
     const std::optional<int> size = read_count(environment_, size_name);
     const std::optional<int> rank = read_count(environment_, rank_name);
     const std::optional<int> here = read_count(environment_, local_name);
@@ -90,13 +90,13 @@ class Detector {
       note_several(platform, *here, "mpirun --map-by ppr:1:node, or mpiexec -ppn 1");
       return {};
     }
-    return JobPlace{.platform = platform,
-                    .nodes = {*size, size_name},
-                    .node = {*rank, rank_name},
-                    .address_hint = "the name of the node of rank 0"};
+    return PlatformFacts{.platform = platform,
+                         .nodes = {*size, size_name},
+                         .node = {*rank, rank_name},
+                         .address_hint = "the name of the node of rank 0"};
   }
 
-  std::optional<JobPlace> of_slurm(const SlurmFacts& slurm) {
+  std::optional<PlatformFacts> of_slurm(const SlurmFacts& slurm) {
     if (!slurm.in_step) {
       if (is_open(job_, "launch.nnodes")) {
         note("Slurm gave this job " + std::to_string(slurm.job_nodes) +
@@ -114,25 +114,25 @@ class Detector {
       note_several("Slurm", step.tasks_here, "srun --ntasks-per-node=1");
       return {};
     }
-    JobPlace place{.platform = "Slurm",
-                   .nodes = {step.nodes, "SLURM_STEP_NUM_NODES"},
-                   .node = {step.node, "SLURM_NODEID"}};
+    PlatformFacts facts{.platform = "Slurm",
+                        .nodes = {step.nodes, "SLURM_STEP_NUM_NODES"},
+                        .node = {step.node, "SLURM_NODEID"}};
     // A step of one node needs no meeting point: it takes a free port and a run id of its own.
     if (step.nodes > 1) {
-      place.address = {step.first_node, "SLURM_STEP_NODELIST"};
-      place.port = {slurm_port(step), "SLURM_STEP_ID"};
-      place.run_id = {slurm_run_id(step), "SLURM_STEP_ID"};
+      facts.address = {step.first_node, "SLURM_STEP_NODELIST"};
+      facts.port = {slurm_port(step), "SLURM_STEP_ID"};
+      facts.run_id = {slurm_run_id(step), "SLURM_STEP_ID"};
     }
     // GPUs that are allocated but not used do not give the number of workers.
     if (step.gpus > 0 && job_.text("device") != "cpu") {
       const bool counted = find_variable(environment_, "SLURM_GPUS_ON_NODE").has_value();
-      place.workers = {step.gpus, counted ? "SLURM_GPUS_ON_NODE" : "SLURM_GPUS_PER_NODE"};
+      facts.workers = {step.gpus, counted ? "SLURM_GPUS_ON_NODE" : "SLURM_GPUS_PER_NODE"};
     }
-    return place;
+    return facts;
   }
 
   /// A pod of an Indexed Job has a number, but no variable has the number of pods.
-  std::optional<JobPlace> of_kubernetes() {
+  std::optional<PlatformFacts> of_kubernetes() {
     const std::string variable = "JOB_COMPLETION_INDEX";
     const std::string index = *find_variable(environment_, variable);
     if (is_open(job_, "launch.nnodes")) {
@@ -149,10 +149,11 @@ class Detector {
            job_.text("launch.nnodes") + " nodes, so it is not used.");
       return {};
     }
-    return JobPlace{.platform = "Kubernetes",
-                    .nodes = {most_nodes(job_), ""},
-                    .node = {*node, variable},
-                    .address_hint = "the name of pod 0 behind its headless Service, JOB-0.SERVICE"};
+    return PlatformFacts{
+        .platform = "Kubernetes",
+        .nodes = {most_nodes(job_), ""},
+        .node = {*node, variable},
+        .address_hint = "the name of pod 0 behind its headless Service, JOB-0.SERVICE"};
   }
 
   void note_several(const std::string& platform, int here, const std::string& command) {
@@ -168,51 +169,51 @@ class Detector {
     note(started + command + ". Nothing is taken from " + platform + ".");
   }
 
-  void take(const JobPlace& place) {
+  void take(const PlatformFacts& facts) {
     // Take all or nothing: a node rank means nothing with another number of nodes.
-    if (!is_open(job_, "launch.nnodes") && most_nodes(job_) != place.nodes.value) {
-      note(place.platform + " says " + std::to_string(place.nodes.value) + " nodes, " +
+    if (!is_open(job_, "launch.nnodes") && most_nodes(job_) != facts.nodes.value) {
+      note(facts.platform + " says " + std::to_string(facts.nodes.value) + " nodes, " +
            job_.setting("launch.nnodes").origin + " says " + job_.text("launch.nnodes") +
-           ": nothing is taken from " + place.platform + ".");
+           ": nothing is taken from " + facts.platform + ".");
       return;
     }
     std::string found;
-    const std::string last = std::to_string(place.nodes.value);
-    if (place.nodes.value > 1) {
-      set("launch.nnodes", std::to_string(place.nodes.value), place.nodes.variable);
+    const std::string last = std::to_string(facts.nodes.value);
+    if (facts.nodes.value > 1) {
+      set("launch.nnodes", std::to_string(facts.nodes.value), facts.nodes.variable);
       const bool is_new =
-          set("launch.node_rank", static_cast<std::int64_t>(place.node.value), place.node.variable);
-      if (is_new) found += ", node " + std::to_string(place.node.value) + " of " + last;
-      found += take_meeting(place);
+          set("launch.node_rank", static_cast<std::int64_t>(facts.node.value), facts.node.variable);
+      if (is_new) found += ", node " + std::to_string(facts.node.value) + " of " + last;
+      found += take_meeting(facts);
     }
-    if (place.workers && set("launch.nproc_per_node",
-                             static_cast<std::int64_t>(place.workers->value),
-                             place.workers->variable)) {
-      found += ", " + std::to_string(place.workers->value) +
-               (place.workers->value == 1 ? " worker" : " workers") + ", one per GPU";
+    if (facts.workers && set("launch.nproc_per_node",
+                             static_cast<std::int64_t>(facts.workers->value),
+                             facts.workers->variable)) {
+      found += ", " + std::to_string(facts.workers->value) +
+               (facts.workers->value == 1 ? " worker" : " workers") + ", one per GPU";
     }
     if (found.empty()) return;
-    note("from " + place.platform + ":" + found.substr(1) + "; --no-auto-env turns this off");
+    note("from " + facts.platform + ":" + found.substr(1) + "; --no-auto-env turns this off");
   }
 
   /// Takes the address where the nodes meet, and the run id.
-  std::string take_meeting(const JobPlace& place) {
+  std::string take_meeting(const PlatformFacts& facts) {
     std::string found;
     const bool is_free =
         is_open(job_, "launch.master_addr") && is_open(job_, "launch.rdzv_endpoint");
-    if (is_free && !place.address) {
-      note(place.platform + " does not tell where node 0 is. Give --master-addr, " +
-           place.address_hint + ".");
+    if (is_free && !facts.address) {
+      note(facts.platform + " does not tell where node 0 is. Give --master-addr, " +
+           facts.address_hint + ".");
     }
-    if (is_free && place.address) {
-      set("launch.master_addr", place.address->value, place.address->variable);
-      found += ", master " + place.address->value;
-      const auto port = static_cast<std::int64_t>(place.port->value);
-      if (set("launch.master_port", port, place.port->variable))
+    if (is_free && facts.address) {
+      set("launch.master_addr", facts.address->value, facts.address->variable);
+      found += ", master " + facts.address->value;
+      const auto port = static_cast<std::int64_t>(facts.port->value);
+      if (set("launch.master_port", port, facts.port->variable))
         found += ":" + std::to_string(port);
     }
-    if (place.run_id && set("launch.rdzv_id", place.run_id->value, place.run_id->variable))
-      found += ", run id " + place.run_id->value;
+    if (facts.run_id && set("launch.rdzv_id", facts.run_id->value, facts.run_id->variable))
+      found += ", run id " + facts.run_id->value;
     return found;
   }
 

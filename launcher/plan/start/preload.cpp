@@ -180,12 +180,12 @@ std::optional<std::string> find_other_variable(const Environment& base, const En
 std::string import_request(const std::vector<std::string>& modules,
                            const Environment& rank,
                            const Environment& base,
-                           const WarmPlace& place) {
+                           const WarmSocket& socket) {
   Packet packet;
-  packet.add(place.path);
-  packet.add(place.own_path);
-  packet.add(std::to_string(place.idle.count()));
-  packet.add(place.key);
+  packet.add(socket.path);
+  packet.add(socket.temporary_path);
+  packet.add(std::to_string(socket.idle.count()));
+  packet.add(socket.key);
   for (const std::string& module : modules)
     packet.add(module);
   packet.add("");

@@ -1,5 +1,5 @@
-// What the agent and the template of Python ranks (os/python_template) tell each other, and which
-// variables the template may have. Pure.
+// The messages between the agent and the template that is copied for each rank (os/rank_template),
+// and which variables of the environment the template may have. Pure.
 #pragma once
 
 #include <chrono>
@@ -22,13 +22,13 @@ bool is_module_name(std::string_view module);
 /// /proc shows to which agent each process below it belongs.
 inline constexpr std::string_view kNoAgentId = "00000000000000000000000000000000";
 
-/// What a template serves: one job of a Python program, those of its user that come while it is
-/// warm, or one job of ddp-worker.
+/// What a template serves: one job of a Python program (job), every job of a Python program that
+/// its user starts while it is warm (warm), or one job of ddp-worker (worker).
 enum class TemplateUse { job, warm, worker };
 
-/// A rank's environment without the variables that say which rank of which round it is; for a warm
-/// one without those of one job; for ddp-worker without those of one rank's GPU, which nothing
-/// reads before main(). It is what the template has when it imports.
+/// The environment that the template has when it imports: a rank's, without the variables that say
+/// which rank of which round it is. A warm template also lacks those of one job. One of ddp-worker
+/// also lacks those of one rank's GPU, which nothing reads before main().
 Environment template_environment(const Environment& rank, TemplateUse use);
 
 /// Why the ranks of this node cannot be copies of one process. Nothing: they can be.
@@ -37,7 +37,7 @@ std::optional<std::string> find_preload_obstacle(const JobSpec& spec);
 /// Whether the ranks of this node are to be copies of one ddp-worker (launch.warm_start).
 bool wants_warm_start(const JobSpec& spec);
 
-/// Whether there is to be a template, and its name in messages.
+/// Whether this job uses a template, and its name in messages.
 inline bool has_template(const JobSpec& spec) {
   return spec.warm_start || !spec.preload.empty();
 }
@@ -45,28 +45,29 @@ inline std::string template_name(const JobSpec& spec) {
   return spec.warm_start ? "warm start" : "preload";
 }
 
-/// What makes ddp-worker a template: kTemplateSocket holds the number of the socket, and blanks in
-/// the place of what the environment of a rank has more. Its RANK is that of no rank, so that a
-/// ddp-worker that knows of no templates refuses to start.
+/// Tells ddp-worker to serve as a template. kTemplateSocket holds the number of its socket, padded
+/// with kTemplateBlanks blanks: room in /proc/PID/environ for the longer environment of a rank. Its
+/// RANK, kTemplateRank, is not a number, so a ddp-worker without templates refuses to start.
 inline constexpr std::string_view kTemplateSocket = "DDP_TEMPLATE_FD";
 inline constexpr std::string_view kTemplateRank = "template";
 inline constexpr std::size_t kTemplateBlanks = 4096;
 
-/// The variable of a rank that the script in place of the interpreter names, as it must read that
-/// of each rank. Nothing: it names none, or `program` is not a script.
+/// If the interpreter is itself a script (`program` is its text): a variable of one rank that it
+/// names, such as RANK. It must then run again for each rank. Nothing: it names none, or is no
+/// script.
 std::optional<std::string> find_rank_variable(std::string_view program);
 
-/// Why that rank cannot be a copy of a template with the environment `base`: a variable that an
-/// import may have read has another value there. Nothing: it can be. `wanted`: the environment of
-/// the rank's own template.
+/// Why a rank cannot be a copy of a template with the environment `base`: a variable that an import
+/// may have read has another value there. Nothing: it can be. `wanted`: the rank's own
+/// template_environment().
 std::optional<std::string> find_other_variable(const Environment& base, const Environment& wanted);
 
-/// Where a template listens that stays warm.
-struct WarmPlace {
-  std::string path;      // of its socket, once it is ready
-  std::string own_path;  // until then
-  std::chrono::seconds idle{0};
-  std::string key;  // what a job must have in common with it
+/// The socket at which a warm template listens. All empty: the template does not stay warm.
+struct WarmSocket {
+  std::string path;              // once the template is ready
+  std::string temporary_path;    // until then
+  std::chrono::seconds idle{0};  // how long the template waits for another job
+  std::string key;               // what a job must have in common with the template
 };
 
 /// The agent's first request: import `modules`. `rank`: a rank's environment; `base`: the
@@ -74,50 +75,51 @@ struct WarmPlace {
 std::string import_request(const std::vector<std::string>& modules,
                            const Environment& rank,
                            const Environment& base,
-                           const WarmPlace& place = {});
+                           const WarmSocket& socket = {});
 
 /// A rank's arguments up to the script or module.
 std::vector<std::string> up_to_script(std::vector<std::string> arguments);
 
-/// To a warm template: serve the job of that agent, with these arguments of a rank.
+/// The request to a warm template: serve the job of this agent, whose ranks have these arguments.
 std::string job_request(const std::string& key,
                         const std::string& agent_id,
                         const std::vector<std::string>& arguments);
 
-/// What a job must have in common with a warm template: all that its imports could see.
-/// `arguments`: a rank's, those of the script do not count; `base`: the environment of the
-/// template; `state`: what a process inherits otherwise.
+/// What a job must have in common with a warm template: all that the template's imports could see.
+/// `arguments`: a rank's; those of the script do not count. `base`: the template's environment.
+/// `state`: what a process inherits besides (inherited_state() of os/warm_pool).
 std::string warm_key(const std::vector<std::string>& arguments,
                      const std::vector<std::string>& modules,
                      const Environment& base,
                      const std::string& state);
 
-/// What makes `theirs`, the key of a warm template, another one than `ours`, in words: "PATH has
-/// another value". Of a template for another script there is nothing to say: nothing.
+/// How `theirs`, the key of a warm template for the same script, differs from `ours`, in words:
+/// "other variables: PATH". Nothing: the template is for another script.
 std::optional<std::string> find_other_part(std::string_view theirs, std::string_view ours);
 
 /// A rank to be copied.
 struct CopyPlan {
   int parent = 0;           // our pid
-  std::string descriptors;  // sent after its streams: p progress page, l lock, c cgroup
-  int page_fd = -1;         // the number that the page has in the rank
-  int lock_fd = -1;         // and the lock
-  std::vector<int> cpus;    // that it may use; empty: as the template
+  std::string descriptors;  // those sent after stdout, stderr: p progress page, l lock, c cgroup
+  int page_fd = -1;         // the number of the page's descriptor in the rank
+  int lock_fd = -1;         // the same, of the lock
+  std::vector<int> cpus;    // that the rank may use; empty: those of the template
   std::vector<std::string> arguments;
   Environment environment;
 };
 std::string copy_request(const CopyPlan& plan);
 
-/// What the template tells.
+/// A message of the template, before it is copied.
 struct TemplateMessage {
   enum class Kind { chosen, importing, ready, unfit, ended };
   Kind kind = Kind::unfit;
-  std::string text;  // modules, a module, why it is unfit, or its last line
+  // chosen: modules; importing: a module; unfit: why; ready: a pid, or empty; ended: its last line.
+  std::string text;
 };
 TemplateMessage read_template_message(std::string_view packet);
 
-/// What the template of a job tells of a copy: "runs", "ended CODE STATUS" as waitid(2) gives them.
-/// Nothing: it runs.
+/// How a copy has ended, by the answer of its parent, a warm template's fork: "runs", or "ended
+/// CODE STATUS" with the numbers of waitid(2). Nothing: the copy runs.
 std::optional<ExitStatus> read_exit(std::string_view packet);
 
 /// A warm template, as it describes itself.
@@ -132,9 +134,9 @@ struct WarmTemplate {
 };
 std::optional<WarmTemplate> read_warm_template(std::string_view packet);
 
-/// What a copy tells.
+/// The first message of a copy.
 struct CopyAnswer {
-  int pid = 0;  // 0: there is none
+  int pid = 0;  // 0: there is no copy, and `problem` says why
   bool is_in_cgroup = false;
   std::string problem;
 };

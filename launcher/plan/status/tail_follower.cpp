@@ -18,8 +18,8 @@ std::string TailFollower::take(const WorkerAnswer& worker,
                                const StreamAnswer& stream,
                                const std::string& name) {
   if (!stream.file.empty()) return "";
-  const auto [place, is_first] = seen_.try_emplace({worker.pid, name}, 0);
-  std::uint64_t& seen = place->second;
+  const auto [entry, is_first] = seen_.try_emplace({worker.pid, name}, 0);
+  std::uint64_t& seen = entry->second;
   const std::uint64_t fresh = stream.lines > seen ? stream.lines - seen : 0;
   const std::size_t shown = std::min<std::uint64_t>(fresh, stream.tail.size());
   const std::string prefix = "[" + worker.rank + " " + name + "] ";

@@ -77,18 +77,18 @@ KeySpace::Work::Work(StoreClientId who, StoreRequest what, Time when)
     request_bytes += kEntryBytes + text.size();
 }
 
-KeySpace::Step KeySpace::step(Work& work, const ShouldYield& should_yield) {
-  Step step;
-  step.is_done = true;
+KeySpace::StepResult KeySpace::step(Work& work, const ShouldYield& should_yield) {
+  StepResult result;
+  result.is_done = true;
   if (!work.has_begun) {
     // Free what the client's last wait left behind before its next one begins; otherwise leftovers
     // pile up.
     if (work.request.command == StoreCommand::wait ||
         work.request.command == StoreCommand::barrier) {
       forget(work.client);
-      step.is_done = collect_garbage(should_yield);
+      result.is_done = collect_garbage(should_yield);
     }
-    if (!step.is_done || !begin(work)) return step;
+    if (!result.is_done || !begin(work)) return result;
     work.has_begun = true;
   }
   switch (work.request.command) {
@@ -97,23 +97,23 @@ KeySpace::Step KeySpace::step(Work& work, const ShouldYield& should_yield) {
       break;
     case StoreCommand::set:
     case StoreCommand::multi_set:
-      step.is_done = put_all(work, step, should_yield);
+      result.is_done = put_all(work, result, should_yield);
       break;
     case StoreCommand::compare_set:
-      compare_set(work, step);
+      compare_set(work, result);
       break;
     case StoreCommand::get:
     case StoreCommand::multi_get:
-      step.is_done = get(work, should_yield);
+      result.is_done = get(work, should_yield);
       break;
     case StoreCommand::add:
-      add(work, step);
+      add(work, result);
       break;
     case StoreCommand::check:
-      step.is_done = check(work, should_yield);
+      result.is_done = check(work, should_yield);
       break;
     case StoreCommand::wait:
-      step.is_done = wait(work, should_yield);
+      result.is_done = wait(work, should_yield);
       break;
     case StoreCommand::count_keys:
       put_u64(work.reply, values_.size());
@@ -122,7 +122,7 @@ KeySpace::Step KeySpace::step(Work& work, const ShouldYield& should_yield) {
       delete_key(work);
       break;
     case StoreCommand::append:
-      append(work, step);
+      append(work, result);
       break;
     case StoreCommand::cancel_wait:
       // The release may already be on its way to the client, which reads until this 1 in any case.
@@ -133,7 +133,7 @@ KeySpace::Step KeySpace::step(Work& work, const ShouldYield& should_yield) {
       put_u32(work.reply, static_cast<std::uint32_t>(work.request.number));
       break;
     case StoreCommand::queue_push:
-      queue_push(work, step);
+      queue_push(work, result);
       break;
     case StoreCommand::queue_pop:
       queue_pop(work);
@@ -142,13 +142,13 @@ KeySpace::Step KeySpace::step(Work& work, const ShouldYield& should_yield) {
       queue_length(work);
       break;
     case StoreCommand::list_keys:
-      step.is_done = list_keys(work, should_yield);
+      result.is_done = list_keys(work, should_yield);
       break;
     case StoreCommand::barrier:
-      barrier(work, step);
+      barrier(work, result);
       break;
   }
-  return step;
+  return result;
 }
 
 /// Refuses, before any change, a request that cannot be kept as a whole.
@@ -175,20 +175,20 @@ void KeySpace::keep(const std::string& key, std::string value) {
   entry->second = std::move(value);
 }
 
-void KeySpace::put(const std::string& key, std::string value, Step& step) {
+void KeySpace::put(const std::string& key, std::string value, StepResult& result) {
   keep(key, std::move(value));
-  wake_all(key, step);
+  wake_all(key, result);
 }
 
-bool KeySpace::put_all(Work& work, Step& step, const ShouldYield& should_yield) {
+bool KeySpace::put_all(Work& work, StepResult& result, const ShouldYield& should_yield) {
   std::vector<std::string>& texts = work.request.texts;
   return each_from(work.next, texts.size(), 2, should_yield, [&](std::size_t i) {
     work.request_bytes -= kEntryBytes + texts[i + 1].size();  // counted by the store from now on
-    put(texts[i], std::move(texts[i + 1]), step);
+    put(texts[i], std::move(texts[i + 1]), result);
   });
 }
 
-void KeySpace::compare_set(Work& work, Step& step) {
+void KeySpace::compare_set(Work& work, StepResult& result) {
   const std::string& key = work.request.texts[0];
   const std::string& expected = work.request.texts[1];
   const std::string& desired = work.request.texts[2];
@@ -199,7 +199,7 @@ void KeySpace::compare_set(Work& work, Step& step) {
       found == values_.end() ? std::string_view() : std::string_view(found->second);
   if (current == expected) {
     put_text(work.reply, desired);
-    put(key, std::move(work.request.texts[2]), step);
+    put(key, std::move(work.request.texts[2]), result);
   } else {
     put_text(work.reply, found == values_.end() ? std::string_view(expected) : current);
   }
@@ -252,24 +252,24 @@ std::optional<std::int64_t> KeySpace::sum_with(std::int64_t number, Work& work) 
                                    static_cast<std::uint64_t>(number));
 }
 
-void KeySpace::add(Work& work, Step& step) {
+void KeySpace::add(Work& work, StepResult& result) {
   const std::optional<std::int64_t> sum = sum_with(work.request.number, work);
   if (!sum) return;
   put_u64(work.reply, static_cast<std::uint64_t>(*sum));
-  put(work.request.texts[0], std::to_string(*sum), step);
+  put(work.request.texts[0], std::to_string(*sum), result);
 }
 
-/// Counts the client at the key, then waits for the key. As in the reference server, the count ends
-/// no wait before it is full; it then ends every wait for the key. Whatever else sets the key does
-/// so, too.
-void KeySpace::barrier(Work& work, Step& step) {
+/// Counts the client at the key, then makes it wait. As in the reference server, counting wakes
+/// nobody until the count is full. A full count, or any other command that sets the key, wakes all
+/// that wait for it.
+void KeySpace::barrier(Work& work, StepResult& result) {
   const std::optional<std::int64_t> count = sum_with(1, work);
   if (!count) return;
   std::string& key = work.request.texts[0];
   keep(key, std::to_string(*count));
   if (*count >= work.request.number) {
     put_byte(work.reply, kReleased);
-    wake_all(key, step);
+    wake_all(key, result);
     return;
   }
   Waiter& waiter = waiters_[work.client];
@@ -328,12 +328,12 @@ void KeySpace::delete_key(Work& work) {
   put_u64(work.reply, is_there ? 1 : 0);
 }
 
-void KeySpace::append(Work& work, Step& step) {
+void KeySpace::append(Work& work, StepResult& result) {
   const std::string& key = work.request.texts[0];
   const std::string& more = work.request.texts[1];
   const auto found = values_.find(key);
   if (found == values_.end()) {
-    put(key, more, step);
+    put(key, more, result);
   } else if (found->second.size() + more.size() > kMaxAppendedBytes) {
     work.refused = "APPEND to a value beyond " + std::to_string(kMaxAppendedBytes >> 20) + " MiB";
   } else {
@@ -342,12 +342,12 @@ void KeySpace::append(Work& work, Step& step) {
   }
 }
 
-void KeySpace::queue_push(Work& work, Step& step) {
+void KeySpace::queue_push(Work& work, StepResult& result) {
   const std::string& key = work.request.texts[0];
   std::deque<std::string>& queue = queues_[key];
   bytes_ += cost(key, work.request.texts[1]) + (queue.empty() ? kQueueBytes : 0);
   queue.push_back(std::move(work.request.texts[1]));
-  wake_one(key, step);
+  wake_one(key, result);
 }
 
 void KeySpace::queue_pop(Work& work) {
@@ -402,16 +402,16 @@ bool KeySpace::list_keys(Work& work, const ShouldYield& should_yield) const {
 }
 
 /// A key that appears counts for all that wait for it, even if it is deleted again.
-void KeySpace::wake_all(const std::string& key, Step& step) {
+void KeySpace::wake_all(const std::string& key, StepResult& result) {
   auto list = awaited_.extract(key);
   if (list.empty()) return;
   for (const auto& [turn, client] : list.mapped())
-    count_down(client, turn, key, step);
+    count_down(client, turn, key, result);
   bytes_ -= list.mapped().size() * cost(key, "");
 }
 
 /// An entry of a queue ends at most one wait, the oldest.
-void KeySpace::wake_one(const std::string& key, Step& step) {
+void KeySpace::wake_one(const std::string& key, StepResult& result) {
   const auto found = awaited_.find(key);
   if (found == awaited_.end()) return;
   bool ended = false;
@@ -419,19 +419,22 @@ void KeySpace::wake_one(const std::string& key, Step& step) {
     const auto [turn, client] = *found->second.begin();
     found->second.erase(turn);
     bytes_ -= cost(key, "");
-    ended = count_down(client, turn, key, step);
+    ended = count_down(client, turn, key, result);
   }
   if (found->second.empty()) awaited_.erase(found);
 }
 
 /// Removes one key from a client's wait. True: it was the last, so the wait is over.
-bool KeySpace::count_down(StoreClientId client, Turn turn, const std::string& key, Step& step) {
+bool KeySpace::count_down(StoreClientId client,
+                          Turn turn,
+                          const std::string& key,
+                          StepResult& result) {
   const auto waiter = waiters_.find(client);
   if (waiter == waiters_.end() || waiter->second.missing.erase(turn) == 0) return false;
   bytes_ -= cost(key, "");
   if (!waiter->second.missing.empty() || !waiter->second.is_whole) return false;
   waiters_.erase(waiter);
-  step.released.push_back(client);
+  result.released.push_back(client);
   return true;
 }
 

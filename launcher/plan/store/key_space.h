@@ -65,7 +65,7 @@ class KeySpace {
     std::string refused;          // not empty: why to close the connection
   };
   /// The result of a step.
-  struct Step {
+  struct StepResult {
     bool is_done = false;                 // the reply is whole, or `refused` is set
     std::vector<StoreClientId> released;  // waits that are over; send each kReleased
   };
@@ -74,7 +74,7 @@ class KeySpace {
   using ShouldYield = std::function<bool()>;
 
   /// Carries `work` on by at least one key or value. Precondition: it is not done.
-  [[nodiscard]] Step step(Work& work, const ShouldYield& should_yield);
+  [[nodiscard]] StepResult step(Work& work, const ShouldYield& should_yield);
 
   /// Removes a client that is gone, and its wait.
   void forget(StoreClientId client);
@@ -111,25 +111,25 @@ class KeySpace {
   [[nodiscard]] bool has(const std::string& key) const;
   bool begin(Work& work) const;
   void keep(const std::string& key, std::string value);
-  void put(const std::string& key, std::string value, Step& step);
+  void put(const std::string& key, std::string value, StepResult& result);
   std::optional<std::int64_t> sum_with(std::int64_t number, Work& work) const;
-  bool put_all(Work& work, Step& step, const ShouldYield& should_yield);
-  void compare_set(Work& work, Step& step);
+  bool put_all(Work& work, StepResult& result, const ShouldYield& should_yield);
+  void compare_set(Work& work, StepResult& result);
   bool get(Work& work, const ShouldYield& should_yield) const;
-  void add(Work& work, Step& step);
-  void barrier(Work& work, Step& step);
+  void add(Work& work, StepResult& result);
+  void barrier(Work& work, StepResult& result);
   bool check(Work& work, const ShouldYield& should_yield) const;
   bool wait(Work& work, const ShouldYield& should_yield);
   void await(StoreClientId client, Waiter& waiter, std::string key);
   void delete_key(Work& work);
-  void append(Work& work, Step& step);
-  void queue_push(Work& work, Step& step);
+  void append(Work& work, StepResult& result);
+  void queue_push(Work& work, StepResult& result);
   void queue_pop(Work& work);
   void queue_length(Work& work) const;
   bool list_keys(Work& work, const ShouldYield& should_yield) const;
-  void wake_all(const std::string& key, Step& step);
-  void wake_one(const std::string& key, Step& step);
-  bool count_down(StoreClientId client, Turn turn, const std::string& key, Step& step);
+  void wake_all(const std::string& key, StepResult& result);
+  void wake_one(const std::string& key, StepResult& result);
+  bool count_down(StoreClientId client, Turn turn, const std::string& key, StepResult& result);
   void stop_awaiting(Turn turn, const std::string& key);
 
   std::size_t max_bytes_;

@@ -64,8 +64,8 @@ void JobHistory::note(JobView& job) {
   note_ranks(job);
   const JobView::Rank* const first = first_with_page(job);
   if (first != nullptr) {
-    const std::chrono::nanoseconds told_at(first->sample.written_ns);
-    const std::optional<double> seconds = samples_.note(told_at, first->sample.samples);
+    const std::chrono::nanoseconds written_at(first->sample.written_ns);
+    const std::optional<double> seconds = samples_.note(written_at, first->sample.samples);
     if (seconds) job.samples_per_second = 1 / *seconds;
     if (first->sample.step > 0) {  // before it there is nothing to show
       note_marks(job, *first);

@@ -66,7 +66,7 @@ asio::awaitable<DoctorEnd> DoctorCoordinator::run() {
   co_return end;
 }
 
-bool DoctorCoordinator::all_have_told() const {
+bool DoctorCoordinator::all_have_reported() const {
   return std::ranges::all_of(nodes_,
                              [](const auto& node) { return node.second.health.has_value(); });
 }
@@ -74,7 +74,7 @@ bool DoctorCoordinator::all_have_told() const {
 asio::awaitable<void> DoctorCoordinator::gather() {
   const Deadline last = Clock::now() + spec_.join_timeout;
   Deadline next_line = Clock::now() + kMissingPause;
-  while (!table_.is_full() || !all_have_told()) {
+  while (!table_.is_full() || !all_have_reported()) {
     const Clock::time_point now = Clock::now();
     if (now >= last) break;
     if (now >= next_line) {
@@ -90,16 +90,16 @@ asio::awaitable<void> DoctorCoordinator::gather() {
 void DoctorCoordinator::note(const Event& event) {
   if (const auto* const came = std::get_if<HelloCame>(&event)) return admit(*came);
   if (const auto* const own = std::get_if<NodeChecks>(&event)) return take(*own);
-  const auto& told = std::get<NodeTold>(event);
-  const auto node = nodes_.find(told.id);
+  const auto& report = std::get<NodeReported>(event);
+  const auto node = nodes_.find(report.id);
   if (node == nodes_.end()) return;
-  if (const auto* const gone = std::get_if<LinkLost>(&told.what)) {
-    print_line("a node has left: " + table_.find(told.id).hello.host + ", " + gone->how);
-    table_.remove(told.id);
+  if (const auto* const gone = std::get_if<LinkLost>(&report.what)) {
+    print_line("a node has left: " + table_.find(report.id).hello.host + ", " + gone->how);
+    table_.remove(report.id);
     nodes_.erase(node);
     return;
   }
-  const auto& message = std::get<DoctorMessage>(told.what);
+  const auto& message = std::get<DoctorMessage>(report.what);
   if (const auto* const health = std::get_if<NodeHealth>(&message)) {
     node->second.health = *health;
     // The address that we see, at which the others will try to reach the node.
@@ -133,11 +133,11 @@ void DoctorCoordinator::admit(const HelloCame& came) {
   came.link->start(
       [this, id](std::string_view frame) {
         std::optional<DoctorMessage> message = decode_doctor(frame);
-        if (message) inbox_.push(NodeTold{id, std::move(*message)});
+        if (message) inbox_.push(NodeReported{id, std::move(*message)});
         return message.has_value();
       },
       [this, id](const std::string& how) {
-        inbox_.push(NodeTold{id, LinkLost{how}});
+        inbox_.push(NodeReported{id, LinkLost{how}});
       });
   print_line(name_node(came.hello.node_rank, came.hello.host) + " has come from " +
              came.link->peer_address());
@@ -171,7 +171,7 @@ void DoctorCoordinator::assign_node_ranks() {
   }
   for (const NodeHealth& health : healths_) {
     checks_[health.node_rank].node_rank = health.node_rank;
-    places_.push_back({health.node_rank, health.address, health.port});
+    addresses_.push_back({health.node_rank, health.address, health.port});
   }
 }
 
@@ -182,7 +182,7 @@ asio::awaitable<void> DoctorCoordinator::probe(std::int64_t bytes) {
   for (const auto& [id, node] : nodes_) {
     if (!node.health) continue;
     ++asked;
-    const CheckPeers task{node.health->node_rank, places_, bytes};
+    const CheckPeers task{node.health->node_rank, addresses_, bytes};
     node.link->send(encode(DoctorMessage(task)));
   }
   asio::co_spawn(io_, look_ourselves(bytes), rethrow);
@@ -197,7 +197,7 @@ asio::awaitable<void> DoctorCoordinator::probe(std::int64_t bytes) {
 asio::awaitable<void> DoctorCoordinator::look_ourselves(std::int64_t bytes) {
   CheckPeers task;
   task.own_node_rank = own_.node_rank;
-  task.nodes = places_;
+  task.nodes = addresses_;
   task.bytes = bytes;
   NodeChecks checks = co_await check_peers(io_, task);
   inbox_.push(std::move(checks));

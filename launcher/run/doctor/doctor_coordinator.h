@@ -53,17 +53,17 @@ class DoctorCoordinator {
   struct LinkLost {
     std::string how;
   };
-  struct NodeTold {
+  struct NodeReported {
     int id = 0;
     std::variant<DoctorMessage, LinkLost> what;
   };
-  using Event = std::variant<HelloCame, NodeTold, NodeChecks>;  // NodeChecks: our own
+  using Event = std::variant<HelloCame, NodeReported, NodeChecks>;  // NodeChecks: our own
   struct Node {
     std::shared_ptr<ControlLink> link;
     std::optional<NodeHealth> health;
   };
 
-  [[nodiscard]] bool all_have_told() const;
+  [[nodiscard]] bool all_have_reported() const;
   asio::awaitable<void> gather();
   void note(const Event& event);
   [[nodiscard]] std::optional<Refusal> why_not(const Hello& hello) const;
@@ -88,8 +88,8 @@ class DoctorCoordinator {
   std::map<int, Node> nodes_;  // the other nodes, by id
   bool is_looking_ = false;
   std::vector<NodeHealth> healths_;
-  std::vector<PeerPlace> places_;     // of the same nodes
-  std::map<int, NodeChecks> checks_;  // by node rank
+  std::vector<PeerAddress> addresses_;  // of the same nodes
+  std::map<int, NodeChecks> checks_;    // by node rank
   std::size_t answers_ = 0;
 };
 

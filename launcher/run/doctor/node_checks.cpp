@@ -32,8 +32,8 @@ namespace {
 constexpr std::size_t kAtOnce = 16;  // peers that a node checks in parallel
 
 /// The task's peers: all others in a ring, or only the next one.
-std::vector<PeerPlace> peers_of(const CheckPeers& task) {
-  std::vector<PeerPlace> peers;
+std::vector<PeerAddress> peers_of(const CheckPeers& task) {
+  std::vector<PeerAddress> peers;
   const auto own = std::ranges::find_if(
       task.nodes, [&](const auto& node) { return node.node_rank == task.own_node_rank; });
   if (own == task.nodes.end()) return peers;
@@ -46,7 +46,7 @@ std::vector<PeerPlace> peers_of(const CheckPeers& task) {
 using Checked = Inbox<PeerCheck>;
 
 asio::awaitable<void> check_one(asio::io_context& io,
-                                PeerPlace peer,
+                                PeerAddress peer,
                                 std::int64_t bytes,
                                 std::shared_ptr<Checked> checked) {
   PeerCheck check = co_await check_peer(io, peer, bytes);
@@ -84,8 +84,8 @@ CudaModuleHealth check_cuda_module() {
   health.is_built = std::filesystem::exists(module, ignored);
   if (!health.is_built) return health;
   const std::chrono::seconds limit = kModuleLimit + std::chrono::seconds(1);
-  const HelperAnswer told = ask_helper(probe({"module", module}, limit), kModuleLimit);
-  const ProbeAnswer answer = read_probe(told.text);
+  const HelperAnswer helper = ask_helper(probe({"module", module}, limit), kModuleLimit);
+  const ProbeAnswer answer = read_probe(helper.text);
   for (const auto& parts : answer.lines) {
     if (parts.size() != 2) continue;
     if (parts[0] == "cuda") health.cuda = parse_whole<int>(parts[1]).value_or(0);
@@ -96,7 +96,7 @@ CudaModuleHealth check_cuda_module() {
     health.error = "it cannot be tried: " + std::generic_category().message(answer.why_not_started);
     return health;
   }
-  health.error = told.is_whole
+  health.error = helper.is_whole
                      ? "a library of it ended the process that opened it"
                      : "it was not open within " + std::to_string(kModuleLimit.count()) + " s";
   return health;
@@ -112,15 +112,15 @@ NodeHealth check_node(const JobSpec& spec) {
   GpuHealth gpus;
   gpus.devices = find_gpus();
   gpus.files_driver = health.driver;
-  gpus.told = ask_driver(CudaStart::always);
-  if (!gpus.told.gpus().empty()) gpus.module = check_cuda_module();
+  gpus.driver = ask_driver(CudaStart::always);
+  if (!gpus.driver.gpus().empty()) gpus.module = check_cuda_module();
   // Empty is a value here: it hides all GPUs.
   const auto visible = spec.environment.find("CUDA_VISIBLE_DEVICES");
   if (visible != spec.environment.end()) gpus.visible = visible->second;
   gpus.min_free = spec.job.integer("device_min_free");
   health.gpu_findings = check_gpus(gpus);
-  if (health.driver.empty()) health.driver = gpus.told.version();
-  for (const Gpu& gpu : gpus.devices.empty() ? gpus.told.gpus() : gpus.devices)
+  if (health.driver.empty()) health.driver = gpus.driver.version();
+  for (const Gpu& gpu : gpus.devices.empty() ? gpus.driver.gpus() : gpus.devices)
     health.gpus.push_back(gpu.model.empty() ? "?" : gpu.model);
   health.interfaces = list_interfaces();
   return health;
@@ -129,7 +129,7 @@ NodeHealth check_node(const JobSpec& spec) {
 asio::awaitable<NodeChecks> check_peers(asio::io_context& io, CheckPeers task) {
   NodeChecks checks;
   checks.node_rank = task.own_node_rank;
-  const std::vector<PeerPlace> peers = peers_of(task);
+  const std::vector<PeerAddress> peers = peers_of(task);
   const auto checked = std::make_shared<Checked>(io);  // owners: this, and the running checks
   std::size_t begun = 0;
   while (checks.peers.size() < peers.size()) {

@@ -1,6 +1,6 @@
-// An image as augmentations see it that move pixels but keep their values: they call these
-// functions one after the other. There are two kinds: a SampleImage has pixels; a PixelMap only
-// records where each pixel comes from.
+// The image that an augmentation works on if it only moves pixels and keeps their values: it calls
+// these functions one after the other. There are two kinds: a SampleImage has pixels; a PixelMap
+// only records where each pixel comes from.
 #pragma once
 
 #include "worker/image/geometry.h"

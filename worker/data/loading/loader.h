@@ -29,9 +29,11 @@ struct LoaderRequest {
   at::ScalarType type = at::kFloat;  // of normalised pixels
   at::MemoryFormat layout = at::MemoryFormat::ChannelsLast;
   std::vector<Augment> augments{};
-  std::uint64_t seed = 0;    // (seed, epoch, index of a sample) seeds its augmentations
-  std::int64_t repeats = 1;  // indices are below so many times the size of the set (plan/partition)
-  int threads = 0;           // 0: the thread that takes a batch loads it
+  std::uint64_t seed = 0;  // (seed, epoch, index of a sample) seeds its augmentations
+  // Indices are below `repeats` times the set's size: the sample is the index modulo that size
+  // (plan/partition).
+  std::int64_t repeats = 1;
+  int threads = 0;  // 0: the thread that takes a batch loads it
   /// What happens to a bad sample: the next good one replaces it, so that batches keep their size;
   /// or it is left out, and the batch is shorter.
   enum class OnBad { replace, leave_out } on_bad = OnBad::replace;

@@ -66,7 +66,7 @@ std::optional<std::size_t> ResidentLoader::first_unsupported(std::span<const Aug
 
 std::int64_t ResidentLoader::bytes_of(const DataFacts& facts) {
   const std::int64_t pixels = facts.shape.at(0) * (facts.shape.at(1) + 1) * (facts.shape.at(2) + 1);
-  // The device copies each part between the borders.
+  // While a part is copied, the device also holds it once without borders.
   return facts.count * (pixels + static_cast<std::int64_t>(sizeof(std::int64_t))) +
          part_of(facts) * c10::multiply_integers(facts.shape);
 }
@@ -85,7 +85,7 @@ ResidentLoader::ResidentLoader(std::shared_ptr<const MemorySource> source,
     moves_.push_back(*augment.target<PixelMove>());
   const DataFacts& facts = source_->facts();
   image_ = {static_cast<int>(facts.shape.at(1)), static_cast<int>(facts.shape.at(2))};
-  // Every sample comes to the same size, and to as many rectangles.
+  // All samples get the same size and number of rectangles, so drawing one tells both.
   PixelMap map;
   draw(0, 0, map);
   moved_ = map.size();

@@ -1,5 +1,5 @@
-// One optimizer step on one rank: micro-steps, the reduction over ranks, the optimizer. Never waits
-// for a device.
+// One optimizer step on one rank: micro-steps, the reduction over ranks, the optimizer. run()
+// itself does not wait for a device.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // A shared library that a test removes, to see what is said of the program that needs it.
-int removed();
-int removed() {
+int missing();
+int missing() {
   return 0;
 }

@@ -1,4 +1,4 @@
-#include "launcher/os/python_template.h"
+#include "launcher/os/rank_template.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -43,7 +43,7 @@ Pair make_pair() {
   return {Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
-/// A file in memory: a packet may be longer than a socket takes at once.
+/// A file in memory with the text of a request, which may be longer than a packet of a socket.
 Descriptor make_file(std::string_view text) {
   Descriptor file(check(::memfd_create("ddp-request", MFD_CLOEXEC), "memfd_create", kLabel));
   check(write_all(file.fd(), text) ? 0 : -1, "write", kLabel);
@@ -98,7 +98,8 @@ class RankTemplate::JobTemplate : public ForeignParent {
   void end() { socket_ = Descriptor(); }
 
  private:
-  /// One that does not answer is killed, and its copies with it.
+  /// Sends a request and returns the answer. A fork that does not answer is killed, and its copies
+  /// with it. Blocks: at most kCopyLimit.
   std::optional<std::string> ask(const std::string& request) {
     if (!is_alive()) return std::nullopt;
     signal_pidfd(pidfd_.fd(), SIGCONT);
@@ -118,19 +119,19 @@ class RankTemplate::JobTemplate : public ForeignParent {
 RankTemplate::RankTemplate(asio::io_context& io,
                            const ProcessSpec& rank,
                            const std::vector<std::string>& modules,
-                           std::optional<WarmPool::Place> place)
+                           std::optional<WarmPool::BoundSocket> warm_socket)
     : io_(io),
       socket_(io),
-      use_(place ? TemplateUse::warm : TemplateUse::job),
+      use_(warm_socket ? TemplateUse::warm : TemplateUse::job),
       base_(template_environment(rank.environment, use_)),
       arguments_(rank.arguments) {
-  const WarmPlace names = place ? place->names : WarmPlace{};
+  const WarmSocket names = warm_socket ? warm_socket->names : WarmSocket{};
   Pair pair = make_pair();
   const std::string text = std::string(ddp_warm_template()).append(ddp_python_template());
   check(::send(pair.ours.fd(), text.data(), text.size(), MSG_NOSIGNAL), "send", kLabel);
   const Descriptor request = make_file(import_request(modules, rank.environment, base_, names));
   std::vector<int> fds{request.fd()};
-  if (place) fds.push_back(place->socket.fd());
+  if (warm_socket) fds.push_back(warm_socket->socket.fd());
   if (!send_descriptors(pair.ours.fd(), fds))
     throw SystemError(system_message("sendmsg", kLabel, errno));
   ProcessSpec spec;
@@ -141,10 +142,11 @@ RankTemplate::RankTemplate(asio::io_context& io,
       "-c",
       "import os;n=" + std::to_string(pair.theirs.fd()) + ";s=os.read(n,1<<18);exec(s)"};
   // The text executes the interpreter again, with these.
-  const std::vector<std::string> words = place ? up_to_script(rank.arguments) : rank.arguments;
+  const std::vector<std::string> words =
+      warm_socket ? up_to_script(rank.arguments) : rank.arguments;
   spec.arguments.insert(spec.arguments.end(), words.begin() + 1, words.end());
   spec.environment = base_;
-  if (place) spec.environment["DDP_AGENT_ID"] = kNoAgentId;
+  if (warm_socket) spec.environment["DDP_AGENT_ID"] = kNoAgentId;
   start(std::move(spec), std::move(pair.ours), pair.theirs.fd());
 }
 
@@ -211,7 +213,7 @@ std::string RankTemplate::join(const std::string& key,
 void RankTemplate::end() {
   boost::system::error_code ignored;
   socket_.close(ignored);
-  // A warm one that we have started and that was ready outlives us.
+  // A warm template that we have started outlives us once it is ready.
   if (job_ && process_) process_->release();
   if (job_) job_->end();
   process_.reset();
@@ -263,7 +265,8 @@ bool RankTemplate::is_stopped() const {
   return is_stopped_process(pid());
 }
 
-/// The first packet of a copy or of a fork that `from` makes. `problem`: why there is none.
+/// The first packet of a copy or of a fork that process `from` makes. `problem` is set to the
+/// reason if there is none.
 std::string RankTemplate::await_answer(int channel, pid_t from, std::string& problem) const {
   const Deadline deadline = Clock::now() + kCopyLimit;
   std::array<char, 4096> packet;
@@ -313,7 +316,7 @@ std::variant<std::unique_ptr<Process>, std::string> RankTemplate::copy(const Pro
   if (state.parent != plan.parent || state.session != answer.pid)
     return "its copy, pid " + std::to_string(answer.pid) + ", is not a child of ours";
   auto process = std::make_unique<Process>(io_, answer.pid, answer.is_in_cgroup, rank.label, job_);
-  // The copy waits for it. Without it the copy ends, and is a worker that has failed.
+  // The copy waits for this packet. Without it the copy ends, as a worker that has failed.
   if (::send(channel.ours.fd(), "g", 1, MSG_NOSIGNAL) != 1) return "its copy has ended";
   return process;
 }
