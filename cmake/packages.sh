@@ -44,6 +44,7 @@ get_debian() {
   [[ ! -e "$debian_root" ]] || return 0
   say "getting a root of Debian 12 (40 MB to load, 150 MB in $debian_root), once per machine"
   new="$(mktemp -d "$cache/debian.new.XXXXXX")"
+  chmod 755 "$new"  # the root of images, for every user in them
   if ! { debootstrap --variant=minbase bookworm "$new" >"$log" 2>&1 && rm -rf "$new"/var/lib/apt/lists/* "$new"/var/cache/apt/* &&
     tar --create --file "$debian_root.new" --directory "$new" . && mv "$debian_root.new" "$debian_root"; }; then
     rm -rf "$new" "$debian_root.new"
