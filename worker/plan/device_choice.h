@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/node/driver_query.h"
+#include "common/node/driver_facts.h"
 #include "common/node/gpus.h"
 #include "worker/plan/job.h"
 
