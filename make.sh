@@ -205,20 +205,26 @@ directory_of() { if [[ "$1" == release ]]; then echo "$release_dir"; else echo "
 
 # configure PRESET [ARGUMENT...]: only when the preset, the arguments or the build directory are new.
 configure() {
-  local preset="$1" directory wanted log
+  local preset="$1" directory wanted
   directory="$(directory_of "$1")"
   shift
   wanted="$(cksum CMakePresets.json) $*"
   if [[ -e "$directory/build.ninja" && "$(cat "$directory/configured" 2>/dev/null)" == "$wanted" ]]; then return 0; fi
+  say "configuring $directory (lines of cmake: $directory/configure.log)"
+  run_cmake "$preset" "$directory" "$@"
+  printf '%s' "$wanted" >"$directory/configured"
+}
+
+# run_cmake PRESET DIRECTORY [ARGUMENT...]: its lines go to DIRECTORY/configure.log; warnings are shown, and all lines if it fails.
+run_cmake() {
+  local preset="$1" directory="$2" log="$2/configure.log"
+  shift 2
   mkdir -p "$directory"
-  log="$directory/configure.log"
-  say "configuring $directory (lines of cmake: $log)"
   if ! cmake --preset "$preset" -B "$directory" "$@" >"$log" 2>&1; then
     cat "$log" >&2
     fail "cmake cannot configure $directory, see above"
   fi
   sed -n '/^CMake Warning/,/^$/p' "$log" >&2
-  printf '%s' "$wanted" >"$directory/configured"
 }
 
 # compile DIRECTORY [ARGUMENT...]: on a terminal one line tells how far it is, and ends with what failed; elsewhere ninja prints its own.

@@ -120,12 +120,7 @@ build_launcher() {
     more=("-DCMAKE_TOOLCHAIN_FILE=$PWD/cmake/aarch64.cmake" "-DDDP_SYSROOT=$cache/arm64" -DDDP_MOLD=OFF)
   fi
   directory="build/launcher-$machine"
-  mkdir -p "$directory"
-  if ! cmake --preset release -B "$directory" -DDDP_TESTS=OFF -DDDP_BUILD_WORKER=OFF "${more[@]}" >"$directory/configure.log" 2>&1; then
-    cat "$directory/configure.log" >&2
-    fail "cmake cannot configure $directory, see above"
-  fi
-  sed -n '/^CMake Warning/,/^$/p' "$directory/configure.log" >&2
+  run_cmake release "$directory" -DDDP_TESTS=OFF -DDDP_BUILD_WORKER=OFF "${more[@]}"
   compile "$directory" --target "$@"
 }
 
