@@ -11,6 +11,7 @@ import subprocess
 import unittest
 import zlib
 
+from common_kernels import COMMON_KERNELS
 from processes import ProcessTest
 from tiny_sets import png_of
 
@@ -108,7 +109,7 @@ class Detect(ProcessTest):
             self.write_scene("train", number, dice)
         scenes = {number: self.write_scene("val", number, dice) for number in range(8)}
         # What so few epochs learn depends on roundings: the kernels that most CPUs have.
-        self.worker("job.yaml", *arguments, ATEN_CPU_CAPABILITY="avx2", ONEDNN_MAX_CPU_ISA="AVX2")
+        self.worker("job.yaml", *arguments, **COMMON_KERNELS)
         return scenes
 
     def worker(self, *arguments, **keywords):

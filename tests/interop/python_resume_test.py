@@ -14,6 +14,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 
+from common_kernels import COMMON_KERNELS
 from run_files import losses
 from tools import files_tool, run_program
 from reference_ddp import ConvNet
@@ -21,7 +22,7 @@ from reference_ddp import ConvNet
 COUNT, BATCH, MEAN, DEVIATION = 320, 32, 0.163, 0.23
 STEPS = COUNT // BATCH
 # Both sides take the kernels that most CPUs have: those of newer ones differ by a rounding more, which a deep net's training makes 3e-3.
-os.environ.update(ATEN_CPU_CAPABILITY="avx2", ONEDNN_MAX_CPU_ISA="AVX2")
+os.environ.update(COMMON_KERNELS)
 NEAR = 1e-5  # measured: 3e-7; sums round otherwise here (channels-last), and that grows with the steps of a deep net
 
 JOB = """
