@@ -300,11 +300,11 @@ run_tests() {
   local preset="$1" directory result=0
   directory="$PWD/$(directory_of "$1")"
   shift
-  rm -f "$directory/Testing/Temporary/LastTestsFailed.log"
+  rm -rf "$directory/Testing/Temporary/LastTestsFailed.log" "$directory/suites"
   # Most tests wait for processes more than they compute. PROCESSORS 2 in a CMakeLists.txt: this one trains.
   run_ctest "$directory" --parallel "$((2 * $(nproc)))" --no-tests=error --output-junit "$directory/tests.xml" "$@" 2>&1 | tee "$directory/tests.log" ||
     run_failed_again "$directory" || result=1
-  local arguments=("$directory/tests.xml" tests/expected_skips)
+  local arguments=("$directory/tests.xml" tests/expected_skips --suites "$directory/suites")
   [[ -n "$(python_for_tests)" ]] || arguments+=(--missing python)
   [[ -n "$(python_torch1)" ]] || arguments+=(--missing torch1)
   [[ -n "$(python_detector)" ]] || arguments+=(--missing detector)

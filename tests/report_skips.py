@@ -1,6 +1,7 @@
-"""Names the tests that ctest skipped, each with its reason, and compares their number with the expected one.
+"""Names the tests that were skipped, each with its reason, and compares their number with the expected one.
 
-report_skips.py RESULTS.xml EXPECTED_SKIPS [--missing python] [--missing data]; exit 1 when they differ.
+report_skips.py RESULTS.xml EXPECTED_SKIPS [--suites FOLDER] [--missing python] [--missing data]; exit 1 when they differ.
+RESULTS.xml is ctest's; FOLDER holds GoogleTest's own for the suites that are one test to ctest (discover_suites.cmake).
 """
 
 import argparse
@@ -15,6 +16,15 @@ def skipped_tests(results: pathlib.Path):
     cases = list(xml.parse(results).iter("testcase"))
     idle = [case for case in cases if case.get("status") in ("notrun", "disabled")]
     return {case.get("name"): reason(case.findtext("system-out") or "") for case in idle}, [case.get("name") for case in cases]
+
+
+def skipped_in_suites(folder: pathlib.Path):
+    """The same of suites that ctest ran as one test each."""
+    cases = [case for file in sorted(folder.glob("*.xml")) for case in xml.parse(file).iter("testcase")]
+    names = {f"{case.get('classname')}.{case.get('name')}": case for case in cases}
+    idle = {name: case.find("skipped") for name, case in names.items() if case.get("result") in ("skipped", "suppressed")}
+    whys = {name: "disabled" if why is None else why.get("message").splitlines()[-1] for name, why in idle.items()}
+    return whys, list(names)
 
 
 def reason(output: str) -> str:
@@ -36,10 +46,16 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("results", type=pathlib.Path)
     parser.add_argument("expected", type=pathlib.Path)
+    parser.add_argument("--suites", type=pathlib.Path)
     parser.add_argument("--missing", action="append", default=[])
     arguments = parser.parse_args()
 
     skipped, names = skipped_tests(arguments.results)
+    if arguments.suites:
+        skipped_in, names_in = skipped_in_suites(arguments.suites)
+        print(f"Tests that ran together with others of their suite: {len(names_in)}")
+        skipped |= skipped_in
+        names += names_in
 
     def named(kinds):
         wanted = list(patterns(arguments.expected, kinds))

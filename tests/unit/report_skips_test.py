@@ -19,12 +19,22 @@ RESULTS = f"""<?xml version="1.0"?><testsuite>
 <testcase name="A.e" status="fail"><failure message=""/><system-out>bad</system-out></testcase>
 </testsuite>"""
 
+SUITE = """<?xml version="1.0"?><testsuites><testsuite name="F">
+<testcase name="g" status="run" result="completed" classname="F" />
+<testcase name="h" status="run" result="skipped" classname="F"><skipped message="f_test.cpp:3&#x0A;no IPv6 here"/></testcase>
+<testcase name="DISABLED_i" status="notrun" result="suppressed" classname="F" />
+</testsuite></testsuites>"""
 
-def report(expected, *missing):
+
+def report(expected, *missing, suites=False):
     with tempfile.TemporaryDirectory() as folder:
         pathlib.Path(folder, "results.xml").write_text(RESULTS)
         pathlib.Path(folder, "expected").write_text(expected)
         arguments = [part for name in missing for part in ("--missing", name)]
+        if suites:
+            pathlib.Path(folder, "suites").mkdir()
+            pathlib.Path(folder, "suites/unit.F.xml").write_text(SUITE)
+            arguments += ["--suites", f"{folder}/suites"]
         command = [sys.executable, SCRIPT, f"{folder}/results.xml", f"{folder}/expected", *arguments]
         run = subprocess.run(command, capture_output=True, text=True, check=False)
         return run.returncode, run.stdout
@@ -62,6 +72,13 @@ class ReportSkipsTest(unittest.TestCase):
         code, text = report("always A.*\npython interop_*\n", "python")
         self.assertEqual(code, 1)
         self.assertIn("A.d: ran, though", text)
+
+    def test_a_test_that_shares_its_process_is_named_alone(self):
+        code, text = report("always A.b\npython interop_*\nipv6 F.h\n", "python", "ipv6", suites=True)
+        self.assertEqual(code, 1)
+        self.assertIn("Tests that ran together with others of their suite: 3\nSkipped tests: 4, expected: 3\n", text)
+        self.assertIn("  F.h: no IPv6 here\n", text)
+        self.assertIn("  F.DISABLED_i: disabled   <-- not expected\n", text)
 
 
 if __name__ == "__main__":
