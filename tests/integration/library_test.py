@@ -7,6 +7,7 @@ Run by hand: DDP_BIN=build/release DDP_CMAKE=cmake DDP_CXX=g++ PYTHONPATH=tests/
 import os
 import pathlib
 import re
+import shutil
 import unittest
 
 from pages import blocks
@@ -18,6 +19,12 @@ EXAMPLE = pathlib.Path(__file__).resolve().parent.parent / "library"
 
 
 class Library(ProcessTest):
+    def setUp(self):
+        super().setUp()
+        # Its folder has another name each time: to ccache, where there is one, it has none.
+        if shutil.which("ccache"):
+            self.environment |= {"CMAKE_CXX_COMPILER_LAUNCHER": "ccache", "CCACHE_BASEDIR": str(self.folder), "CCACHE_NOHASHDIR": "1"}
+
     def install(self):
         prefix = self.folder / "prefix"
         self.run_program(os.environ["DDP_CMAKE"], "--install", self.bin, "--prefix", prefix)

@@ -29,9 +29,16 @@ class Shm(ProcessTest):
             "DDP_SHM_LIBRARY": str(library.resolve()),
             "OMP_NUM_THREADS": "1",
         }
+        # Ranks of jobs that end well share one import of torch.
+        (self.folder / "runtime").mkdir(mode=0o700)
+        self.preload = self.variables | {
+            "DDP_PRELOAD": "torch,torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook",
+            "XDG_RUNTIME_DIR": str(self.folder / "runtime"),
+        }
+        self.addCleanup(self.run_program, self.bin / "ddp-launch", "warm", "--stop", **self.preload)
 
     def launch(self, ranks, *arguments, expect=0):
-        return self.run_program(self.bin / "ddp-launch", "--nproc-per-node", ranks, SCRIPT, *arguments, expect=expect, **self.variables)
+        return self.run_program(self.bin / "ddp-launch", "--nproc-per-node", ranks, SCRIPT, *arguments, expect=expect, **self.preload)
 
     def digest(self, ranks, backend):
         return re.search(r"digest \S+ loss \S+", self.launch(ranks, backend))[0]
@@ -52,7 +59,7 @@ class Shm(ProcessTest):
 
     def test_a_killed_rank_ends_the_sums_of_the_others_at_once(self):
         begin = time.monotonic()
-        text = self.launch(3, "ddp_shm", "crash", expect=137)
+        text = self.run_program(self.bin / "ddp-launch", "--nproc-per-node", 3, SCRIPT, "ddp_shm", "crash", expect=137, **self.variables)
         self.assertIn("signal SIGKILL (9)", text)
         self.assertLess(time.monotonic() - begin, 60)  # not the half hour of a collective
         self.assertEqual(self.alive(), [])
