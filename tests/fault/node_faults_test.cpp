@@ -274,7 +274,7 @@ class SmallPlace : public ProcessTest {
   }
 };
 
-TEST_F(SmallPlace, S6_IsEnoughOrItIsSaidWhatIsMissing) {
+TEST_F(SmallPlace, S6_OneWritablePlaceIsEnoughAndNoneIsReported) {
   const std::string closed = "mount -t tmpfs -o ro none ";
   EXPECT_EQ(inside(closed + "/tmp; mount -t tmpfs none /dev/shm"), "0 [0:0] on\n");
   EXPECT_THAT(inside(closed + "/tmp; " + closed + "/dev/shm; " + closed + "/run"),

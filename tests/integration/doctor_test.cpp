@@ -42,7 +42,7 @@ TEST_F(Doctor, AProblemIsNamedAndIsTheExitCode) {
   EXPECT_THAT(doctor->out(), HasSubstr("): at most 512 open files. Raise the hard limit"));
 }
 
-TEST_F(Doctor, ItsFlagsAndAProgramFollowIt) {
+TEST_F(Doctor, DoctorTakesFlagsAndAProgram) {
   auto wrong = launch({"doctor", "--nonsense"});
   EXPECT_EQ(wrong->wait(), 2);
   auto missing = launch({"doctor", "--nproc-per-node=1", "no-such-program"});

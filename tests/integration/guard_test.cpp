@@ -39,7 +39,7 @@ TEST_F(GuardTest, LeaseOverKillsWhatTheAgentStartedButNotTheAgent) {
   EXPECT_TRUE(std::filesystem::exists(scratch()));  // the agent tidies
 }
 
-TEST_F(GuardTest, WhatIsStartedAfterTheLeaseDiesToo) {
+TEST_F(GuardTest, SessionsCoveredAfterTheLeaseExpiredAreKilled) {
   const auto early = start_worker(marker());
   guard_.set_lease(10ms);
   EXPECT_EQ(early->wait(), -SIGKILL);

@@ -139,7 +139,7 @@ class RelayTest : public HandshakeServerTest {
 constexpr int kHelloNumber = 2;
 constexpr int kFirstNumber = 3;
 
-TEST_F(RelayTest, WhatIsHandedOnAsItIsArrives) {
+TEST_F(RelayTest, UnalteredFramesArrive) {
   relay(kToken, [](const std::string& frame, int, bool) { return Frames{frame}; });
   talk(kToken);
   EXPECT_THAT(at_node_, ElementsAre("one", "two", "three"));

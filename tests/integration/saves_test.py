@@ -117,7 +117,7 @@ class PowerFailures(SavesTest):
                     DDP_UNSYNCED_LOG=str(log), DDP_FAILPOINTS=f"save.{step}=kill@2", **variables)  # fmt: skip
         return lose_power(log, run / "checkpoints")
 
-    def test_k2_what_has_its_name_for_good_is_whole(self):
+    def test_k2_synced_checkpoints_survive_a_power_failure(self):
         self.worker("output=whole")
         # A name is for good once its directory was synced: before "latest" is written, not before.
         for step in cases(STEPS, DIFFERENT):
@@ -255,7 +255,7 @@ class OtherJobs(SavesTest):
                 self.assertLess(seconds - start, 1)
 
 
-    def test_what_is_allowed_to_differ_is_said_and_goes_on(self):
+    def test_allowed_differences_are_printed_and_training_resumes(self):
         self.worker("output=made", "train.epochs=1")
         resume = ("train.epochs=2", f"checkpoint.resume={self.folder}/made/job/latest")
         other = ("optimizer.lr=0.01", "schedule.name=constant", "schedule.warmup=0")
@@ -307,7 +307,7 @@ class TimeLimit(SavesTest):
         self.launch(2, *job, "output=whole")
         self.assert_same_run(self.folder / "whole" / "job", self.run_dir())
 
-    def test_it_is_heard_in_an_evaluation_and_keeps_the_epoch(self):
+    def test_time_limit_stops_an_evaluation_and_keeps_the_epoch(self):
         text = ""
         for seconds in (2**n for n in range(2, 9)):
             if "over before training began" not in text and text:
@@ -318,7 +318,7 @@ class TimeLimit(SavesTest):
         self.assertEqual(self.newest(self.run_dir()), 2)
         self.assertEqual(records(self.run_dir(), "epoch"), [])
 
-    def test_it_counts_from_the_start_of_the_job_and_is_heard_before_training(self):
+    def test_time_limit_counts_from_the_start_of_the_job(self):
         an_hour_ago = time.monotonic_ns() - 3600 * 10**9
         text = self.worker("train.time_limit=30min", expect=143, DDP_JOB_START=str(an_hour_ago))
         self.assertIn("train.time_limit is over before training began", text)
@@ -336,7 +336,7 @@ class Hooks(SavesTest):
         self.launch_odd("throw", "checkpoint.every_steps=null", "train.accumulate=1", expect=1)
         self.assertIn("resumes at step 14,", self.launch(3, "checkpoint.every_steps=null", "train.accumulate=1"))
 
-    def test_what_a_hook_makes_of_the_model_is_saved(self):
+    def test_changes_of_the_model_by_a_hook_are_saved(self):
         # On every rank: that is allowed.
         job = ("checkpoint.every_steps=null", "train.accumulate=1", f"launch.program={os.environ['DDP_ODD_WORKER']}")
         self.launch(3, *job, "output=whole", ODD_RANK="all-halve")

@@ -131,7 +131,7 @@ class Alone(WorkerTest):
         self.assertEqual([r["loss"] for r in whole[70:]], [r["loss"] for r in rest])
         self.assertEqual(len(rest), 104 - 70)
 
-    def test_what_cannot_lie_on_the_device_is_refused_where_it_is_demanded(self):
+    def test_demanded_residence_is_refused_when_impossible(self):
         self.assertNotIn("data.resident", self.worker("data.augment=[rotate]", "train.epochs=1"))
         text = self.launch(2, "data.augment=[flip, rotate]", "data.resident=true", expect=2)
         why = "data.resident: digits train cannot lie on cpu: data.augment has rotate, and a device makes"
@@ -616,7 +616,7 @@ class Killed(ResumeTest):
         self.assertEqual(best, f"step-{expected['step']:06}")
         self.assertTrue((self.run_dir() / "checkpoints" / best / "manifest.json").exists())
 
-    def test_who_is_killed_before_the_best_is_marked_marks_it_at_the_next_start(self):
+    def test_best_is_marked_at_the_next_start_after_a_kill(self):
         self.interrupt(signal.SIGKILL, "epoch 2/3", "train.epochs=3")
         best = self.run_dir() / "checkpoints" / "best"
         best.write_text("step-000007\n", encoding="utf-8")
@@ -784,7 +784,7 @@ class BadInput(WorkerTest):
         self.assertIn("nonsense", text)
         self.assertIn("no job file", self.run_program(self.bin / "ddp-worker", expect=2))
 
-    def test_what_is_not_finite_ends_the_run_and_is_in_no_checkpoint(self):
+    def test_non_finite_loss_ends_the_run_and_is_in_no_checkpoint(self):
         # By time as well as at the end of an epoch: nothing may hold a NaN.
         text = self.launch(2, "optimizer.lr=1e6", "checkpoint.interval=1ms", expect=96)
         self.assertIn("is not finite", text)

@@ -76,7 +76,7 @@ class CheckpointerTest : public ::testing::Test {
   std::optional<Ddp> replica_;
 };
 
-TEST_F(CheckpointerTest, WhatTheOtherRanksHoldTooIsSaved) {
+TEST_F(CheckpointerTest, CheckpointIsSavedWhenAllRanksHoldTheSame) {
   group_.others = digest_of({{"weight", weight_}});
   Checkpointer checkpointer = make_checkpointer();
   const SaveOutcome outcome = checkpointer.finish({.step = 7, .sums = {}, .watch = {}});

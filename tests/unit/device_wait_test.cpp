@@ -87,7 +87,7 @@ TEST(DeviceWait, TheSumsOfAStepAreWaitedForAsTheGroupSays) {
   }
 }
 
-TEST(DeviceWait, WhatAStreamWasGivenIsWaitedForAsTheGroupSays) {
+TEST(DeviceWait, StreamIsAwaitedThroughTheGroup) {
   const Deserted group;
   EXPECT_NO_THROW(await_stream(group, second_device(), "a save"));
   const BusySecondDevice busy;

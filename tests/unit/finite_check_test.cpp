@@ -65,7 +65,7 @@ bool is_count(const std::string& name) {
 }
 
 // Weights, masters, momentum, moments, steps and average are those of a run without the step.
-TEST_P(SkippedStep, IsAsIfItHadNeverBeen) {
+TEST_P(SkippedStep, SkippedStepLeavesNoTrace) {
   for (const double bad : {double{INFINITY}, std::nan("")}) {
     OptimizerJob job = job_of(GetParam().name);
     job.clip_norm = 0.5;

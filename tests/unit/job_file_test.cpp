@@ -104,7 +104,7 @@ TEST(JobSchema, ATildeOfAPathIsTheHomeInFilesAndOverrides) {
             (TextMap{{"more", home + "/more"}, {"glob", "a~"}, {"other", home + "/other"}}));
 }
 
-TEST(JobSchema, Y5_OfManyProblemsTwentyAreSaidAndHowManyMore) {
+TEST(JobSchema, Y5_TwentyProblemsAreShownAndTheOthersCounted) {
   for (const int count : {20, 21, 3000}) {
     std::string unknown;
     std::string twice;

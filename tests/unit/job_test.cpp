@@ -96,7 +96,7 @@ struct JobRig {
 
 // --- gathering
 
-TEST(Job, OfOneNodeBeginsAtOnceAndEndsWithItsRound) {
+TEST(Job, JobOfOneNodeBeginsAtOnceAndEndsWithItsRound) {
   JobRig rig(rules_of(0));
   EXPECT_EQ(rig.job.round(), nullptr);
   rig.begin();
@@ -181,7 +181,7 @@ Job::Rules with_problem() {
   return rules;
 }
 
-TEST(Job, OfANodeZeroThatCannotStartEndsOnceAllOthersHaveHeardIt) {
+TEST(Job, JobThatNodeZeroCannotStartEndsOnceAllNodesWereRefused) {
   const Refusal refusal{126, "train is not executable"};
   JobRig rig(with_problem(), 3, 3);
   EXPECT_EQ(rig.advance(), JobStep::wait);
@@ -197,7 +197,7 @@ TEST(Job, OfANodeZeroThatCannotStartEndsOnceAllOthersHaveHeardIt) {
   EXPECT_EQ(rig.job.verdict().exit_code, 126);
 }
 
-TEST(Job, OfANodeZeroThatCannotStartDoesNotWaitForever) {
+TEST(Job, JobThatNodeZeroCannotStartEndsAfterTwoSeconds) {
   JobRig rig(with_problem(), 3, 3);
   EXPECT_EQ(rig.at(1999ms), JobStep::wait);
   EXPECT_EQ(rig.at(2s), JobStep::end);

@@ -193,7 +193,7 @@ TEST_F(LabelFolder, TwoImagesMayHaveOneLabelFile) {
   EXPECT_EQ(read(LabelCacheUse::read).found, kLeastCached + 1);
 }
 
-TEST_F(LabelFolder, WhatIsWrongIsToldAsWithoutIt) {
+TEST_F(LabelFolder, ProblemsAreEqualWithAndWithoutACache) {
   label("1.txt", "0 .5 .5 .1 .1\n0 320 240 20 20\n");
   label("2.txt", "");
   fs::remove(folder() / "3.txt");

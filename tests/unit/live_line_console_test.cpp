@@ -23,7 +23,7 @@ TEST(AboveLine, TextComesOutInOrderAndAtOnce) {
   EXPECT_EQ(screen.str(), "epoch 1\nhalf a line\n");
 }
 
-TEST(LastLine, ItIsTakenAwayForWhatIsWrittenAndDrawnAgainBelow) {
+TEST(LastLine, LiveLineIsErasedForOutputAndDrawnAgainBelow) {
   std::ostringstream screen;
   LastLine line;
   testing::internal::CaptureStderr();

@@ -136,7 +136,7 @@ TEST(LiveLine, TheRateIsThatOfTheLastSeconds) {
   EXPECT_THAT(text, Not(HasSubstr("ETA")));
 }
 
-TEST(LiveLine, OfRanksThatStepTogetherTheSlowestIsTheOneThatWaitsLeast) {
+TEST(LiveLine, SlowestOfRanksInStepIsTheOneThatWaitsLeast) {
   LiveLine line(LiveLine::Rules{});
   std::string text;
   for (int second = 0; second < 30; ++second) {
@@ -247,7 +247,7 @@ TEST(LiveLine, OnOneNodeOtherProgramsAreToldOfOnATerminalAndWhenTheyAreQuiet) {
   }
 }
 
-TEST(LiveLine, NothingToTellIsNoLine) {
+TEST(LiveLine, NoRanksGiveNoLine) {
   LiveLine line(LiveLine::Rules{});
   EXPECT_EQ(text_of(line, seconds(1), {}), "");
 }

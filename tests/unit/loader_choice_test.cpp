@@ -111,7 +111,7 @@ TEST(LoaderChoice, AugmentationsNeedImagesAsInALoader) {
               HasSubstr("data.augment is for images of 1 or 3 channels, and a sample is 4x2x3"));
 }
 
-TEST(LoaderChoice, WhatIsDemandedIsCheckedWithoutACopy) {
+TEST(LoaderChoice, DemandedResidenceIsCheckedWithoutACopy) {
   const DeviceCounts before = second_device_counts();
   DataJob job;
   job.augment.push_back({"rotate", Args("data.augment.rotate", {})});

@@ -92,7 +92,7 @@ TEST_F(MetricsCommandTest, OneThatIsNotThereIsSaidOnce) {
   EXPECT_EQ(said.find("metrics.command"), said.rfind("metrics.command")) << said;
 }
 
-TEST_F(MetricsCommandTest, WhatItHasStartedGoesWithIt) {
+TEST_F(MetricsCommandTest, ChildrenOfTheCommandAreKilledWithIt) {
   EXPECT_THAT(said_of("(trap '' TERM; kill -STOP $(sh -c 'echo $PPID')) & echo $! >$1/pid; "
                       "cat >/dev/null",
                       {}),

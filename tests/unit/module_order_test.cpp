@@ -26,7 +26,7 @@ TEST(ModuleOrder, BuffersStandWithTheirModule) {
       ElementsAre("conv.weight", "bn.weight", "bn.bias", "bn.mean", "bn.count", "fc.weight"));
 }
 
-TEST(ModuleOrder, WhatIsAModulesOwnComesBeforeTheModulesInIt) {
+TEST(ModuleOrder, OwnParametersComeBeforeThoseOfSubmodules) {
   EXPECT_THAT(ordered({"block.conv.weight", "block.scale", "scale", "block.offset", "offset"}),
               ElementsAre("scale", "offset", "block.scale", "block.offset", "block.conv.weight"));
 }

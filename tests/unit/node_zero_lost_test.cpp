@@ -30,7 +30,7 @@ NodeZeroFacts from_row(int row) {
   return facts;
 }
 
-TEST(EndWithoutNodeZero, NothingWhileNodeZeroIsHeard) {
+TEST(EndWithoutNodeZero, JobGoesOnWhileNodeZeroIsHeard) {
   EXPECT_FALSE(end_without_node_zero(well(), kGrace));
   NodeZeroFacts facts = well();
   facts.silence = 5s;  // not more than the lease

@@ -139,7 +139,7 @@ TEST(Deal, StepsOfARunHoldTheSameSamplesForAnyNumberOfRanks) {
   }
 }
 
-TEST(Deal, WhatCannotBeDealtIsRefused) {
+TEST(Deal, InconsistentSizesAreRefused) {
   EXPECT_THROW(EpochPartition(request_of(10, 2, 3, 1), 0), std::logic_error);
   EXPECT_THROW(EpochPartition(request_of(0, 3, 3, 1), 0), std::logic_error);
 }

@@ -179,7 +179,7 @@ TEST(Models, MlpTakesItsLayersFromTheJob) {
                           "fc3.bias parameter 10"));
 }
 
-TEST(Models, WhatAModelCannotDoIsRefusedByName) {
+TEST(Models, WrongModelArgumentsAreRefusedByName) {
   EXPECT_THAT(complaint_about(request_of("resnet19", 3, 32)),
               AllOf(HasSubstr("model.name: resnet19"),
                     HasSubstr("Known: convnet, lenet, linear, mlp, resnet18, resnet34")));

@@ -53,7 +53,7 @@ class ReportSkipsTest(unittest.TestCase):
         self.assertIn("Skipped tests: 2, expected: 1\n", text)
         self.assertIn("interop_c: no Python with torch   <-- not expected\n", text)
 
-    def test_what_only_some_machines_allow_may_run_or_not(self):
+    def test_optional_skips_may_run_or_not(self):
         code, text = report("may A.*\npython interop_*\n", "python")
         self.assertEqual(code, 0, text)
         self.assertIn("Skipped tests: 2, expected: 2\n", text)

@@ -119,7 +119,7 @@ TEST_P(Resident, OneBatchIsLoadedHereAndNow) {
     EXPECT_THROW((void)resident.load({&outside, 1}), std::out_of_range);
 }
 
-TEST_P(Resident, NothingIsGivenBeyondTheLastPlan) {
+TEST_P(Resident, NextThrowsAfterTheLastPlan) {
   ResidentLoader resident(draw_images(1), {}, device_);
   EXPECT_THROW((void)resident.next(), std::logic_error);
   resident.start([left = 1]() mutable -> std::optional<MicroBatch> {
@@ -169,7 +169,7 @@ TEST(ResidentBatches, ASetTakesItsBordersItsLabelsAndTheCopyOfAPart) {
   EXPECT_EQ(bytes_of(2, {1, 8192, 8192}), 2 * (8193 * 8193 + 8) + (64 << 20));
 }
 
-TEST(ResidentBatches, WhatADeviceCannotMakeIsFound) {
+TEST(ResidentBatches, UnsupportedAugmentsAreFound) {
   const std::shared_ptr<const MemorySource> source = draw_images(3);
   const auto find = [&](const std::vector<NamedAugment>& list) {
     return ResidentLoader::first_unsupported(make_named(list, source->facts()));

@@ -30,7 +30,7 @@ at::Tensor on_host(const at::Tensor& tensor) {
   return tensor.to(at::kCPU);
 }
 
-TEST(SecondDevice, ItsMemoryIsNotTheHosts) {
+TEST(SecondDevice, DeviceMemoryCannotBeReadByTheHost) {
   const at::Tensor there = at::ones({3}).to(second_device());
   EXPECT_EQ(on_host(there + 1).sum().item<float>(), 6);
   EXPECT_DEATH((void)std::fputc(there.const_data_ptr<float>()[1] > 0 ? '1' : '0', stderr), "");

@@ -204,7 +204,7 @@ void expect_few_waits(const LoopRun& run) {
   EXPECT_LE(most.epoch, kEpochWaits + kEvaluationWaits + kSaveWaits);
 }
 
-TEST(SecondDeviceTraining, ItsFilesAreTheCpus) {
+TEST(SecondDeviceTraining, RunFilesEqualThoseOfTheCpu) {
   const JobValues job = training_job({"model.name=lenet"});
   const Scratch scratch;
   EXPECT_EQ(run_loop(scratch.path() / "host", job, at::kCPU).code, 0);
@@ -215,7 +215,7 @@ TEST(SecondDeviceTraining, ItsFilesAreTheCpus) {
   expect_few_waits(run);
 }
 
-TEST(SecondDeviceTraining, ItsFilesAreTheCpusWhereItGoesOnInTheMiddle) {
+TEST(SecondDeviceTraining, RunFilesOfAResumedRunEqualThoseOfTheCpu) {
   const JobValues job = training_job({"data.resident=true",
                                       "model.name=mlp",
                                       "model.args.hidden=32",

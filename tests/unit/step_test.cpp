@@ -168,7 +168,7 @@ class CountedOperators {
   at::CallbackHandle handle_;
 };
 
-TEST(StepAlone, NothingInASteadyStepReadsANumberOfTheDevice) {
+TEST(StepAlone, SteadyStepReadsNoNumberOfTheDevice) {
   const std::unique_ptr<Group> alone = single_process_group();
   // With SGD: the CPU's fused Adam reads its step counts, which on a device stay there.
   const Case plain{OptimizerJob::Name::sgd, false, 2};

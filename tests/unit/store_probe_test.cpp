@@ -52,7 +52,7 @@ TEST(StoreProbe, ARankZeroOfThisJobAloneIsHeard) {
   EXPECT_EQ(probe_of(frame("x" + job, "why")).refusal, std::nullopt);
 }
 
-TEST(StoreProbe, WhatIsTooLongOrCutOffIsNone) {
+TEST(StoreProbe, TooLongOrTruncatedRefusalIsIgnored) {
   const std::string job = job_line(rank_of_three(1, 0));
   const std::string longest(kLongestRefusal, 'x');
   EXPECT_EQ(probe_of(frame(job, longest)).refusal, longest);
@@ -63,7 +63,7 @@ TEST(StoreProbe, WhatIsTooLongOrCutOffIsNone) {
   EXPECT_EQ(cut.refusal, std::nullopt);
 }
 
-TEST(StoreProbe, WhoIsSilentIsWaitedForUntilTheDeadlineAndForASecondAtMost) {
+TEST(StoreProbe, ProbeOfASilentStoreEndsAtTheDeadline) {
   const Descriptor silent = listen_on_loopback();
   const StoreAddresses addresses(rank_of_three(1, port_of(silent)));
   EXPECT_TRUE(addresses.probe(Clock::now()).is_listening);

@@ -56,7 +56,7 @@ TEST(ThrowTrace, TheInnermostFrameIsWhereItWasThrown) {
   EXPECT_THAT(frames[0], StartsWith("ddp::worker::throw_from_here(char const*)"));
 }
 
-TEST(ThrowTrace, WhatTheStandardLibraryThrowsComesFromWhoCalledIt) {
+TEST(ThrowTrace, TraceStartsAtTheCallerOfTheStandardLibrary) {
   const std::vector<std::string> frames = frames_where([] { (void)take_from_an_empty_one(); });
   ASSERT_THAT(frames, Not(IsEmpty()));
   EXPECT_THAT(frames[0], StartsWith("ddp::worker::take_from_an_empty_one()"));

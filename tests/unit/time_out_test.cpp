@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(Ways,
                          TimeOut,
                          testing::Values(SharedMemory::never, SharedMemory::required));
 
-TEST_P(TimeOut, WhoDoesNotComeIsNamedByBothOthers) {
+TEST_P(TimeOut, BothOtherRanksNameTheMissingRank) {
   std::latch others(2);
   const std::vector<End> ends = ends_of(GetParam(), 3, [&](Group& group, int rank) {
     sum(group);  // all are here

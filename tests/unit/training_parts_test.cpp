@@ -189,7 +189,7 @@ TEST_F(SnapshotTest, TensorsOfAnySizeAndPlaceAreCopied) {
   EXPECT_TRUE(arena.take(shared, {}).model[0].tensor.equal(gaps));
 }
 
-TEST_F(SnapshotTest, WhatAnEvaluationHasChangedSinceComesBack) {
+TEST_F(SnapshotTest, ValuesChangedByALaterEvaluationAreRestored) {
   const at::Tensor factor = at::tensor({1.0}, at::kDouble);
   SharedState shared{{{"weight", at::ones({3})}}, {}, {{"factor", factor}}};
   SnapshotArena arena(shared);
@@ -319,7 +319,7 @@ TEST(TopK, CountsALabelAmongTheHighestScores) {
   EXPECT_THROW(make_top_k(5, 4), UsageError);
 }
 
-TEST(TopK, WhatIsNotScoresOfClassesIsRefusedWithItsShape) {
+TEST(TopK, OutputsWithoutClassScoresAreRefusedWithTheirShape) {
   const auto refusal = [](const Outputs& outputs, const Batch& batch) -> std::string {
     try {
       make_top_k(2, 4)->update(outputs, batch);

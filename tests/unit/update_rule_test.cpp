@@ -36,7 +36,7 @@ OptimizerJob own() {
   return job;
 }
 
-TEST(UpdateRule, OfOnesOwnStepsParametersAndKeepsItsState) {
+TEST(UpdateRule, CustomRuleStepsParametersAndKeepsItsState) {
   Bench bench;
   OptimizerJob job = own();
   job.decay_norms_and_biases = false;
@@ -58,7 +58,7 @@ TEST(UpdateRule, OfOnesOwnStepsParametersAndKeepsItsState) {
   EXPECT_EQ(optimizer.state()[1].tensor.item<float>(), 1);
 }
 
-TEST(UpdateRule, OfOnesOwnSkipsAStepWhoseGradientIsNotFinite) {
+TEST(UpdateRule, CustomRuleSkipsAStepWithANonFiniteGradient) {
   for (const AmpJob& amp : {kScaled, kMasters}) {
     Bench bench(amp.level == 2 ? at::kHalf : at::kFloat, amp);
     Optimizer optimizer = bench.make(own(), {}, std::make_unique<Signs>());

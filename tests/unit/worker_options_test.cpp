@@ -74,7 +74,7 @@ TEST(WorkerOptions, AFlagOfAnotherVerbIsRefusedWithThoseThatTakeIt) {
                     HasSubstr("ddp-worker inspect CKPT [OTHER] [--json]")));
 }
 
-TEST(WorkerOptions, WhatIsNearASlipIsNamed) {
+TEST(WorkerOptions, NearbyNamesAreSuggested) {
   EXPECT_THAT(refusal({"job.yaml", "--chekc"}), HasSubstr("did you mean --check?"));
   EXPECT_THAT(refusal({"evaluate", "runs/job"}), HasSubstr("did you mean ddp-worker eval?"));
   EXPECT_THAT(refusal({"something"}), HasSubstr("nor KEY=VALUE. Try --help."));
