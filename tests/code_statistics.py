@@ -1,4 +1,4 @@
-"""Prints figures of this tree by room: files, lines, the middle and the longest file, comments, tests. Usage: figures.py"""
+"""Prints figures of this tree by room: files, lines, the middle and the longest file, comments, tests. Usage: code_statistics.py"""
 
 import collections
 import pathlib

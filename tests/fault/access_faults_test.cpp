@@ -17,8 +17,8 @@
 
 #include "launcher/plan/round/messages.h"
 #include "launcher/plan/wire/frames.h"
+#include "tests/support/fake_node.h"
 #include "tests/support/other_user.h"
-#include "tests/support/played_node.h"
 #include "tests/support/process_test.h"
 #include "tests/support/store_client.h"
 

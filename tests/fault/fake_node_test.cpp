@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
-#include "tests/support/played_node.h"
+#include "tests/support/fake_node.h"
 #include "tests/support/process_test.h"
 
 namespace ddp::test {
@@ -17,7 +17,7 @@ constexpr ExitStatus kFailed{7, 0, false};
 constexpr ExitStatus kTerminated{0, SIGTERM, false};
 constexpr ExitStatus kGood{0, 0, false};
 
-class PlayedNodeFaults : public ProcessTest {
+class FakeNodeFaults : public ProcessTest {
  protected:
   /// Node 0 with one worker.
   std::unique_ptr<Running> launch_node0(const std::string& verbs,
@@ -38,9 +38,9 @@ class PlayedNodeFaults : public ProcessTest {
   int port_ = free_port();
 };
 
-TEST_F(PlayedNodeFaults, C12_LateEventsOfAnOlderRoundChangeNothing) {
+TEST_F(FakeNodeFaults, C12_LateEventsOfAnOlderRoundChangeNothing) {
   const auto job = launch_node0("round 0 [ hold ] wait USR1", {"--max-restarts=1"});
-  PlayedNode node(port_);
+  FakeNode node(port_);
   ASSERT_TRUE(node.next<StartRound>());
   node.send(started(0));
   node.send(node.exited(0, 0, kFailed));
@@ -67,9 +67,9 @@ TEST_F(PlayedNodeFaults, C12_LateEventsOfAnOlderRoundChangeNothing) {
 }
 
 // The job must not wait for ever for a node that is heard but does not end its workers.
-TEST_F(PlayedNodeFaults, L4_ANodeThatIsHeardButNeverEndsItsWorkersIsLost) {
+TEST_F(FakeNodeFaults, L4_ANodeThatIsHeardButNeverEndsItsWorkersIsLost) {
   const auto job = launch_node0("exit 5");
-  PlayedNode node(port_);
+  FakeNode node(port_);
   ASSERT_TRUE(node.next<StartRound>());
   node.send(started(0));
   ASSERT_TRUE(node.next<EndRound>());
@@ -78,9 +78,9 @@ TEST_F(PlayedNodeFaults, L4_ANodeThatIsHeardButNeverEndsItsWorkersIsLost) {
   EXPECT_TRUE(code == 5 || code == 201) << code;
 }
 
-TEST_F(PlayedNodeFaults, C11_EventsOfWorkersThatDoNotExistHarmNobody) {
+TEST_F(FakeNodeFaults, C11_EventsOfWorkersThatDoNotExistHarmNobody) {
   const auto job = launch_node0("hold");
-  PlayedNode node(port_);
+  FakeNode node(port_);
   ASSERT_TRUE(node.next<StartRound>());
   node.send(started(0));
   for (const int local_rank : {-1, 1, 1 << 30}) {
@@ -98,9 +98,9 @@ TEST_F(PlayedNodeFaults, C11_EventsOfWorkersThatDoNotExistHarmNobody) {
   EXPECT_TRUE(code == 128 + SIGTERM || code == 201) << code << job->err();
 }
 
-TEST_F(PlayedNodeFaults, N5_ANodeThatFallsSilentIsLostWithin6s) {
+TEST_F(FakeNodeFaults, N5_ANodeThatFallsSilentIsLostWithin6s) {
   const auto job = launch_node0("hold");
-  PlayedNode node(port_);
+  FakeNode node(port_);
   ASSERT_TRUE(node.next<StartRound>());
   node.send(started(0));
   node.live_for(500ms);
@@ -113,9 +113,9 @@ TEST_F(PlayedNodeFaults, N5_ANodeThatFallsSilentIsLostWithin6s) {
   }
 }
 
-TEST_F(PlayedNodeFaults, L1_ANodeThatClosesItsLinkIsLostWithin1s) {
+TEST_F(FakeNodeFaults, L1_ANodeThatClosesItsLinkIsLostWithin1s) {
   const auto job = launch_node0("hold");
-  auto node = std::make_unique<PlayedNode>(port_);
+  auto node = std::make_unique<FakeNode>(port_);
   ASSERT_TRUE(node->next<StartRound>());
   node->send(started(0));
   node->live_for(500ms);
@@ -125,7 +125,7 @@ TEST_F(PlayedNodeFaults, L1_ANodeThatClosesItsLinkIsLostWithin1s) {
   if (!kInstrumented) {
     EXPECT_LE(Clock::now() - begin, 1s + 2s);
   }
-  EXPECT_THAT(job->err(), HasSubstr("played"));
+  EXPECT_THAT(job->err(), HasSubstr("fake-node"));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Node 0 gives commands that no honest one gives, or gives them too early or too late: the agent of
 // another node ends all the same, and so do its workers. Row A6 of the list of faults; a race or a
 // node 0 that fails in the middle of a round could do some of it too.
-#include "tests/support/played_node_zero.h"
+#include "tests/support/fake_node_zero.h"
 
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -17,14 +17,14 @@ using namespace launcher;
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-class PlayedNodeZeroFaults : public ProcessTest {
+class FakeNodeZeroFaults : public ProcessTest {
  protected:
   /// The agent of node 1, with two workers.
   std::unique_ptr<Running> launch_node1(const std::string& verbs) {
     return launch_fakes(2, verbs, flags(zero_));
   }
   /// Its code, while node 0 goes on to be heard; -1000 when it has not ended.
-  static int code_of(Running& agent, PlayedNodeZero& zero) {
+  static int code_of(Running& agent, FakeNodeZero& zero) {
     for (const auto end = Clock::now() + kTestTimeout; state_of(agent.pid()) != "Z";) {
       if (Clock::now() >= end) break;
       zero.live_for(20ms);
@@ -32,7 +32,7 @@ class PlayedNodeZeroFaults : public ProcessTest {
     return agent.wait(1s);
   }
   int code_of(Running& agent) { return code_of(agent, zero_); }
-  static std::vector<std::string> flags(const PlayedNodeZero& zero) {
+  static std::vector<std::string> flags(const FakeNodeZero& zero) {
     return {"--nnodes=2",
             "--node-rank=1",
             "--master-addr=127.0.0.1",
@@ -41,7 +41,7 @@ class PlayedNodeZeroFaults : public ProcessTest {
   static EndJob end_job_by(int code) {
     EndJob end;
     end.exit_code = code;
-    end.report = "the played verdict\n";
+    end.report = "the fake verdict\n";
     return end;
   }
   static EndRound end_round_of(int round) {
@@ -49,22 +49,22 @@ class PlayedNodeZeroFaults : public ProcessTest {
     command.round = round;
     command.signal = SIGTERM;
     command.grace = 2s;
-    command.what = "played";
+    command.what = "fake";
     return command;
   }
 
-  PlayedNodeZero zero_;
+  FakeNodeZero zero_;
 };
 
-TEST_F(PlayedNodeZeroFaults, A6_AnEndJobBeforeARoundEndsTheAgent) {
+TEST_F(FakeNodeZeroFaults, A6_AnEndJobBeforeARoundEndsTheAgent) {
   const auto agent = launch_node1("hold");
   ASSERT_TRUE(zero_.is_joined_within(kTestTimeout));
   zero_.send(end_job_by(9));
   EXPECT_EQ(code_of(*agent), 9);
-  EXPECT_THAT(agent->err(), HasSubstr("the played verdict"));
+  EXPECT_THAT(agent->err(), HasSubstr("the fake verdict"));
 }
 
-TEST_F(PlayedNodeZeroFaults, A6_AnEndJobInTheMiddleOfARoundEndsWorkersAndAgent) {
+TEST_F(FakeNodeZeroFaults, A6_AnEndJobInTheMiddleOfARoundEndsWorkersAndAgent) {
   const auto agent = launch_node1("on 1 [ ignore TERM ] hold");
   ASSERT_TRUE(zero_.is_joined_within(kTestTimeout));
   zero_.send(zero_.start_of(0));
@@ -72,12 +72,12 @@ TEST_F(PlayedNodeZeroFaults, A6_AnEndJobInTheMiddleOfARoundEndsWorkersAndAgent) 
   zero_.send(end_job_by(9));
   EXPECT_EQ(code_of(*agent), 9) << agent->err();
   EXPECT_THAT(agent->err(), HasSubstr("node 0 has ended the job in the middle of the round"));
-  EXPECT_THAT(agent->err(), HasSubstr("the played verdict"));
+  EXPECT_THAT(agent->err(), HasSubstr("the fake verdict"));
 }
 
-TEST_F(PlayedNodeZeroFaults, A6_AnEndJobRightBehindAStartOrAnEndRoundEndsTheAgent) {
+TEST_F(FakeNodeZeroFaults, A6_AnEndJobRightBehindAStartOrAnEndRoundEndsTheAgent) {
   for (const bool has_end_round : {false, true}) {
-    PlayedNodeZero zero;
+    FakeNodeZero zero;
     const auto agent = launch_fakes(2, "hold", flags(zero));
     ASSERT_TRUE(zero.is_joined_within(kTestTimeout));
     zero.send(zero.start_of(0));
@@ -88,7 +88,7 @@ TEST_F(PlayedNodeZeroFaults, A6_AnEndJobRightBehindAStartOrAnEndRoundEndsTheAgen
   }
 }
 
-TEST_F(PlayedNodeZeroFaults, A6_AStartBesideARoundIsNonsenseAndEndsTheNode) {
+TEST_F(FakeNodeZeroFaults, A6_AStartBesideARoundIsNonsenseAndEndsTheNode) {
   const auto agent = launch_node1("hold");
   ASSERT_TRUE(zero_.is_joined_within(kTestTimeout));
   zero_.send(zero_.start_of(0));
@@ -97,7 +97,7 @@ TEST_F(PlayedNodeZeroFaults, A6_AStartBesideARoundIsNonsenseAndEndsTheNode) {
   EXPECT_EQ(code_of(*agent), 201) << agent->err();
 }
 
-TEST_F(PlayedNodeZeroFaults, A6_AStartWithAnotherNumberOfWorkersIsNonsense) {
+TEST_F(FakeNodeZeroFaults, A6_AStartWithAnotherNumberOfWorkersIsNonsense) {
   const auto agent = launch_node1("hold");
   ASSERT_TRUE(zero_.is_joined_within(kTestTimeout));
   StartRound start = zero_.start_of(0);
@@ -107,9 +107,9 @@ TEST_F(PlayedNodeZeroFaults, A6_AStartWithAnotherNumberOfWorkersIsNonsense) {
   EXPECT_EQ(agent->out().find("[1:"), std::string::npos);  // nothing was started
 }
 
-TEST_F(PlayedNodeZeroFaults, A6_ANodeZeroThatCommandsNothingHoldsNobodyWhoAsksTwice) {
+TEST_F(FakeNodeZeroFaults, A6_ANodeZeroThatCommandsNothingHoldsNobodyWhoAsksTwice) {
   for (const bool has_round : {false, true}) {
-    PlayedNodeZero zero;
+    FakeNodeZero zero;
     const auto agent = launch_fakes(2, "ignore TERM hold", flags(zero));
     ASSERT_TRUE(zero.is_joined_within(kTestTimeout));
     if (has_round) {
@@ -123,11 +123,11 @@ TEST_F(PlayedNodeZeroFaults, A6_ANodeZeroThatCommandsNothingHoldsNobodyWhoAsksTw
     zero.live_for(200ms);
     agent->signal(SIGTERM);
     EXPECT_EQ(code_of(*agent, zero), 128 + SIGTERM) << agent->err();
-    EXPECT_THAT(agent->err(), HasSubstr("SIGTERM came twice, and node 0 (played-zero)"));
+    EXPECT_THAT(agent->err(), HasSubstr("SIGTERM came twice, and node 0 (fake-zero)"));
   }
 }
 
-TEST_F(PlayedNodeZeroFaults, A6_ALinkThatEndsRightBehindAnEndJobLeavesNobodyWaiting) {
+TEST_F(FakeNodeZeroFaults, A6_ALinkThatEndsRightBehindAnEndJobLeavesNobodyWaiting) {
   const auto agent = launch_node1("hold");
   ASSERT_TRUE(zero_.is_joined_within(kTestTimeout));
   zero_.send(zero_.start_of(0));
@@ -140,7 +140,7 @@ TEST_F(PlayedNodeZeroFaults, A6_ALinkThatEndsRightBehindAnEndJobLeavesNobodyWait
 
 // Whatever comes, and whenever: the agent ends, at last by an EndJob, a closed link, or two
 // signals, and nothing of it is left (TearDown looks).
-TEST_F(PlayedNodeZeroFaults, A6_AnyCommandsAtAnyTimeEndTheAgentWithNothingLeft) {
+TEST_F(FakeNodeZeroFaults, A6_AnyCommandsAtAnyTimeEndTheAgentWithNothingLeft) {
   constexpr int kJobs = 12;
   for (int seed = 0; seed < kJobs; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -148,7 +148,7 @@ TEST_F(PlayedNodeZeroFaults, A6_AnyCommandsAtAnyTimeEndTheAgentWithNothingLeft) 
     const auto pick = [&](int count) {
       return std::uniform_int_distribution<int>(0, count - 1)(random);
     };
-    PlayedNodeZero zero;
+    FakeNodeZero zero;
     const auto agent = launch_fakes(2, "hold", flags(zero));
     ASSERT_TRUE(zero.is_joined_within(kTestTimeout));
     int round = 0;
@@ -159,7 +159,7 @@ TEST_F(PlayedNodeZeroFaults, A6_AnyCommandsAtAnyTimeEndTheAgentWithNothingLeft) 
           zero.send(zero.start_of(round++));
           break;
         case 1:
-          zero.send(AnnounceStop{meant, "played"});
+          zero.send(AnnounceStop{meant, "fake"});
           break;
         case 2:
           zero.send(end_round_of(meant));
@@ -168,7 +168,7 @@ TEST_F(PlayedNodeZeroFaults, A6_AnyCommandsAtAnyTimeEndTheAgentWithNothingLeft) 
           if (pick(3) == 0) zero.send(end_job_by(9));
           break;
         default:
-          zero.send(Heartbeat{pick(1000), {{0, "played"}}});
+          zero.send(Heartbeat{pick(1000), {{0, "fake"}}});
       }
       zero.live_for(std::chrono::milliseconds(pick(60)));
     }
@@ -186,7 +186,7 @@ TEST_F(PlayedNodeZeroFaults, A6_AnyCommandsAtAnyTimeEndTheAgentWithNothingLeft) 
 }
 
 // A longer stop is under way when node 0 goes: its grace is not waited for.
-TEST_F(PlayedNodeZeroFaults, A6_ALinkThatEndsDuringALongStopLeavesNoWorkerBehind) {
+TEST_F(FakeNodeZeroFaults, A6_ALinkThatEndsDuringALongStopLeavesNoWorkerBehind) {
   const auto agent = launch_node1("ignore TERM print ready hold");
   ASSERT_TRUE(zero_.is_joined_within(kTestTimeout));
   zero_.send(zero_.start_of(0));
@@ -195,14 +195,14 @@ TEST_F(PlayedNodeZeroFaults, A6_ALinkThatEndsDuringALongStopLeavesNoWorkerBehind
   EndRound stop = end_round_of(0);
   stop.grace = 10min;
   zero_.send(stop);
-  ASSERT_TRUE(agent->sees("played; stopping 2 workers"));
+  ASSERT_TRUE(agent->sees("fake; stopping 2 workers"));
   zero_.leave();
   EXPECT_EQ(agent->wait(), 201) << agent->err();
 }
 
 // The first stop request cuts the collecting of stacks short, and still is the first of two: the
 // second one kills, though node 0 is not there any more to count them.
-TEST_F(PlayedNodeZeroFaults, A6_AStopRequestWhileStacksAreCollectedIsTheFirstOfTwo) {
+TEST_F(FakeNodeZeroFaults, A6_AStopRequestWhileStacksAreCollectedIsTheFirstOfTwo) {
   const auto agent = launch_node1("catch USR2 ignore TERM print ready hold");
   ASSERT_TRUE(zero_.is_joined_within(kTestTimeout));
   zero_.send(zero_.start_of(0));
@@ -217,7 +217,7 @@ TEST_F(PlayedNodeZeroFaults, A6_AStopRequestWhileStacksAreCollectedIsTheFirstOfT
   ASSERT_TRUE(agent->sees("a second one kills them now"));
   ASSERT_TRUE(zero_.next<StopRequested>());
   zero_.leave();
-  ASSERT_TRUE(agent->sees("node 0 (played-zero) is lost"));
+  ASSERT_TRUE(agent->sees("node 0 (fake-zero) is lost"));
   const auto begin = Clock::now();
   agent->read_for(200ms);  // a signal that comes sooner is the same one
   agent->signal(SIGTERM);

@@ -339,7 +339,8 @@ class Loopback : public ProcessTest {
  protected:
   void SetUp() override {
     if (::geteuid() != 0) GTEST_SKIP() << "needs root";
-    const std::string has_ipv6 = "ip -o -6 addr show dev lo | grep -q ::1";  // as tests/lacking.py
+    const std::string has_ipv6 =
+        "ip -o -6 addr show dev lo | grep -q ::1";  // as tests/missing_features.py
     const auto probe = start(
         Command{.arguments = {"/bin/sh",
                               "-c",

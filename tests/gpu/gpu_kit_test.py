@@ -196,9 +196,9 @@ class GpuKit(unittest.TestCase):
 
     def test_a_summary_has_12000_characters_whatever_fails(self):
         sys.path.insert(0, str(HERE))
-        import kit  # noqa: PLC0415
+        import run_cases  # noqa: PLC0415
 
-        results = kit.Results(self.folder, {"device": "cuda"}, [f"Suite.test_number_{number}_of_many_that_fail" for number in range(60)])
+        results = run_cases.Results(self.folder, {"device": "cuda"}, [f"Suite.test_number_{number}_of_many_that_fail" for number in range(60)])
         for name in results.cases:
             results.end(name, state="failed", text=f"why {name} fails\n" + "a line\n" * 500 + "and its end\n")
         self.results(self.folder)

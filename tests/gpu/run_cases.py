@@ -1,4 +1,4 @@
-"""Every case of the kit on this machine, one after the other: kit.py [--device auto|cpu|cuda] [--rehearse] [--budget SECONDS] [--out DIR]
+"""Every case of the kit on this machine, one after the other: run_cases.py [--device auto|cpu|cuda] [--rehearse] [--budget SECONDS] [--out DIR]
 [--list] [PATTERN...]
 
 Cases come in order of worth: smoke, correctness, speed, faults. Prints a line per case and a summary of at most 12,000 characters; writes all

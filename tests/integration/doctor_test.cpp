@@ -12,7 +12,7 @@
 #include "common/node/driver_query.h"
 #include "common/node/node_gpus.h"
 #include "tests/support/cluster.h"
-#include "tests/support/played_node.h"
+#include "tests/support/fake_node.h"
 #include "tests/support/store_client.h"
 
 namespace ddp::test {

@@ -1,9 +1,15 @@
-// ddp-worker in which rank 1 goes wrong, as ODD_RANK says: "model": it builds a wider model than
-// the others; "flip": one bit of its first weight turns over in step 18; "data": it has one sample
-// more; after the first epoch a hook: "halve": halves its weights; "eval": leaves its model in
-// evaluation mode; "throw": throws; "all-halve": halves those of every rank; "hang": it waits for
-// ever, in wait_for_nobody(); "slow": it says each step, and takes a tenth of a second for it. The
-// model "exact" computes in double.
+// ddp-worker with a fault on rank 1, which FAULTY_RANK chooses.
+//   model      it builds a wider model than the others
+//   data       it has one sample more
+//   flip       one bit of its first weight turns over in step 18
+//   slow       it says each step, and takes a tenth of a second for it
+// By a hook after the first epoch:
+//   halve      it halves its weights
+//   all-halve  every rank halves its weights
+//   eval       it leaves its model in evaluation mode
+//   throw      it throws
+//   hang       it waits for ever, in wait_for_nobody()
+// Without FAULTY_RANK nothing is wrong. The model "exact" computes in double.
 #include <poll.h>
 #include <torch/torch.h>
 #include <unistd.h>
@@ -17,7 +23,7 @@
 
 using namespace ddp::worker;
 
-namespace odd {
+namespace faulty {
 
 /// With a name that other files could see: those are in stacks.
 [[gnu::noinline]] void wait_for_nobody() {
@@ -25,19 +31,20 @@ namespace odd {
     ::pause();
 }
 
-}  // namespace odd
+}  // namespace faulty
 
 namespace {
 
-bool is_odd(const std::string& how) {
+bool is_faulty(const std::string& how) {
   const ddp::Environment environment = ddp::read_environment();
   using ddp::find_variable;
-  return find_variable(environment, "RANK") == "1" && find_variable(environment, "ODD_RANK") == how;
+  return find_variable(environment, "RANK") == "1" &&
+         find_variable(environment, "FAULTY_RANK") == how;
 }
 
 /// Every rank is.
 bool all_are(const std::string& how) {
-  return ddp::find_variable(ddp::read_environment(), "ODD_RANK") == how;
+  return ddp::find_variable(ddp::read_environment(), "FAULTY_RANK") == how;
 }
 
 void flip_a_bit(torch::nn::Module& model) {
@@ -58,7 +65,7 @@ int main(int argc, char** argv) {
   registry.models["mlp"] = [](const ModelRequest& request) {
     ModelRequest changed = request;
     (void)request.args.has("hidden");  // build_model() looks at its own copy
-    if (is_odd("model")) changed.args = Args("model.args", {{"hidden", "48"}});
+    if (is_faulty("model")) changed.args = Args("model.args", {{"hidden", "48"}});
     return build_model(changed);
   };
   registry.models["exact"] = [](const ModelRequest& request) {
@@ -70,21 +77,21 @@ int main(int argc, char** argv) {
   };
   registry.data_sets["digits"] = [](const DataRequest& request) {
     DataRequest changed = request;
-    if (is_odd("data")) changed.train_size = changed.train_size.value() + 1;
+    if (is_faulty("data")) changed.train_size = changed.train_size.value() + 1;
     return load_data_set(changed);
   };
   registry.on_step.push_back([](const StepEvent& event) {
-    if (event.step == 18 && is_odd("flip")) flip_a_bit(event.model);
-    if (!is_odd("slow")) return;
+    if (event.step == 18 && is_faulty("flip")) flip_a_bit(event.model);
+    if (!is_faulty("slow")) return;
     std::cout << "has done step " << event.step << std::endl;
     ::poll(nullptr, 0, 100);
   });
   registry.on_epoch.push_back([](const EpochEvent& event) {
     if (event.record.epoch > 0) return;
-    if (is_odd("halve") || all_are("all-halve")) halve(event.model);
-    if (is_odd("eval")) event.model.eval();
-    if (is_odd("throw")) throw std::runtime_error("a hook of rank 1 gives up");
-    if (is_odd("hang")) odd::wait_for_nobody();
+    if (is_faulty("halve") || all_are("all-halve")) halve(event.model);
+    if (is_faulty("eval")) event.model.eval();
+    if (is_faulty("throw")) throw std::runtime_error("a hook of rank 1 gives up");
+    if (is_faulty("hang")) faulty::wait_for_nobody();
   });
   run(argc, argv, registry);
 }

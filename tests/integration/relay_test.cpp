@@ -1,4 +1,4 @@
-// Somebody between two agents alters what they tell each other, over real sockets.
+// A man in the middle alters, drops or replays frames between two agents, over real sockets.
 #include <boost/asio/write.hpp>
 #include <functional>
 

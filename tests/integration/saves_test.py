@@ -1,6 +1,6 @@
 """Saves, at their worst moments: killed before each of their steps, without power, on a disk that is full or slow, at the end of the time.
 
-Run by hand: DDP_BIN=build/release DDP_ODD_WORKER=... DDP_UNSYNCED=... PYTHONPATH=tests/support python3 tests/integration/saves_test.py
+Run by hand: DDP_BIN=build/release DDP_FAULTY_WORKER=... DDP_UNSYNCED=... PYTHONPATH=tests/support python3 tests/integration/saves_test.py
 """
 
 import json
@@ -12,7 +12,7 @@ import time
 import unittest
 
 from processes import cases
-from unsynced import lose_power
+from power_failure import lose_power
 from run_files import records
 from worker_test import WorkerTest
 
@@ -133,18 +133,18 @@ class PowerFailures(SavesTest):
 
     def test_k2_a_checkpoint_that_takes_the_place_of_another_is_one_of_the_two(self):
         # A hook changes the weights after the save of step 20, so it is saved again and the two change places.
-        run_odd = (os.environ["DDP_ODD_WORKER"], "job.yaml", "checkpoint.every_steps=null")
-        self.run_program(*run_odd, "output=whole", ODD_RANK="all-halve")
+        run_odd = (os.environ["DDP_FAULTY_WORKER"], "job.yaml", "checkpoint.every_steps=null")
+        self.run_program(*run_odd, "output=whole", FAULTY_RANK="all-halve")
         for step in ("rename", "sync-parent", "latest"):
             with self.subTest(step):
                 log = self.folder / f"{step}.log"
-                self.run_program(*run_odd, f"output={step}", expect=137, ODD_RANK="all-halve", LD_PRELOAD=os.environ["DDP_UNSYNCED"],
+                self.run_program(*run_odd, f"output={step}", expect=137, FAULTY_RANK="all-halve", LD_PRELOAD=os.environ["DDP_UNSYNCED"],
                                  DDP_UNSYNCED_LOG=str(log), DDP_FAILPOINTS=f"save.{step}=kill@2")  # fmt: skip
                 self.assertEqual("exchange " in log.read_text(encoding="utf-8"), step != "rename")
                 run = self.folder / step / "job"
                 lost = [pathlib.Path(path).name for path in lose_power(log, run / "checkpoints")]
                 self.assertEqual("step-000020" in lost, step == "sync-parent", lost)
-                text = self.run_program(*run_odd, f"output={step}", ODD_RANK="all-halve")
+                text = self.run_program(*run_odd, f"output={step}", FAULTY_RANK="all-halve")
                 self.assertIn(f"resumes at step 20, epoch {2 if step == 'latest' else 1},", text)
                 self.assertNotIn("damaged", text)
                 self.assert_same_run(self.folder / "whole" / "job", run)
@@ -326,11 +326,11 @@ class TimeLimit(SavesTest):
 
 
 class Hooks(SavesTest):
-    """A program of its own, whose rank 1 goes wrong (odd_worker)."""
+    """A program of its own, whose rank 1 goes wrong (faulty_worker)."""
 
     def launch_odd(self, how, *arguments, expect):
-        program = f"launch.program={os.environ['DDP_ODD_WORKER']}"
-        return self.launch(3, program, *arguments, expect=expect, ODD_RANK=how)
+        program = f"launch.program={os.environ['DDP_FAULTY_WORKER']}"
+        return self.launch(3, program, *arguments, expect=expect, FAULTY_RANK=how)
 
     def test_a_hook_that_throws_loses_no_epoch(self):
         self.launch_odd("throw", "checkpoint.every_steps=null", "train.accumulate=1", expect=1)
@@ -338,10 +338,10 @@ class Hooks(SavesTest):
 
     def test_changes_of_the_model_by_a_hook_are_saved(self):
         # On every rank: that is allowed.
-        job = ("checkpoint.every_steps=null", "train.accumulate=1", f"launch.program={os.environ['DDP_ODD_WORKER']}")
-        self.launch(3, *job, "output=whole", ODD_RANK="all-halve")
-        self.launch(3, *job, expect=137, ODD_RANK="all-halve", DDP_FAILPOINTS="save.snapshot=kill@3")
-        self.assertIn("resumes at step 14, epoch 2", self.launch(3, *job, ODD_RANK="all-halve"))
+        job = ("checkpoint.every_steps=null", "train.accumulate=1", f"launch.program={os.environ['DDP_FAULTY_WORKER']}")
+        self.launch(3, *job, "output=whole", FAULTY_RANK="all-halve")
+        self.launch(3, *job, expect=137, FAULTY_RANK="all-halve", DDP_FAILPOINTS="save.snapshot=kill@3")
+        self.assertIn("resumes at step 14, epoch 2", self.launch(3, *job, FAULTY_RANK="all-halve"))
         self.assert_same_run(self.folder / "whole" / "job", self.run_dir())
 
     def test_a_hook_that_changes_one_replica_is_found_at_once(self):

@@ -259,8 +259,8 @@ class Ranks(WorkerTest):
 
     def launch_odd(self, how, *arguments, expect):
         """Three ranks, of which rank 1 goes wrong."""
-        program = f"launch.program={os.environ['DDP_ODD_WORKER']}"
-        return self.launch(3, program, *arguments, expect=expect, ODD_RANK=how)
+        program = f"launch.program={os.environ['DDP_FAULTY_WORKER']}"
+        return self.launch(3, program, *arguments, expect=expect, FAULTY_RANK=how)
 
     def test_a_bit_that_turns_over_while_training_is_found_within_the_interval(self):
         text = self.launch_odd("flip", "ddp.check_replicas_every=4", expect=96)
@@ -962,13 +962,13 @@ class Faults(WorkerTest):
     def test_a_hang_in_a_function_of_the_user_s_program_is_named(self):
         """The rank that does not come to the others' collective, with the name of the function, though they all wait."""
         running = self.start(
-            self.bin / "ddp-launch", "--nproc-per-node", 2, "--hang-timeout=3s", "--no-python", self.bin / "tests" / "odd_worker",
-            "job.yaml", "train.epochs=3", ODD_RANK="hang",
+            self.bin / "ddp-launch", "--nproc-per-node", 2, "--hang-timeout=3s", "--no-python", self.bin / "tests" / "faulty_worker",
+            "job.yaml", "train.epochs=3", FAULTY_RANK="hang",
         )
         self.assertEqual(running.finish(), 124, running.text)
         report = running.text[running.text.index("Root Cause") :]
         self.assertRegex(report, r"(?m)^  rank      : 1 ")
-        self.assertRegex(report, r"(?m)^  stands in : odd::wait_for_nobody \(odd_worker\)$")
+        self.assertRegex(report, r"(?m)^  stands in : faulty::wait_for_nobody \(faulty_worker\)$")
         self.assertRegex(report, r"(?s)\n  rank 0:\n    main thread\n.*ddp::worker::SharedSums::")
         self.assertNotRegex(report, r"(?i)another thread.*gloo")
         self.assertEqual(self.alive(), [])

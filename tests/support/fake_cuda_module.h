@@ -14,19 +14,19 @@
 namespace ddp::worker {
 
 /// Stands where NCCL's would; nobody calls a collective of it.
-class PlayedNccl : public c10d::Backend {
+class FakeNccl : public c10d::Backend {
  public:
   using Backend::Backend;
   void setSequenceNumberForGroup() override {}
 };
 
-class PlayedCuda : public CudaModule {
+class FakeCudaModule : public CudaModule {
  public:
   [[nodiscard]] std::string nccl_version() const override { return "0.0.0"; }
   [[nodiscard]] int cuda_version() const override { return 0; }
   [[nodiscard]] c10::intrusive_ptr<c10d::Backend> make_nccl(
       const NcclRequest& request) const override {
-    return c10::make_intrusive<PlayedNccl>(request.rank, request.world_size);
+    return c10::make_intrusive<FakeNccl>(request.rank, request.world_size);
   }
   [[nodiscard]] NcclSettings settings_of(const c10d::Backend& /*nccl*/) const override {
     return {};
@@ -35,8 +35,8 @@ class PlayedCuda : public CudaModule {
 };
 
 /// Its tensors are on the CPU.
-inline Device device_with_played_nccl() {
-  static const PlayedCuda cuda;
+inline Device device_with_fake_nccl() {
+  static const FakeCudaModule cuda;
   Device device;
   device.nccl = true;
   device.cuda = &cuda;

@@ -1,4 +1,4 @@
-#include "tests/support/second_device.h"
+#include "tests/support/fake_gpu.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
@@ -9,8 +9,8 @@
 #include <cstddef>
 #include <utility>
 
-#include "tests/support/second_device_memory.h"
-#include "tests/support/second_device_streams.h"
+#include "tests/support/fake_gpu_memory.h"
+#include "tests/support/fake_gpu_streams.h"
 
 namespace ddp::worker {
 namespace late {
@@ -26,7 +26,7 @@ class LateGuard final : public c10::impl::DeviceGuardImplInterface {
   }
   [[nodiscard]] c10::Device getDevice() const override { return {kType, current_device}; }
   void setDevice(c10::Device device) const override {
-    TORCH_CHECK(device.index() < kDevices, "there are ", int{kDevices}, " second devices");
+    TORCH_CHECK(device.index() < kDevices, "there are ", int{kDevices}, " fake GPUs");
     current_device = device.index();
   }
   void uncheckedSetDevice(c10::Device device) const noexcept override {
@@ -133,7 +133,7 @@ class LateHooks final : public at::HPUHooksInterface {
 }  // namespace
 }  // namespace late
 
-DeviceCounts second_device_counts() {
+DeviceCounts fake_gpu_counts() {
   return {late::counters.launches,
           late::counters.copies,
           late::counters.allocations,
@@ -142,23 +142,23 @@ DeviceCounts second_device_counts() {
           late::counters.early_frees};
 }
 
-BusySecondDevice::BusySecondDevice() {
+BusyFakeGpu::BusyFakeGpu() {
   late::is_busy = true;
 }
 
-BusySecondDevice::~BusySecondDevice() {
+BusyFakeGpu::~BusyFakeGpu() {
   late::is_busy = false;
 }
 
-FullSecondDevice::FullSecondDevice() {
+FullFakeGpu::FullFakeGpu() {
   late::is_full = true;
 }
 
-FullSecondDevice::~FullSecondDevice() {
+FullFakeGpu::~FullFakeGpu() {
   late::is_full = false;
 }
 
-at::Device second_device(int index) {
+at::Device fake_gpu(int index) {
   return {late::kType, static_cast<at::DeviceIndex>(index)};
 }
 

@@ -1,5 +1,5 @@
-// A device that is not the CPU, for tests on machines without a GPU. Its operators are those of the
-// CPU, and it does the rest as late as a GPU may, so that what is missing shows at every run:
+// A simulated GPU on the CPU: its copies and frees happen as late as a real GPU's may, so that a
+// missing wait fails every time. Its operators are those of the CPU.
 // - A pointer into its memory that the host follows ends the test by SIGSEGV, and a tensor that is
 //   on the wrong device is LibTorch's error.
 // - A copy to it from pinned memory happens when something behind it on its stream, or an event,
@@ -22,31 +22,30 @@ namespace ddp::worker {
 
 /// Linking this file registers four of them with LibTorch, under the type of an accelerator that no
 /// test of ours has.
-at::Device second_device(int index = 0);
+at::Device fake_gpu(int index = 0);
 
 /// What each says that it has left; it takes more.
-inline constexpr std::int64_t kSecondDeviceFreeBytes = 1 << 20;
+inline constexpr std::int64_t kFakeGpuFreeBytes = 1 << 20;
 
-/// While one lives, nothing that the devices are asked for from then on is done, as far as a query
-/// of an event can see.
-class BusySecondDevice {
+/// Event queries return false while it lives: nothing that is asked for from then on seems done.
+class BusyFakeGpu {
  public:
-  BusySecondDevice();
-  BusySecondDevice(const BusySecondDevice&) = delete;
-  BusySecondDevice& operator=(const BusySecondDevice&) = delete;
-  ~BusySecondDevice();
+  BusyFakeGpu();
+  BusyFakeGpu(const BusyFakeGpu&) = delete;
+  BusyFakeGpu& operator=(const BusyFakeGpu&) = delete;
+  ~BusyFakeGpu();
 };
 
-/// While one lives, second devices have no memory left, though they say otherwise.
-class FullSecondDevice {
+/// While one lives, fake GPUs have no memory left, though they say otherwise.
+class FullFakeGpu {
  public:
-  FullSecondDevice();
-  FullSecondDevice(const FullSecondDevice&) = delete;
-  FullSecondDevice& operator=(const FullSecondDevice&) = delete;
-  ~FullSecondDevice();
+  FullFakeGpu();
+  FullFakeGpu(const FullFakeGpu&) = delete;
+  FullFakeGpu& operator=(const FullFakeGpu&) = delete;
+  ~FullFakeGpu();
 };
 
-/// What all second devices were asked for.
+/// What all fake GPUs were asked for.
 struct DeviceCounts {
   std::int64_t launches = 0;     // operators that compute, and copies on the device
   std::int64_t copies = 0;       // between the host and the device
@@ -61,7 +60,7 @@ struct DeviceCounts {
 };
 
 /// Since the process began.
-DeviceCounts second_device_counts();
+DeviceCounts fake_gpu_counts();
 
 inline DeviceCounts operator-(const DeviceCounts& a, const DeviceCounts& b) {
   return {a.launches - b.launches,

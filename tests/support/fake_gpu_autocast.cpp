@@ -1,8 +1,8 @@
-// Autocast of second devices: what CUDA's casts, they cast.
+// Autocast of fake GPUs: what CUDA's casts, they cast.
 #include <ATen/autocast_mode.h>
 #include <torch/library.h>
 
-#include "tests/support/second_device_streams.h"
+#include "tests/support/fake_gpu_streams.h"
 
 namespace ddp::worker::late {
 namespace {

@@ -1,4 +1,4 @@
-#include "tests/support/second_device_backend.h"
+#include "tests/support/fake_gpu_backend.h"
 
 #include <ATen/core/ivalue.h>
 #include <c10/core/StreamGuard.h>
@@ -19,8 +19,8 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/second_device_memory.h"
-#include "tests/support/second_device_streams.h"
+#include "tests/support/fake_gpu_memory.h"
+#include "tests/support/fake_gpu_streams.h"
 #include "worker/dist/gloo_group.h"
 
 namespace ddp::worker {
@@ -116,7 +116,7 @@ class LateBackend final : public c10d::Backend {
   LateBackend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size)
       : Backend(rank, size) {
     GlooRequest request;
-    request.store = c10::make_intrusive<c10d::PrefixStore>("second_device", store);
+    request.store = c10::make_intrusive<c10d::PrefixStore>("fake_gpu", store);
     request.rank = rank;
     request.world_size = size;
     request.local_address = "127.0.0.1";
@@ -248,7 +248,7 @@ TORCH_LIBRARY_IMPL(c10d, HPU, library) {
 }  // namespace
 }  // namespace late
 
-void connect_second_devices(Group& group) {
+void connect_fake_gpus(Group& group) {
   const auto store = c10::intrusive_ptr<c10d::Store>::reclaim_copy(group.store());
   group.process_group()->setBackend(
       late::kType,

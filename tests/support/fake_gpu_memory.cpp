@@ -1,4 +1,4 @@
-#include "tests/support/second_device_memory.h"
+#include "tests/support/fake_gpu_memory.h"
 
 #include <ATen/core/TensorBody.h>
 #include <sys/mman.h>
@@ -10,7 +10,7 @@
 #include <iterator>
 #include <utility>
 
-#include "tests/support/second_device_record.h"
+#include "tests/support/fake_gpu_record.h"
 
 namespace ddp::worker::late {
 namespace {
@@ -42,7 +42,7 @@ void free_block(void* context) {
 
 Block::Block(std::size_t size, const c10::Stream& stream) : size_(size), stream_(stream) {
   if (size == 0) return;
-  const int file = ::memfd_create("second_device", MFD_CLOEXEC);
+  const int file = ::memfd_create("fake_gpu", MFD_CLOEXEC);
   TORCH_CHECK(file >= 0 && ::ftruncate(file, static_cast<off_t>(size)) == 0, "no memory file");
   closed_ = ::mmap(nullptr, size, PROT_NONE, MAP_SHARED, file, 0);
   open_ = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -108,7 +108,7 @@ at::Tensor host_view(const at::Tensor& tensor) {
 }
 
 c10::DataPtr LateAllocator::allocate(std::size_t size) {
-  if (is_full && size > 0) C10_THROW_ERROR(OutOfMemoryError, "second device out of memory.");
+  if (is_full && size > 0) C10_THROW_ERROR(OutOfMemoryError, "fake GPU out of memory.");
   const c10::Stream stream = current_stream(current_device);
   auto owner = std::make_unique<BlockOwner>(std::make_shared<Block>(size, stream));
   if (size > 0) ++counters.allocations;
@@ -118,7 +118,7 @@ c10::DataPtr LateAllocator::allocate(std::size_t size) {
 }
 
 void LateAllocator::copy_data(void* /*to*/, const void* /*from*/, std::size_t /*size*/) const {
-  TORCH_CHECK(false, "a storage of the second device cannot be copied");
+  TORCH_CHECK(false, "a storage of the fake GPU cannot be copied");
 }
 
 void LateAllocator::recordStream(const c10::DataPtr& memory, c10::Stream stream) {

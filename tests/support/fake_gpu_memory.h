@@ -1,4 +1,4 @@
-// The memory of second devices, and the host's memory that their copies begin and end in.
+// The memory of fake GPUs, and the host's memory that their copies begin and end in.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,9 +15,9 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/second_device.h"
+#include "tests/support/fake_gpu.h"
 
-#include "tests/support/second_device_streams.h"
+#include "tests/support/fake_gpu_streams.h"
 
 namespace ddp::worker::late {
 
@@ -65,7 +65,7 @@ using BlockOwner = std::shared_ptr<Block>;
 
 BlockOwner block_of(const at::Tensor& tensor);
 
-/// A tensor of the CPU on the memory of a second device's, which outlives it.
+/// A tensor of the CPU on the memory of a fake GPU's, which outlives it.
 at::Tensor host_view(const at::Tensor& tensor);
 
 class LateAllocator final : public c10::DeviceAllocator {
@@ -80,13 +80,13 @@ class LateAllocator final : public c10::DeviceAllocator {
   void resetAccumulatedStats(c10::DeviceIndex) override {}
   void resetPeakStats(c10::DeviceIndex) override {}
   std::pair<std::size_t, std::size_t> getMemoryInfo(c10::DeviceIndex) override {
-    return {kSecondDeviceFreeBytes, kSecondDeviceFreeBytes};
+    return {kFakeGpuFreeBytes, kFakeGpuFreeBytes};
   }
 };
 
 LateAllocator& allocator();
 
-/// See FullSecondDevice.
+/// See FullFakeGpu.
 inline std::atomic<bool> is_full{false};
 
 /// Memory of the host that copies may begin in and end in later.

@@ -1,4 +1,4 @@
-// The operators of second devices: the CPU's, on the same memory.
+// The operators of fake GPUs: the CPU's, on the same memory.
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/_reshape_alias_native.h>
@@ -22,9 +22,9 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/second_device_memory.h"
-#include "tests/support/second_device_record.h"
-#include "tests/support/second_device_streams.h"
+#include "tests/support/fake_gpu_memory.h"
+#include "tests/support/fake_gpu_record.h"
+#include "tests/support/fake_gpu_streams.h"
 
 namespace ddp::worker::late {
 namespace {
@@ -39,7 +39,7 @@ const at::Tensor& resize_late(const at::Tensor& self,
   const auto bytes = static_cast<std::size_t>(c10::multiply_integers(size)) * self.itemsize();
   auto* const tensor = self.unsafeGetTensorImpl();
   if (bytes > self.storage().nbytes()) {
-    TORCH_CHECK(self.numel() == 0, "the second device does not keep what it enlarges");
+    TORCH_CHECK(self.numel() == 0, "the fake GPU does not keep what it enlarges");
     const c10::OptionalDeviceGuard guard(self.device());
     tensor->set_storage_keep_dtype(c10::Storage(
         c10::Storage::use_byte_size_t(), bytes, allocator().allocate(bytes), &allocator(), true));
@@ -100,7 +100,7 @@ class Exchange {
     }
     for (const auto& [late, host] : pairs_) {
       TORCH_CHECK(tensor.numel() == 0 || tensor.storage().data() != host.storage().data(),
-                  "an operator that returns a view is not known to the second device");
+                  "an operator that returns a view is not known to the fake GPU");
     }
     return late_copy(tensor, index);
   }

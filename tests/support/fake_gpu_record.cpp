@@ -1,12 +1,12 @@
-#include "tests/support/second_device_record.h"
+#include "tests/support/fake_gpu_record.h"
 
 #include <map>
 #include <mutex>
 #include <sstream>
 #include <utility>
 
-#include "tests/support/second_device.h"
-#include "tests/support/second_device_memory.h"
+#include "tests/support/fake_gpu.h"
+#include "tests/support/fake_gpu_memory.h"
 
 namespace ddp::worker {
 namespace late {

@@ -1,4 +1,4 @@
-// What second devices are asked for while a LaunchRecord lives.
+// What fake GPUs are asked for while a LaunchRecord lives.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,4 @@
-#include "tests/support/second_device_streams.h"
+#include "tests/support/fake_gpu_streams.h"
 
 namespace ddp::worker::late {
 

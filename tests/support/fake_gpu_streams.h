@@ -1,4 +1,4 @@
-// The streams of second devices: what each was asked for and has not done yet, and their counters.
+// The streams of fake GPUs: what each was asked for and has not done yet, and their counters.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -26,7 +26,7 @@ struct Counters {
 };
 inline Counters counters;
 
-inline std::atomic<bool> is_busy{false};  // a BusySecondDevice lives
+inline std::atomic<bool> is_busy{false};  // a BusyFakeGpu lives
 
 class StreamQueue {
  public:

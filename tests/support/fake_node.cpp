@@ -1,4 +1,4 @@
-#include "tests/support/played_node.h"
+#include "tests/support/fake_node.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ int free_port() {
   return acceptor.local_endpoint().port();
 }
 
-PlayedNode::PlayedNode(int port, int workers) : workers_(workers) {
+FakeNode::FakeNode(int port, int workers) : workers_(workers) {
   JoinPlan plan;
   plan.host = "127.0.0.1";
   plan.port = port;
@@ -36,21 +36,21 @@ PlayedNode::PlayedNode(int port, int workers) : workers_(workers) {
   plan.hello.min_nodes = 2;
   plan.hello.max_nodes = 2;
   plan.hello.nproc = workers_;
-  plan.hello.host = "played";
+  plan.hello.host = "fake-node";
   plan.hello.pid = ::getpid();
-  plan.hello.entry = "played";
+  plan.hello.entry = "fake-node";
   asio::co_spawn(io_, enter(plan), rethrow);
   while (!link_)
     io_.run_one();
   began_ = Clock::now();
 }
 
-PlayedNode::~PlayedNode() {
+FakeNode::~FakeNode() {
   link_->close();
   io_.poll();
 }
 
-asio::awaitable<void> PlayedNode::enter(JoinPlan plan) {
+asio::awaitable<void> FakeNode::enter(JoinPlan plan) {
   const std::function<void(const std::string&)> unheard = [](const std::string&) {};
   Joined joined = co_await join(io_, std::move(plan), unheard);
   link_ = joined.link;
@@ -67,11 +67,11 @@ asio::awaitable<void> PlayedNode::enter(JoinPlan plan) {
   link_->start(take, [this](const std::string& why) { why_gone_ = why; });
 }
 
-void PlayedNode::send(const NodeEvent& event) {
+void FakeNode::send(const NodeEvent& event) {
   link_->send(encode(event));
 }
 
-WorkerEnded PlayedNode::exited(int round, int local_rank, ExitStatus status) const {
+WorkerEnded FakeNode::exited(int round, int local_rank, ExitStatus status) const {
   WorkerEnded exited;
   exited.round = round;
   exited.worker.pid = 1000 + local_rank;
@@ -82,20 +82,20 @@ WorkerEnded PlayedNode::exited(int round, int local_rank, ExitStatus status) con
   return exited;
 }
 
-GroupEnded PlayedNode::group_ended(int round, ExitStatus status) const {
+GroupEnded FakeNode::group_ended(int round, ExitStatus status) const {
   GroupEnded ended;
   ended.round = round;
   for (int i = 0; i < workers_; ++i) {
     WorkerReport report = exited(round, i, status).worker;
     report.ending.stop_sent = status.signal == SIGTERM;
     report.node_rank = rank_;
-    report.host = "played";
+    report.host = "fake-node";
     ended.workers.push_back(report);
   }
   return ended;
 }
 
-void PlayedNode::live_for(milliseconds time) {
+void FakeNode::live_for(milliseconds time) {
   for (const auto end = Clock::now() + time; Clock::now() < end;) {
     if (Clock::now() >= next_heartbeat_ && link_->is_open()) {
       HeartbeatReply heartbeat;
@@ -112,7 +112,7 @@ void PlayedNode::live_for(milliseconds time) {
   }
 }
 
-bool PlayedNode::is_gone_within(milliseconds limit) {
+bool FakeNode::is_gone_within(milliseconds limit) {
   for (const auto end = Clock::now() + limit; why_gone_.empty() && Clock::now() < end;)
     live_for(milliseconds(10));
   return !why_gone_.empty();

@@ -1,6 +1,6 @@
-// A node that a test plays over the real protocol, against a real agent of node 0: it says what an
-// honest node says, or what none would. It lives while the test waits for something, and sends its
-// heartbeats then.
+// A node that a test controls over the real protocol, against a real agent of node 0: it says what
+// an honest node says, or what none would. It lives while the test waits for something, and sends
+// its heartbeats then.
 #pragma once
 
 #include <chrono>
@@ -17,13 +17,13 @@ namespace ddp::test {
 /// A port of this machine's loopback that is free now.
 int free_port();
 
-class PlayedNode {
+class FakeNode {
  public:
   /// Joins the agent on that port of the loopback, as a node of two. Errors: what join() throws.
-  explicit PlayedNode(int port, int workers = 1);
-  PlayedNode(const PlayedNode&) = delete;
-  PlayedNode& operator=(const PlayedNode&) = delete;
-  ~PlayedNode();
+  explicit FakeNode(int port, int workers = 1);
+  FakeNode(const FakeNode&) = delete;
+  FakeNode& operator=(const FakeNode&) = delete;
+  ~FakeNode();
 
   void send(const launcher::NodeEvent& event);
   /// The event of a worker that has ended.

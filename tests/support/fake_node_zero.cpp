@@ -1,4 +1,4 @@
-#include "tests/support/played_node_zero.h"
+#include "tests/support/fake_node_zero.h"
 
 #include "launcher/plan/wire/message_codec.h"
 
@@ -7,7 +7,7 @@ namespace ddp::test {
 using namespace launcher;
 using std::chrono::milliseconds;
 
-PlayedNodeZero::PlayedNodeZero()
+FakeNodeZero::FakeNodeZero()
     : acceptor_(io_, tcp::endpoint(asio::ip::address_v4::loopback(), 0)),
       port_(acceptor_.local_endpoint().port()),
       handshakes_(
@@ -21,7 +21,7 @@ PlayedNodeZero::PlayedNodeZero()
   asio::co_spawn(io_, accept(), rethrow);
 }
 
-PlayedNodeZero::~PlayedNodeZero() {
+FakeNodeZero::~FakeNodeZero() {
   leave();
   acceptor_.close();
   handshakes_.close();
@@ -29,18 +29,18 @@ PlayedNodeZero::~PlayedNodeZero() {
   io_.poll();
 }
 
-asio::awaitable<void> PlayedNodeZero::accept() {
+asio::awaitable<void> FakeNodeZero::accept() {
   while (acceptor_.is_open()) {
     auto [error, socket] = co_await acceptor_.async_accept(kResult);
     if (!error) handshakes_.admit(std::move(socket), "", "a node");
   }
 }
 
-void PlayedNodeZero::meet(const Hello& hello, std::shared_ptr<ControlLink> link) {
+void FakeNodeZero::meet(const Hello& hello, std::shared_ptr<ControlLink> link) {
   Welcome welcome;
-  welcome.run_id = "played-job";
+  welcome.run_id = "fake-job";
   welcome.user_run_id = "none";
-  welcome.host = "played-zero";
+  welcome.host = "fake-zero";
   link->send(encode(welcome));
   workers_ = hello.nproc;
   link_ = std::move(link);
@@ -53,17 +53,17 @@ void PlayedNodeZero::meet(const Hello& hello, std::shared_ptr<ControlLink> link)
       [](const std::string&) {});
 }
 
-bool PlayedNodeZero::is_joined_within(milliseconds limit) {
+bool FakeNodeZero::is_joined_within(milliseconds limit) {
   for (const auto end = Clock::now() + limit; !link_ && Clock::now() < end;)
     live_for(milliseconds(5));
   return link_ != nullptr;
 }
 
-void PlayedNodeZero::send(const NodeCommand& command) {
+void FakeNodeZero::send(const NodeCommand& command) {
   link_->send(encode(command));
 }
 
-StartRound PlayedNodeZero::start_of(int round) const {
+StartRound FakeNodeZero::start_of(int round) const {
   StartRound start;
   start.round = round;
   start.node_rank = 1;
@@ -73,11 +73,11 @@ StartRound PlayedNodeZero::start_of(int round) const {
   return start;
 }
 
-void PlayedNodeZero::leave() {
+void FakeNodeZero::leave() {
   if (link_) link_->close();
 }
 
-void PlayedNodeZero::live_for(milliseconds time) {
+void FakeNodeZero::live_for(milliseconds time) {
   for (const auto end = Clock::now() + time; Clock::now() < end;) {
     if (heartbeats_ && link_ && link_->is_open() && Clock::now() >= next_heartbeat_) {
       const auto now = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();

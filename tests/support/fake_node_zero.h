@@ -1,6 +1,6 @@
-// Node 0 as a test plays it over the real protocol, against a real agent of another node: it gives
-// the commands that an honest one gives, in any order and at any time. It lives while the test
-// waits for something, and sends its heartbeats then.
+// Node 0 that a test controls, over the real protocol, against a real agent of another node: it
+// gives the commands that an honest one gives, in any order and at any time. It lives while the
+// test waits for something, and sends its heartbeats then.
 #pragma once
 
 #include <chrono>
@@ -13,13 +13,13 @@
 
 namespace ddp::test {
 
-class PlayedNodeZero {
+class FakeNodeZero {
  public:
   /// Listens on a port of the loopback, for one agent of a job of two nodes.
-  PlayedNodeZero();
-  PlayedNodeZero(const PlayedNodeZero&) = delete;
-  PlayedNodeZero& operator=(const PlayedNodeZero&) = delete;
-  ~PlayedNodeZero();
+  FakeNodeZero();
+  FakeNodeZero(const FakeNodeZero&) = delete;
+  FakeNodeZero& operator=(const FakeNodeZero&) = delete;
+  ~FakeNodeZero();
 
   [[nodiscard]] int port() const { return port_; }
   /// Whether an agent has joined by then.

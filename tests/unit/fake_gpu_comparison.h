@@ -1,4 +1,4 @@
-// Trainings that are run on a second device and on the CPU, and compared.
+// Trainings that are run on a fake GPU and on the CPU, and compared.
 #pragma once
 
 #include <c10/core/DeviceGuard.h>
@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
-#include "step_rig.h"
-#include "tests/support/second_device.h"
+#include "step_fixture.h"
+#include "tests/support/fake_gpu.h"
 
 namespace ddp::worker {
 
@@ -39,7 +39,7 @@ struct Trained {
   DeviceCounts steady;  // after the warm-up
 };
 
-/// Returns when all ranks have called it. The counts are of all second devices.
+/// Returns when all ranks have called it. The counts are of all fake GPUs.
 inline void meet(Group& group) {
   at::Tensor here = at::zeros({1});
   group.sum(here);
@@ -47,19 +47,19 @@ inline void meet(Group& group) {
 
 /// Of this rank.
 inline Trained train(Group& group,
-                     TaskRig& rig,
+                     TaskFixture& fixture,
                      std::int64_t steps,
                      const StepRates& rates = kRate) {
   Trained trained;
   DeviceCounts before;
   for (std::int64_t step = 0; step < steps; ++step) {
-    if (step == kWarmUp) before = second_device_counts();
-    if (const std::optional<AgreedStep> agreed = rig.run_and_hear(step, rates))
+    if (step == kWarmUp) before = fake_gpu_counts();
+    if (const std::optional<AgreedStep> agreed = fixture.run_and_hear(step, rates))
       trained.losses.push_back(agreed->sums.mean_loss());
   }
-  trained.steady = second_device_counts() - before;
+  trained.steady = fake_gpu_counts() - before;
   meet(group);
-  for (const NamedTensor& parameter : rig.parameters())
+  for (const NamedTensor& parameter : fixture.parameters())
     trained.weights.push_back(parameter.tensor.cpu());
   return trained;
 }
@@ -72,8 +72,8 @@ inline Trained train(Group& group,
                      const StepRates& rates = kRate) {
   const c10::DeviceGuard guard(device);
   one.device = device;
-  Rig rig(group, one);
-  return train(group, rig, steps, rates);
+  StepFixture fixture(group, one);
+  return train(group, fixture, steps, rates);
 }
 
 inline void expect_equal(const Trained& there, const Trained& host) {

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "second_device_rig.h"
-#include "tests/support/second_device.h"
+#include "fake_gpu_comparison.h"
+#include "tests/support/fake_gpu.h"
 #include "worker/dist/single_process_group.h"
 #include "worker/plan/schedule.h"
 
@@ -42,11 +42,11 @@ StepRates warming_momentum(std::int64_t step) {
 /// Those after the warm-up.
 std::vector<std::vector<Launch>> record_steps(const Case& one, const RatesOf& rates) {
   const std::unique_ptr<Group> alone = single_process_group();
-  Rig rig(*alone, one);
+  StepFixture fixture(*alone, one);
   std::vector<std::vector<Launch>> steps;
   for (std::int64_t step = 0; step < kWarmUp + kCompared; ++step) {
     const LaunchRecord record;
-    (void)rig.run_and_hear(step, rates(step));
+    (void)fixture.run_and_hear(step, rates(step));
     if (step >= kWarmUp) steps.push_back(record.launches());
   }
   return steps;
@@ -87,7 +87,7 @@ std::vector<Case> graph_cases() {
   Case sgd;
   sgd.size = 1024;
   sgd.type = at::kFloat;
-  sgd.device = second_device();
+  sgd.device = fake_gpu();
   Case all = sgd;
   all.optimizer = OptimizerJob::Name::adamw;
   all.has_weight = true;
@@ -111,7 +111,7 @@ std::vector<Case> graph_cases() {
 
 /// By a deterministic allocator that begins a step in the same state, as a graph's own pool does,
 /// the same order of sizes is the same addresses.
-TEST(SecondDeviceGraph, SteadyStepsDifferInNothingButTheHostsMemoryOfCopies) {
+TEST(FakeGpuGraph, SteadyStepsDifferInNothingButTheHostsMemoryOfCopies) {
   for (const Case& one : graph_cases()) {
     const Differences found = differences_of(record_steps(one, cosine));
     std::printf("differs in its places:%s; in its numbers:%s\n",
@@ -123,19 +123,19 @@ TEST(SecondDeviceGraph, SteadyStepsDifferInNothingButTheHostsMemoryOfCopies) {
   }
 }
 
-TEST(SecondDeviceGraph, AMomentumThatWarmsUpIsANumberOfTheHost) {
+TEST(FakeGpuGraph, AMomentumThatWarmsUpIsANumberOfTheHost) {
   const Case sgd = graph_cases()[0];
   EXPECT_THAT(differences_of(record_steps(sgd, warming_momentum)).values,
               Contains("aten::_fused_sgd_"));
 }
 
-TEST(SecondDeviceGraph, TheRateOfFloat64WeightsIsANumberOfTheHost) {
+TEST(FakeGpuGraph, TheRateOfFloat64WeightsIsANumberOfTheHost) {
   Case wide = graph_cases()[0];
   wide.type = at::kDouble;
   EXPECT_THAT(differences_of(record_steps(wide, cosine)).values, Contains("aten::_fused_sgd_"));
 }
 
-TEST(SecondDeviceGraph, ARateIsCopiedWhenItChanges) {
+TEST(FakeGpuGraph, ARateIsCopiedWhenItChanges) {
   const Case resident = graph_cases()[2];
   const auto copies = [&](const RatesOf& rates) {
     const std::vector<Launch> step = record_steps(resident, rates).back();

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "net_rig.h"
+#include "fake_gpu_comparison.h"
+#include "net_fixture.h"
 #include "ranks.h"
-#include "second_device_rig.h"
-#include "tests/support/second_device.h"
-#include "tests/support/second_device_backend.h"
+#include "tests/support/fake_gpu.h"
+#include "tests/support/fake_gpu_backend.h"
 #include "worker/dist/single_process_group.h"
 
 namespace ddp::worker {
@@ -67,19 +67,19 @@ struct Launches {
 
 Launches launches_alone(const Net& net) {
   const std::unique_ptr<Group> alone = single_process_group();
-  NetRig one(net, *alone, second_device());
+  NetFixture one(net, *alone, fake_gpu());
   for (std::int64_t step = 0; step < kWarmUp; ++step)
-    (void)one.rig().run_and_hear(step);
+    (void)one.fixture().run_and_hear(step);
   Launches launches;
   {
     const LaunchRecord record;
-    (void)one.rig().run_and_hear(kWarmUp);
+    (void)one.fixture().run_and_hear(kWarmUp);
     launches.step = record.names();
   }
   std::vector<std::int64_t> samples(static_cast<std::size_t>(net.batch));
   std::iota(samples.begin(), samples.end(), 0);
   const LaunchRecord record;
-  one.rig().pass_alone(samples);
+  one.fixture().pass_alone(samples);
   launches.pass = record.names();
   return launches;
 }
@@ -98,7 +98,7 @@ std::string more_than(const std::vector<std::string>& step, const std::vector<st
   return text;
 }
 
-TEST(SecondDeviceLaunches, AStepLaunchesLittleMoreThanForwardLossAndBackward) {
+TEST(FakeGpuLaunches, AStepLaunchesLittleMoreThanForwardLossAndBackward) {
   for (const auto& [net, most_besides, most_of_two] : nets()) {
     const Launches launches = launches_alone(net);
     const std::size_t more = launches.step.size() - launches.pass.size();
@@ -117,16 +117,16 @@ std::size_t launches_of_two(const Net& net) {
   std::unique_ptr<LaunchRecord> record;
   std::vector<std::string> names;
   (void)on_ranks(2, [&](Group& group) {
-    const at::Device device = second_device(group.rank());
+    const at::Device device = fake_gpu(group.rank());
     const c10::DeviceGuard guard(device);
-    connect_second_devices(group);
-    NetRig one(net, group, device);
+    connect_fake_gpus(group);
+    NetFixture one(net, group, device);
     for (std::int64_t step = 0; step < kWarmUp; ++step)
-      (void)one.rig().run_and_hear(step);
+      (void)one.fixture().run_and_hear(step);
     meet(group);
     if (group.rank() == 0) record = std::make_unique<LaunchRecord>();
     meet(group);
-    (void)one.rig().run_and_hear(kWarmUp);
+    (void)one.fixture().run_and_hear(kWarmUp);
     meet(group);
     if (group.rank() == 0) {
       names = record->names();
@@ -138,7 +138,7 @@ std::size_t launches_of_two(const Net& net) {
   return names.size() / 2;
 }
 
-TEST(SecondDeviceLaunches, AnotherRankAddsOneForEachGradient) {
+TEST(FakeGpuLaunches, AnotherRankAddsOneForEachGradient) {
   for (const auto& [net, most_besides, most_of_two] : nets()) {
     const std::size_t launches = launches_of_two(net);
     std::printf("%s: %zu launches in a step of each of two ranks\n", net.model, launches);

@@ -1,4 +1,4 @@
-// Two ranks, each on a second device of its own, whose collectives are as late as those of NCCL:
+// Two ranks, each on a fake GPU of its own, whose collectives are as late as those of NCCL:
 // what they learn is what two ranks on the CPU learn.
 #include <c10/core/DeviceGuard.h>
 #include <gtest/gtest.h>
@@ -11,10 +11,10 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <vector>
 
+#include "fake_gpu_comparison.h"
 #include "ranks.h"
-#include "second_device_rig.h"
-#include "tests/support/second_device.h"
-#include "tests/support/second_device_backend.h"
+#include "tests/support/fake_gpu.h"
+#include "tests/support/fake_gpu_backend.h"
 #include "worker/dist/sync_batch_norm.h"
 
 namespace ddp::worker {
@@ -28,18 +28,18 @@ std::vector<Trained> on_host(const TrainRank& train_rank) {
   return on_ranks(2, [&](Group& group) { return train_rank(group, at::kCPU); });
 }
 
-std::vector<Trained> on_second_devices(const TrainRank& train_rank) {
+std::vector<Trained> on_fake_gpus(const TrainRank& train_rank) {
   return on_ranks(2, [&](Group& group) {
-    const at::Device device = second_device(group.rank());
+    const at::Device device = fake_gpu(group.rank());
     const c10::DeviceGuard guard(device);
-    connect_second_devices(group);
+    connect_fake_gpus(group);
     return train_rank(group, device);
   });
 }
 
 void expect_ranks_learn_alike(const TrainRank& train_rank) {
   const std::vector<Trained> host = on_host(train_rank);
-  const std::vector<Trained> there = on_second_devices(train_rank);
+  const std::vector<Trained> there = on_fake_gpus(train_rank);
   for (std::size_t rank = 0; rank < 2; ++rank) {
     SCOPED_TRACE(rank);
     expect_equal(there[rank], host[rank]);
@@ -50,18 +50,18 @@ void expect_ranks_learn_alike(const TrainRank& train_rank) {
   }
 }
 
-TEST(SecondDeviceRanks, ACollectiveThatNothingWaitsForIsNotSeen) {
+TEST(FakeGpuRanks, ACollectiveThatNothingWaitsForIsNotSeen) {
   const std::vector<at::Tensor> seen = on_ranks(2, [](Group& group) {
-    const at::Device device = second_device(group.rank());
+    const at::Device device = fake_gpu(group.rank());
     const c10::DeviceGuard guard(device);
-    connect_second_devices(group);
+    connect_fake_gpus(group);
     std::vector<at::Tensor> tensors{at::full({3}, 1.0 + group.rank(), device)};
-    const DeviceCounts before = second_device_counts();
+    const DeviceCounts before = fake_gpu_counts();
     const auto work = group.process_group()->allreduce(tensors);
     const at::Tensor early = tensors[0] + 0;
     work->wait();
     const at::Tensor late = tensors[0] + 0;
-    EXPECT_EQ((second_device_counts() - before).host_waits, 0);
+    EXPECT_EQ((fake_gpu_counts() - before).host_waits, 0);
     meet(group);
     return at::stack({early, late}).cpu();
   });
@@ -69,7 +69,7 @@ TEST(SecondDeviceRanks, ACollectiveThatNothingWaitsForIsNotSeen) {
   EXPECT_TRUE(seen[1].equal(at::tensor({2.F, 2.F, 2.F, 3.F, 3.F, 3.F}).view({2, 3}))) << seen[1];
 }
 
-TEST(SecondDeviceRanks, FiftyStepsAreThoseOfTwoRanksOnTheCpu) {
+TEST(FakeGpuRanks, FiftyStepsAreThoseOfTwoRanksOnTheCpu) {
   for (const Case& one : cases()) {
     expect_ranks_learn_alike([&one](Group& group, const at::Device& device) {
       return train(group, one, device, kTogether);
@@ -110,11 +110,11 @@ Trained train_normed(Group& group, const at::Device& device, std::int64_t steps)
   one.size = 1024;
   one.device = device;
   Normed task(group);
-  TaskRig rig(group, one, task, draw_source(one.size));
-  return train(group, rig, steps);
+  TaskFixture fixture(group, one, task, draw_source(one.size));
+  return train(group, fixture, steps);
 }
 
-TEST(SecondDeviceRanks, NormsThatMeetInBackwardLearnAsOnTheCpu) {
+TEST(FakeGpuRanks, NormsThatMeetInBackwardLearnAsOnTheCpu) {
   expect_ranks_learn_alike([](Group& group, const at::Device& device) {
     return train_normed(group, device, kTogether);
   });

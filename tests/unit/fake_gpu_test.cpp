@@ -1,6 +1,6 @@
 // A detector on a device that is not the CPU: nothing of it is on the wrong device, the host
 // reaches for no memory that is not its own, and training does not make it wait.
-#include "tests/support/second_device.h"
+#include "tests/support/fake_gpu.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -30,18 +30,18 @@ at::Tensor on_host(const at::Tensor& tensor) {
   return tensor.to(at::kCPU);
 }
 
-TEST(SecondDevice, DeviceMemoryCannotBeReadByTheHost) {
-  const at::Tensor there = at::ones({3}).to(second_device());
+TEST(FakeGpu, DeviceMemoryCannotBeReadByTheHost) {
+  const at::Tensor there = at::ones({3}).to(fake_gpu());
   EXPECT_EQ(on_host(there + 1).sum().item<float>(), 6);
   EXPECT_DEATH((void)std::fputc(there.const_data_ptr<float>()[1] > 0 ? '1' : '0', stderr), "");
   EXPECT_THROW(there + at::ones({3}), c10::Error);
-  const DeviceCounts before = second_device_counts();
+  const DeviceCounts before = fake_gpu_counts();
   EXPECT_EQ((there * 2)[0].item<float>(), 2);
   EXPECT_EQ(there.nonzero().size(0), 3);
-  EXPECT_EQ((second_device_counts() - before).host_waits, 2);
+  EXPECT_EQ((fake_gpu_counts() - before).host_waits, 2);
 }
 
-TEST(SecondDevice, SuppressionGivesWhatTheHostGives) {
+TEST(FakeGpu, SuppressionGivesWhatTheHostGives) {
   torch::manual_seed(2);
   const at::Tensor low = at::rand({3, 500, 2}) * 100;
   const at::Tensor boxes = at::cat({low, low + at::rand({3, 500, 2}) * 100}, 2);
@@ -52,11 +52,11 @@ TEST(SecondDevice, SuppressionGivesWhatTheHostGives) {
     options.is_multi_label = multi;
     options.max_candidates = 1000;
     const Suppressed host = suppress(boxes, scores, options);
-    const at::Tensor boxes_there = boxes.to(second_device());
-    const at::Tensor scores_there = scores.to(second_device());
-    const DeviceCounts before = second_device_counts();
+    const at::Tensor boxes_there = boxes.to(fake_gpu());
+    const at::Tensor scores_there = scores.to(fake_gpu());
+    const DeviceCounts before = fake_gpu_counts();
     const Suppressed there = suppress(boxes_there, scores_there, options);
-    EXPECT_EQ((second_device_counts() - before).host_waits, 4) << "of a batch of three";
+    EXPECT_EQ((fake_gpu_counts() - before).host_waits, 4) << "of a batch of three";
     for (std::size_t i = 0; i < 3; ++i) {
       EXPECT_GT(host.detections.at(i).size(0), 10);
       EXPECT_TRUE(at::equal(there.detections.at(i), host.detections.at(i)));
@@ -100,11 +100,11 @@ Pass train(YoloPlan::Family family, const Batch& drawn, at::Device device) {
   ObjectDetection task = make_task(family, 0.5);
   task.model().to(device);
   const Batch batch = task.vary(drawn.to(device), 7);
-  const DeviceCounts before = second_device_counts();
+  const DeviceCounts before = fake_gpu_counts();
   const Loss loss = task.loss(task.forward(batch), batch);
   loss.total.backward();
   Pass pass;
-  pass.waits = (second_device_counts() - before).host_waits;
+  pass.waits = (fake_gpu_counts() - before).host_waits;
   pass.numbers = {on_host(loss.total), on_host(loss.weight)};
   for (const NamedTensor& part : loss.parts)
     pass.numbers.push_back(on_host(part.tensor));
@@ -113,12 +113,12 @@ Pass train(YoloPlan::Family family, const Batch& drawn, at::Device device) {
   return pass;
 }
 
-TEST(SecondDevice, ALossAndItsGradientAreThoseOfTheHostAndNothingWaits) {
+TEST(FakeGpu, ALossAndItsGradientAreThoseOfTheHostAndNothingWaits) {
   torch::manual_seed(3);
   const Batch batch = draw_batch();
   for (const auto family : {YoloPlan::Family::v5, YoloPlan::Family::v8}) {
     const Pass host = train(family, batch, at::kCPU);
-    const Pass there = train(family, batch, second_device());
+    const Pass there = train(family, batch, fake_gpu());
     EXPECT_GT(host.numbers.at(1).item<double>(), 0.01) << "nothing was assigned";
     ASSERT_EQ(there.numbers.size(), host.numbers.size());
     for (std::size_t i = 0; i < host.numbers.size(); ++i)
@@ -127,14 +127,14 @@ TEST(SecondDevice, ALossAndItsGradientAreThoseOfTheHostAndNothingWaits) {
   }
 }
 
-TEST(SecondDevice, AnEvaluationAndItsPicturesAreThoseOfTheHost) {
+TEST(FakeGpu, AnEvaluationAndItsPicturesAreThoseOfTheHost) {
   torch::manual_seed(4);
   const Batch drawn = draw_batch();
   const std::unique_ptr<Group> alone = single_process_group();
   DataFacts facts;
   std::vector<NamedValues> values;
   std::vector<Pictures> pictures;
-  for (const at::Device device : {at::Device(at::kCPU), second_device()}) {
+  for (const at::Device device : {at::Device(at::kCPU), fake_gpu()}) {
     const torch::NoGradGuard no_grad;
     ObjectDetection task = make_task(YoloPlan::Family::v8);
     task.fuse();

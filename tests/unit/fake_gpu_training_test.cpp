@@ -21,7 +21,7 @@
 #include "common/error.h"
 #include "common/job/resolve_job.h"
 #include "scratch.h"
-#include "tests/support/second_device.h"
+#include "tests/support/fake_gpu.h"
 #include "worker/dist/single_process_group.h"
 #include "worker/train/data_loading.h"
 #include "worker/train/failure/uncaught.h"
@@ -84,7 +84,7 @@ LoopRun run_loop(const std::filesystem::path& directory,
   LoopRun run;
   std::atomic<bool> is_stopped{false};
   registry.on_step.emplace_back([&](const StepEvent& event) {
-    run.after[event.step] = second_device_counts();
+    run.after[event.step] = fake_gpu_counts();
     if (event.step == stop_at) is_stopped = true;
   });
   const WorkerIdentity self;
@@ -204,18 +204,18 @@ void expect_few_waits(const LoopRun& run) {
   EXPECT_LE(most.epoch, kEpochWaits + kEvaluationWaits + kSaveWaits);
 }
 
-TEST(SecondDeviceTraining, RunFilesEqualThoseOfTheCpu) {
+TEST(FakeGpuTraining, RunFilesEqualThoseOfTheCpu) {
   const JobValues job = training_job({"model.name=lenet"});
   const Scratch scratch;
   EXPECT_EQ(run_loop(scratch.path() / "host", job, at::kCPU).code, 0);
-  const LoopRun run = run_loop(scratch.path() / "there", job, second_device());
+  const LoopRun run = run_loop(scratch.path() / "there", job, fake_gpu());
   EXPECT_EQ(run.code, 0);
   EXPECT_EQ(run.after.rbegin()->first, kLastStep);
   expect_same_run(scratch.path() / "there", scratch.path() / "host");
   expect_few_waits(run);
 }
 
-TEST(SecondDeviceTraining, RunFilesOfAResumedRunEqualThoseOfTheCpu) {
+TEST(FakeGpuTraining, RunFilesOfAResumedRunEqualThoseOfTheCpu) {
   const JobValues job = training_job({"data.resident=true",
                                       "model.name=mlp",
                                       "model.args.hidden=32",
@@ -232,8 +232,8 @@ TEST(SecondDeviceTraining, RunFilesOfAResumedRunEqualThoseOfTheCpu) {
   const Scratch scratch;
   EXPECT_EQ(run_loop(scratch.path() / "host", job, at::kCPU).code, 0);
   const std::filesystem::path there = scratch.path() / "there";
-  EXPECT_EQ(run_loop(there, job, second_device(), 101).code, exit_code::kStoppedAfterCheckpoint);
-  const LoopRun second = run_loop(there, job, second_device());
+  EXPECT_EQ(run_loop(there, job, fake_gpu(), 101).code, exit_code::kStoppedAfterCheckpoint);
+  const LoopRun second = run_loop(there, job, fake_gpu());
   EXPECT_EQ(second.code, 0);
   EXPECT_GT(second.after.begin()->first, 101);
   EXPECT_LT(second.after.begin()->first, 110);
@@ -257,13 +257,13 @@ class LittleMemory : public Task {
   torch::nn::Linear net_{28 * 28, 10};
 };
 
-TEST(SecondDeviceTraining, ALackOfMemoryInAnEvaluationNamesItsOwnBatch) {
+TEST(FakeGpuTraining, ALackOfMemoryInAnEvaluationNamesItsOwnBatch) {
   Registry registry = built_in();
   registry.tasks["little"] = [](const TaskRequest&) { return std::make_unique<LittleMemory>(); };
   const Scratch scratch;
   const JobValues job = training_job({"task.name=little"});
   try {
-    (void)run_loop(scratch.path() / "run", job, second_device(), 0, registry);
+    (void)run_loop(scratch.path() / "run", job, fake_gpu(), 0, registry);
     FAIL() << "it has evaluated";
   } catch (const std::exception& error) {
     const Uncaught told = as_error(error);

@@ -1,3 +1,4 @@
+// A job file and its overrides: what is accepted, and how problems are reported.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

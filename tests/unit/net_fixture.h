@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "second_device_rig.h"
+#include "fake_gpu_comparison.h"
 #include "worker/model/model_factory.h"
 #include "worker/model/norm.h"
 #include "worker/train/registry.h"
@@ -19,12 +19,12 @@ struct Net {
   std::string task = "classification";
 };
 
-class NetRig {
+class NetFixture {
  public:
-  NetRig(const Net& net, Group& group, const at::Device& device, const AmpJob& amp = {})
-      : task_(make_task(net)), rig_(group, case_of(net, device, amp), *task_, net.source) {}
+  NetFixture(const Net& net, Group& group, const at::Device& device, const AmpJob& amp = {})
+      : task_(make_task(net)), fixture_(group, case_of(net, device, amp), *task_, net.source) {}
 
-  TaskRig& rig() { return rig_; }
+  TaskFixture& fixture() { return fixture_; }
 
  private:
   static std::unique_ptr<Task> make_task(const Net& net) {
@@ -48,7 +48,7 @@ class NetRig {
   }
 
   std::unique_ptr<Task> task_;
-  TaskRig rig_;
+  TaskFixture fixture_;
 };
 
 }  // namespace ddp::worker

@@ -140,9 +140,9 @@ inline std::unique_ptr<BatchLoader> make_loader(const Case& one,
 }
 
 /// All that a step of `task`, which outlives it, takes on one rank.
-class TaskRig {
+class TaskFixture {
  public:
-  TaskRig(Group& group, const Case& one, Task& task, std::shared_ptr<const Source> source)
+  TaskFixture(Group& group, const Case& one, Task& task, std::shared_ptr<const Source> source)
       : group_(group),
         task_(task),
         loader_(make_loader(one, std::move(source))),
@@ -218,16 +218,16 @@ class TaskRig {
   std::optional<Votes> votes_;
 };
 
-struct WeighingOfRig {
+struct WeighingOfFixture {
   Weighing weighing;
 };
 
 /// Of the small net.
-class Rig : private WeighingOfRig, public TaskRig {
+class StepFixture : private WeighingOfFixture, public TaskFixture {
  public:
-  Rig(Group& group, const Case& one)
-      : WeighingOfRig{Weighing(one.has_weight, one.factors)},
-        TaskRig(group, one, weighing, draw_source(one.size)) {}
+  StepFixture(Group& group, const Case& one)
+      : WeighingOfFixture{Weighing(one.has_weight, one.factors)},
+        TaskFixture(group, one, weighing, draw_source(one.size)) {}
 
   [[nodiscard]] const Weighing& task() const { return weighing; }
 };

@@ -1,5 +1,5 @@
-// Ranks as threads whose collectives fail: who did not come is named, and the clock decides what a
-// lost peer was.
+// Collective time-outs: the error names the missing ranks, and 97 (lost) and 124 (timed out) are
+// told apart by the time waited.
 #include <ATen/ops/ones.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

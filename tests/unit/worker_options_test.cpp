@@ -1,3 +1,4 @@
+// The command line of ddp-worker.
 #include "worker/plan/options.h"
 
 #include <gmock/gmock.h>
