@@ -164,7 +164,7 @@ TEST_F(AccessFaults, A3_WorkersThatRunAsAnotherUserAreServed) {
 }
 
 // One that changes its user by itself is shown as root's in /proc.
-TEST_F(AccessFaults, A3_AndThoseThatChangeTheirUserThemselves) {
+TEST_F(AccessFaults, A3_WorkersThatChangeTheirUserAreServed) {
   if (!can_be_other_user()) GTEST_SKIP() << "not root";
   const auto job =
       launch({"--no-python",

@@ -177,7 +177,7 @@ TEST_F(Restart, LogsOfTheFirstAndLast20RoundsAreKept) {
   EXPECT_NE(job->err().find("first and the last 20 rounds are kept"), std::string::npos);
 }
 
-TEST_F(Restart, InTorchrunsLayoutTheyDoToo) {
+TEST_F(Restart, FirstAndLast20RoundsKeepLogsInTorchrunsLayout) {
   const auto job = launch_fakes(1,
                                 "print on exit 7",
                                 {"--max-restarts",

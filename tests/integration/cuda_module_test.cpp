@@ -56,7 +56,7 @@ Function* function_of_libtorch(const char* symbol) {
   return reinterpret_cast<Function*>(found);
 }
 
-TEST(CudaModule, OneThatIsNotThereIsRefusedWithItsPath) {
+TEST(CudaModule, MissingModuleIsRefusedWithItsPath) {
   EXPECT_THAT(
       refusal("/nowhere/libddp-worker-cuda.so"),
       HasSubstr("the CUDA module /nowhere/libddp-worker-cuda.so does not load: there is no"));
@@ -70,7 +70,7 @@ TEST(CudaModule, AFileThatIsNoLibraryIsRefusedWithTheLoadersReason) {
   std::filesystem::remove(path);
 }
 
-TEST(CudaModule, OneOfAnotherBuildIsRefusedWithBoth) {
+TEST(CudaModule, ModuleOfAnotherBuildIsRefusedWithBothBuilds) {
   EXPECT_THAT(
       refusal(DDP_OTHER_MODULE),
       HasSubstr("it is of another build, this program of " + std::string(kCudaModuleBuild)));

@@ -78,7 +78,7 @@ TEST_F(GuardTest, HeartbeatsThatItReadsLateHaveComeAllTheSame) {
   EXPECT_EQ(worker->wait(), -SIGKILL);
 }
 
-TEST_F(GuardTest, WithoutALeaseSilenceIsNothing) {
+TEST_F(GuardTest, NothingIsKilledWithoutALease) {
   const auto worker = start_worker(marker());
   guard_.renew_lease();
   worker->read_for(300ms);

@@ -84,7 +84,7 @@ TEST_F(CheckpointPath, NewestUndamagedCheckpointIsTakenAndNothingIsMoved) {
     EXPECT_THAT(text, HasSubstr(name));
 }
 
-TEST_F(CheckpointPath, OneThatIsNamedAndDamagedIsRefused) {
+TEST_F(CheckpointPath, NamedDamagedCheckpointIsRefused) {
   damage("step-000003");
   EXPECT_THAT(refusal(there_ / "latest"),
               HasSubstr("step-000003: model.safetensors: expected 112 bytes, found 7"));

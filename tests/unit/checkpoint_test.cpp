@@ -333,7 +333,7 @@ TEST_F(CheckpointTest, K4FullDiskLeavesTheOldOneAndNothingHalfWritten) {
   EXPECT_EQ(checkpoints.load_newest(warnings)->head.step, 6);
 }
 
-TEST_F(CheckpointTest, A1_OneOfAnotherUserNeedsTrust) {
+TEST_F(CheckpointTest, A1_CheckpointOfAnotherUserNeedsTrust) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to give files to another user";
   save(checkpoints, 5);
   const fs::path path = directory / "step-000005";

@@ -43,7 +43,7 @@ TEST(EarlyRefusal, RankWithAnotherErrorPrintsItToo) {
   EXPECT_EQ(said_by({"a", "b", "a"}), (std::array{true, true, false}));
 }
 
-TEST(EarlyRefusal, OneAloneSaysIt) {
+TEST(EarlyRefusal, SingleProcessPrintsItsError) {
   WorkerIdentity alone;
   int calls = 0;
   EXPECT_TRUE(print_once(alone, "a", [&calls] { ++calls; }));

@@ -118,7 +118,7 @@ std::vector<SkipKind> every_kind() {
 
 INSTANTIATE_TEST_SUITE_P(Optimizers, SkippedStep, testing::ValuesIn(every_kind()));
 
-TEST(FiniteCheck, WithoutItAStepIsTakenAndTheStateHasNoCounts) {
+TEST(FiniteCheck, DisabledCheckTakesTheStepAndKeepsNoCounts) {
   Bench bench;
   Optimizer optimizer = bench.make(job_of(OptimizerJob::Name::sgd));
   EXPECT_EQ(optimizer.finite_check(), nullptr);

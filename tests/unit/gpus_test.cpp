@@ -117,7 +117,7 @@ TEST(CudaDriver, WhyNoGpuCanBeUsedIsSaidWithWhatToDo) {
             "driver API");
 }
 
-TEST(CudaDriver, OneThatFindsNoGpuIsInOrder) {
+TEST(CudaDriver, DriverWithoutAGpuIsNotBroken) {
   EXPECT_FALSE(CudaDriver().is_broken());
   EXPECT_FALSE(driver_that_gives(0).is_broken());
   EXPECT_FALSE(driver_that_gives(100).is_broken());

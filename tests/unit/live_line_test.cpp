@@ -99,7 +99,7 @@ TEST(LiveLine, TellsOfTheRankThatWaitsMostForDataAndOfTheOneThatHoldsMost) {
   EXPECT_EQ(fit(parts, 80), "epoch 2, step 100/940 (10%), loss 0.2135, 2 of 2 ranks, elapsed 0:12");
 }
 
-TEST(LiveLine, OneRankHasNoRanks) {
+TEST(LiveLine, SingleRankShowsNoCountOfRanks) {
   LiveLine line(LiveLine::Rules{});
   EXPECT_EQ(text_of(line, seconds(1), {training(0, 7, 0)}),
             "epoch 2, step 7/940 (0%), loss 0.2135, elapsed 0:01");

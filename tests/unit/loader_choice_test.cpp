@@ -66,7 +66,7 @@ TEST(LoaderChoice, AutoLoadsWhatADeviceCannotMake) {
       is_resident(choose(Wanted::automatic, fake_gpu(), {}, std::make_shared<const Files>())));
 }
 
-TEST(LoaderChoice, ThatIsRefusedWhereItIsDemanded) {
+TEST(LoaderChoice, ImpossibleResidenceIsRefusedWhenDemanded) {
   EXPECT_THAT(refusal_of(at::Device(at::kCPU), std::vector<std::string>{"flip", "rotate"}),
               HasSubstr("data.resident: drawn cannot lie on cpu: data.augment has rotate, and a "
                         "device makes center-crop, crop, cutout (64 squares at most), flip and "

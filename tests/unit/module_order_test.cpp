@@ -38,7 +38,7 @@ TEST(ModuleOrder, ModulesAreInTheOrderThatTheyAreMet) {
   EXPECT_THAT(ordered({"w"}), ElementsAre("w"));
 }
 
-TEST(ModuleOrder, ThatOfTorchvisionIsFound) {
+TEST(ModuleOrder, OrderOfTorchvisionIsReproduced) {
   std::ifstream file(DDP_TESTS_DIR "/unit/resnet_keys.txt");
   std::vector<std::string> python;
   std::vector<std::string> ours;

@@ -359,7 +359,7 @@ TEST(MosaicTest, CachedSamplesAreNotChanged) {
   }
 }
 
-TEST(MosaicTest, OnlyBoxesTakeIt) {
+TEST(MosaicTest, MosaicNeedsBoxes) {
   DataFacts labels;
   labels.name = "labels";
   labels.shape = {3, 8, 8};

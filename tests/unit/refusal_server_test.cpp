@@ -64,7 +64,7 @@ TEST(RefusalServer, AllHearItAndNoneLeavesBeforeTheLastHasSpoken) {
   refusing.end.wait();
 }
 
-TEST(RefusalServer, OneThatDoesNotSpeakIsLeftBehindAtTheLimit) {
+TEST(RefusalServer, SilentRankIsAbandonedAtTheLimit) {
   const Refusing refusing("why", milliseconds(2000));
   const WorkerIdentity first = rank_of_three(1, refusing.port);
   const StoreProbe heard = hear(first);

@@ -107,7 +107,7 @@ TEST_P(Resident, BatchesHaveTheTypeAndLayoutThatTheModelTakes) {
   }
 }
 
-TEST_P(Resident, OneBatchIsLoadedHereAndNow) {
+TEST_P(Resident, LoadReturnsTheSamplesOfTheHostLoader) {
   const std::shared_ptr<const MemorySource> source = draw_images(3);
   const LoaderRequest request{.augments = make("zero", source->facts()), .seed = 2, .repeats = 2};
   const Loader loader(source, request);

@@ -291,7 +291,7 @@ TEST_F(RunDirTest, ARunThatBeganSoAndWasInterruptedIsContinuedByTheSameCommand) 
   }
 }
 
-TEST_F(RunDirTest, OneThatBeganFromAPathIsContinuedByThePlainCommandFromItsOwnCheckpointsAlone) {
+TEST_F(RunDirTest, RunResumedFromAPathContinuesOnlyFromItsOwnCheckpoints) {
   { const RunDir first = RunDir::choose(job({kPath}), 1, "a"); }
   {
     const RunDir plain = RunDir::choose(job(), 1, "b");

@@ -33,7 +33,7 @@ std::string frame(const std::string& job, const std::string& why) {
          std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + job + why;
 }
 
-TEST(StoreProbe, NobodyThere) {
+TEST(StoreProbe, ClosedPortIsNotListening) {
   const int port = free_port();
   const StoreProbe found = StoreAddresses(rank_of_three(1, port)).probe(Clock::now() + kLong);
   EXPECT_FALSE(found.is_listening);

@@ -31,7 +31,7 @@ std::string refusal(const std::vector<const char*>& words) {
   return "accepted";
 }
 
-TEST(WorkerOptions, WithoutAWordItTrains) {
+TEST(WorkerOptions, TrainIsTheDefaultVerb) {
   const Options options = parse({"job.yaml", "train.epochs=3", "--check"});
   EXPECT_EQ(options.verb, Verb::train);
   EXPECT_EQ(options.job_file, "job.yaml");
