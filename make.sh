@@ -312,7 +312,7 @@ run_tests() {
   [[ -d ../shared/data ]] || arguments+=(--missing data)
   [[ "$preset" == release ]] || arguments+=(--missing plain)
   local kind
-  for kind in $(PATH="/usr/bin:$PATH" python3 tests/lacking.py); do arguments+=(--missing "$kind"); done
+  for kind in $(PATH="/usr/bin:$PATH" python3 tests/missing_features.py); do arguments+=(--missing "$kind"); done
   echo
   echo "Tests that need a GPU, not run here: $(ctest --test-dir "$directory" -N -L gpu | sed -n 's/^Total Tests: //p')"
   ctest --test-dir "$directory" -N -L gpu | sed -n 's/^ *Test *#[0-9]*: /  /p'
@@ -395,7 +395,7 @@ case "$command" in
   lint) lint ;;
   docs) docs ;;
   rooms) python3 -B tests/rooms.py "$@" ;;
-  figures) python3 -B tests/figures.py ;;
+  figures) python3 -B tests/code_statistics.py ;;
   deps)
     need_packages "${build_packages[@]}" "${test_packages[@]}" "${lint_packages[@]}"
     need_torch

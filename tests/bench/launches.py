@@ -1,6 +1,6 @@
 """Operators that a steady step of PyTorch launches: plain, and under DDP in a world of one and of two. On a GPU each is a kernel or more.
 
-The other side is what SecondDeviceLaunches of unit_worker_device prints. Both count what computes: not views, not empty tensors.
+The other side is what FakeGpuLaunches of unit_worker_device prints. Both count what computes: not views, not empty tensors.
 yolov8n is the one of the package ultralytics; where that is missing it is left out, and said.
 Run by hand: PYTHON tests/bench/launches.py
 """

@@ -22,7 +22,7 @@
 #include "common/version.h"
 #include "launcher/net/join.h"
 #include "launcher/plan/wire/message_codec.h"
-#include "tests/support/played_node.h"
+#include "tests/support/fake_node.h"
 #include "tests/support/send_signal.h"
 
 namespace {
@@ -121,7 +121,7 @@ class Scale {
     plan.hello.min_nodes = static_cast<int>(nodes_.size()) + 1;
     plan.hello.max_nodes = plan.hello.min_nodes;
     plan.hello.nproc = kWorkers;
-    plan.hello.host = "played-" + std::to_string(rank);
+    plan.hello.host = "fake-" + std::to_string(rank);
     plan.hello.pid = ::getpid();
     plan.hello.entry = "fake_worker";
     return plan;
@@ -189,7 +189,7 @@ class Scale {
       WorkerReport report;
       report.ending = ending_of(node, i, status);
       report.node_rank = node.rank;
-      report.host = "played-" + std::to_string(node.rank);
+      report.host = "fake-" + std::to_string(node.rank);
       report.local_rank = i;
       report.pid = 1000 + i;
       report.last_lines.assign(10, std::string(80, 'x'));

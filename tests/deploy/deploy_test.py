@@ -133,7 +133,7 @@ class Docker(unittest.TestCase):
         self.files = {path.name: instructions(path) for path in DEPLOY.glob("docker/*Dockerfile")}
         self.assertEqual(set(self.files), {"launcher.Dockerfile", "worker.Dockerfile"})
 
-    def test_what_the_launcher_s_copies_is_enough_to_configure_and_to_install(self):
+    def test_copied_files_of_the_launcher_image_configure_and_install(self):
         with tempfile.TemporaryDirectory() as folder:
             here = pathlib.Path(folder)
             for _, rest in (line for line in self.files["launcher.Dockerfile"] if line[0] == "COPY" and "--from" not in line[1]):

@@ -141,7 +141,7 @@ class Worker:
             raise unittest.SkipTest("there is no root of Debian: debootstrap makes one where there is a network")
         cls.take(build_worker, cls.target)
 
-    def test_it_serves_the_torch_of_the_image(self):
+    def test_worker_reports_the_torch_of_the_image(self):
         (torch,) = (rest.removeprefix("TORCH=") for word, rest in instructions(WORKER) if word == "ARG" and rest.startswith("TORCH="))
         self.assertRegex(self.run_container("--version", entry="ddp-worker"), rf"\Addp-worker \S+, LibTorch {torch}\n\Z")
 
@@ -151,7 +151,7 @@ class Worker:
         for rank in (0, 1):
             self.assertIn(f"rank {rank} of 2, user 1000, orphan reaped", text)
 
-    def test_it_ends_with_the_code_of_the_rank_that_failed(self):
+    def test_container_ends_with_the_code_of_the_failed_rank(self):
         (self.runs / "train.py").write_text(SCRIPT)
         self.assertIn("exitcode  : 7", self.run_container("--nproc-per-node", 2, "train.py", "1", expect=7))
 
@@ -196,7 +196,7 @@ class Worker:
 class Cpu(Worker, Containers):
     target = "cpu"
 
-    def test_nothing_of_cuda_is_in_it(self):
+    def test_image_holds_no_cuda(self):
         site = next((self.image.root / "opt/ddp/lib").glob("python3*")) / "site-packages"
         self.assertFalse((site / "nvidia").exists())
         self.assertEqual(list(site.glob("torch/lib/*_cuda*")), [])

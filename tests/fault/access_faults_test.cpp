@@ -17,8 +17,8 @@
 
 #include "launcher/plan/round/messages.h"
 #include "launcher/plan/wire/frames.h"
+#include "tests/support/fake_node.h"
 #include "tests/support/other_user.h"
-#include "tests/support/played_node.h"
 #include "tests/support/process_test.h"
 #include "tests/support/store_client.h"
 
@@ -164,7 +164,7 @@ TEST_F(AccessFaults, A3_WorkersThatRunAsAnotherUserAreServed) {
 }
 
 // One that changes its user by itself is shown as root's in /proc.
-TEST_F(AccessFaults, A3_AndThoseThatChangeTheirUserThemselves) {
+TEST_F(AccessFaults, A3_WorkersThatChangeTheirUserAreServed) {
   if (!can_be_other_user()) GTEST_SKIP() << "not root";
   const auto job =
       launch({"--no-python",

@@ -139,7 +139,7 @@ class LeftBehind(MarkedTest):
             threading.Event().wait(0.005)
         return len(pids)
 
-    def test_w11_what_a_rank_left_behind_is_named_and_killed(self):
+    def test_w11_left_behind_processes_are_named_and_killed(self):
         in_group, in_session, bare = next(self.marks), next(self.marks), next(self.marks)
         worker = self.write(
             f"/bin/sleep {in_group} &\nsetsid -f /bin/sleep {in_session}\n"
@@ -163,7 +163,7 @@ class LeftBehind(MarkedTest):
         self.assertNotIn("behind", self.run_program(self.bin / "ddp-launch", worker, expect=3))
         self.assertEqual(living_with(mark), [])
 
-    def test_w11_what_keep_daemons_names_is_left_running_with_its_children(self):
+    def test_w11_kept_daemons_stay_running_with_their_children(self):
         for code in (0, 3):
             for how in ("", "setsid -f "):
                 with self.subTest(code=code, how=how):
@@ -182,14 +182,14 @@ class LeftBehind(MarkedTest):
                     self.assertEqual(self.end(child), 1)
                     self.end(kept)
 
-    def test_w11_what_is_left_running_does_not_lock_its_job(self):
+    def test_w11_kept_daemons_do_not_lock_their_job(self):
         mark = next(self.marks)
         worker = self.write(f"setsid -f /bin/sleep {mark} </dev/null >/dev/null 2>&1")
         for _ in range(2):
             self.run_program(self.bin / "ddp-launch", "--rdzv-id", mark, "--keep-daemons", mark, worker)
         self.assertEqual(self.end(mark), 2)
 
-    def test_w11_what_keep_daemons_names_dies_with_an_agent_that_is_killed(self):
+    def test_w11_kept_daemons_die_with_a_killed_agent(self):
         mark = next(self.marks)
         worker = self.write(f"setsid -f /bin/sleep {mark}\nexec /bin/sleep 1000")
         job = self.start(self.bin / "ddp-launch", "--keep-daemons", mark, worker)

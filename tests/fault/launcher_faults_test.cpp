@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 class LauncherFaults : public ProcessTest {};
 
-TEST_F(LauncherFaults, L1_NothingOutlivesAKilledLauncher) {
+TEST_F(LauncherFaults, L1_AllProcessesEndWhenTheLauncherIsKilled) {
   const auto job = launch_fakes(2,
                                 "ignore TERM spawn [ ignore TERM hold ] lose [ ignore TERM hold ] "
                                 "lose [ lose [ print lost hold ] ] print ready hold");
@@ -23,7 +23,7 @@ TEST_F(LauncherFaults, L1_NothingOutlivesAKilledLauncher) {
   EXPECT_TRUE(nothing_lives_within(2s)) << testing::PrintToString(alive());
 }
 
-TEST_F(LauncherFaults, L1_NothingOutlivesAKilledLauncherOfALauncher) {
+TEST_F(LauncherFaults, L1_AllProcessesEndWhenALauncherOfALauncherIsKilled) {
   const auto job = launch({"--no-python",
                            DDP_LAUNCH,
                            "--no-python",
@@ -70,7 +70,7 @@ TEST_F(LauncherFaults, AStoppedGuardIsNotLeftBehind) {
   EXPECT_TRUE(nothing_lives_within(2s)) << testing::PrintToString(alive());
 }
 
-TEST_F(LauncherFaults, L1_NothingOutlivesALauncherKilledWhileItStarts) {
+TEST_F(LauncherFaults, L1_AllProcessesEndWhenALauncherIsKilledDuringItsStart) {
   for (int i = 0; i < 20; ++i) {
     const auto job = launch_fakes(8, "hold");
     ASSERT_TRUE(eventually([&] { return alive().size() > 2 + static_cast<std::size_t>(i) / 4; },

@@ -143,7 +143,7 @@ TEST_F(NetworkFaults, N9_ANodeWaitsForNode0AndJoinsWithin2s) {
 
 // Workers that only compute would not show it: what they send each other hangs, and heartbeats are
 // small.
-TEST_F(NetworkFaults, N11_WhereLargePacketsVanishTheNodeIsLostWithin6sWithAHint) {
+TEST_F(NetworkFaults, N11_DroppedLargePacketsLoseTheNodeWithin6sWithAHint) {
   if (!make_nodes(3)) GTEST_SKIP() << why_not();
   for (const bool is_to_node0 : {false, true}) {
     const auto agents = launch_everywhere(kSpawnsChildAndDaemon);

@@ -274,7 +274,7 @@ class SmallPlace : public ProcessTest {
   }
 };
 
-TEST_F(SmallPlace, S6_IsEnoughOrItIsSaidWhatIsMissing) {
+TEST_F(SmallPlace, S6_OneWritablePlaceIsEnoughAndNoneIsReported) {
   const std::string closed = "mount -t tmpfs -o ro none ";
   EXPECT_EQ(inside(closed + "/tmp; mount -t tmpfs none /dev/shm"), "0 [0:0] on\n");
   EXPECT_THAT(inside(closed + "/tmp; " + closed + "/dev/shm; " + closed + "/run"),
@@ -282,7 +282,7 @@ TEST_F(SmallPlace, S6_IsEnoughOrItIsSaidWhatIsMissing) {
                     HasSubstr("Set XDG_RUNTIME_DIR or TMPDIR to a directory of yours")));
 }
 
-TEST_F(SmallPlace, S6_WithoutProcThatIsSaid) {
+TEST_F(SmallPlace, S6_MissingProcIsReported) {
   if (kInstrumented) GTEST_SKIP() << "a sanitizer itself needs /proc";
   EXPECT_THAT(inside("mount -t tmpfs none /proc"),
               AllOf(testing::StartsWith("125 "), HasSubstr("/proc is not mounted here")));
@@ -319,7 +319,7 @@ TEST_F(ReadOnlyNode, S6_TheUsersOwnPlaceForTemporaryFilesIsTaken) {
   EXPECT_EQ(inside("\"$0\" \"$1\" print on && ls /mnt"), "0 [0:0] on\nddp-0\n");
 }
 
-TEST_F(ReadOnlyNode, S6_OneThatOthersMayWriteIsNot) {
+TEST_F(ReadOnlyNode, S6_DirectoryThatOthersMayWriteIsNotUsed) {
   EXPECT_THAT(inside("chmod 0777 /mnt; \"$0\" \"$1\" print on"),
               AllOf(testing::StartsWith("125 "),
                     HasSubstr("Set XDG_RUNTIME_DIR or TMPDIR to a directory of yours")));

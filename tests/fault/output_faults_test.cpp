@@ -11,7 +11,7 @@
 #include <map>
 #include <sstream>
 
-#include "tests/support/played_node.h"
+#include "tests/support/fake_node.h"
 #include "tests/support/process_test.h"
 
 namespace ddp::test {

@@ -7,7 +7,7 @@
 
 #include "common/node/identity.h"
 #include "tests/support/cluster.h"
-#include "tests/support/played_node.h"
+#include "tests/support/fake_node.h"
 
 namespace ddp::test {
 namespace {

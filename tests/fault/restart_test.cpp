@@ -46,7 +46,7 @@ TEST_F(Restart, TheLastFailureIsTheJobsAndEarlierRoundsAreALineEach) {
   EXPECT_TRUE(job->sees("Earlier: round 0 failed after"));
 }
 
-TEST_F(Restart, NothingOfARoundLivesBesideTheNext) {
+TEST_F(Restart, WorkersOfARoundAreGoneBeforeTheNextStarts) {
   const auto job = launch_with(1,
                                "round 0 [ lose [ ignore TERM hold ] spawn [ ignore TERM hold ] "
                                "on 1 [ print ready exit 7 ] ignore TERM hold ] "
@@ -164,7 +164,7 @@ TEST_F(Restart, EachRoundHasItsOwnLogFiles) {
   }
 }
 
-TEST_F(Restart, OfManyRoundsTheFirstAndTheLastKeepTheirLogs) {
+TEST_F(Restart, LogsOfTheFirstAndLast20RoundsAreKept) {
   const auto job = launch_fakes(
       1,
       "print on round 44 [ print last ] exit 7",
@@ -177,7 +177,7 @@ TEST_F(Restart, OfManyRoundsTheFirstAndTheLastKeepTheirLogs) {
   EXPECT_NE(job->err().find("first and the last 20 rounds are kept"), std::string::npos);
 }
 
-TEST_F(Restart, InTorchrunsLayoutTheyDoToo) {
+TEST_F(Restart, FirstAndLast20RoundsKeepLogsInTorchrunsLayout) {
   const auto job = launch_fakes(1,
                                 "print on exit 7",
                                 {"--max-restarts",

@@ -182,7 +182,7 @@ TEST_F(RunDirFaults, A1_ALogDirectoryThatIsSwappedIsWrittenToAllTheSame) {
   EXPECT_THAT(read_all(runs() / "away/result.json"), HasSubstr("\"exit_code\":3"));
 }
 
-TEST_F(RunDirFaults, A1_WhereEveryFileHasOneOwnerARunIsContinuedAllTheSame) {
+TEST_F(RunDirFaults, A1_RunIsContinuedWhereEveryFileHasOneOwner) {
   if (kInstrumented)
     GTEST_SKIP() << "needs a build without a sanitizer, before which nothing loads";
   const auto launch_there = [this] {
@@ -202,7 +202,7 @@ TEST_F(RunDirFaults, A1_WhereEveryFileHasOneOwnerARunIsContinuedAllTheSame) {
   EXPECT_EQ(lines_of(read_all(runs() / "run/logs/round-0/rank-0.out")).size(), 2U);
 }
 
-TEST_F(RunDirFaults, OfAWorkerThatWasRefusedBeforeItsPageNothingIsLeft) {
+TEST_F(RunDirFaults, RunDirIsRemovedAfterAWorkerRefusesBeforeOpeningItsPage) {
   const std::string program =
       write_file("ddp-worker", "#!/bin/sh\n[ $RANK = 0 ] && exit 2\nsleep 60\n");
   fs::permissions(program, fs::perms::owner_all);

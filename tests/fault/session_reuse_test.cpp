@@ -1,5 +1,5 @@
-// The number of a session is used again: the guard kills what is still its own, and nobody who only
-// has the number. Row A9 of the list of faults; the kernel is told which number to give.
+// After a session number is reused, the guard kills its own session's processes and no others. Row
+// A9 of the list of faults; the kernel is told which number to give.
 #include <gtest/gtest.h>
 #include <linux/sched.h>
 #include <sched.h>

@@ -172,7 +172,7 @@ TEST_F(StacksAtAHang, PySpyIsUsedWhereItIsInstalled) {
   EXPECT_EQ(count(report, "exitcode  : -15 "), 1U) << report;  // they were ended as usual
 }
 
-TEST_F(StacksAtAHang, WherePySpyIsRefusedOrHangsPythonPrintsItself) {
+TEST_F(StacksAtAHang, PythonPrintsItsOwnStacksWhenPySpyFails) {
   for (const std::string script : {"#!/bin/sh\necho 'Error: Permission denied' >&2\nexit 1\n",
                                    "#!/bin/sh\nexec tail -f /dev/null\n"}) {
     const auto job = hang({"--nproc-per-node=2", script_}, {{"PATH", path_with("py-spy", script)}});

@@ -339,7 +339,8 @@ class Loopback : public ProcessTest {
  protected:
   void SetUp() override {
     if (::geteuid() != 0) GTEST_SKIP() << "needs root";
-    const std::string has_ipv6 = "ip -o -6 addr show dev lo | grep -q ::1";  // as tests/lacking.py
+    const std::string has_ipv6 =
+        "ip -o -6 addr show dev lo | grep -q ::1";  // as tests/missing_features.py
     const auto probe = start(
         Command{.arguments = {"/bin/sh",
                               "-c",
@@ -373,7 +374,7 @@ class Loopback : public ProcessTest {
   }
 };
 
-TEST_F(Loopback, N12_OneWithIPv6AloneIsTaken) {
+TEST_F(Loopback, N12_LoopbackWithIPv6AloneIsUsed) {
   for (const std::string flags :
        {"", "--master-addr ::1 ", "--master-addr localhost ", "--standalone "}) {
     const auto job = with_ipv6_alone("exec \"$0\" --nproc-per-node 2 " + flags + "\"$@\"");
@@ -382,7 +383,7 @@ TEST_F(Loopback, N12_OneWithIPv6AloneIsTaken) {
   }
 }
 
-TEST_F(Loopback, N12_OneWithIPv6AloneIsToldToRankZeroThatServes) {
+TEST_F(Loopback, N12_ServingRankZeroIsGivenIPv6AloneLoopback) {
   const auto job = with_ipv6_alone("exec \"$0\" --store worker /usr/bin/env");
   EXPECT_EQ(job->wait(), 0) << job->err();
   EXPECT_THAT(job->out(),
@@ -443,7 +444,7 @@ TEST_F(Loopback, N12_AnAddressThatTheUserNamedMustBeThere) {
                     HasSubstr("the loopback interface of this node has 127.0.0.1 alone")));
 }
 
-TEST_F(Loopback, N12_OneWithoutAnAddressIsSaid) {
+TEST_F(Loopback, N12_LoopbackWithoutAnAddressIsReported) {
   const auto job = in_node("ip link set lo up && ip addr flush dev lo && exec \"$0\" \"$@\"");
   EXPECT_EQ(job->wait(), 125);
   EXPECT_THAT(job->err(), HasSubstr("`ip link set lo up`"));

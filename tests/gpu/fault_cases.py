@@ -58,7 +58,7 @@ class Checkpoints(GpuCase):
         self.assertEqual(self.losses("whole"), self.losses())
         self.assert_same_checkpoints(self.checkpoint("whole"), self.checkpoint())
 
-    def test_what_the_device_has_saved_goes_on_on_the_cpu(self):
+    def test_checkpoint_of_the_device_resumes_on_the_cpu(self):
         self.worker("train.epochs=1")
         text = self.worker("device=cpu", f"checkpoint.resume={self.checkpoint()}")
         self.assertIn("resumes at step 50", text)

@@ -162,7 +162,7 @@ class GpuKit(unittest.TestCase):
         wait_until(lambda: not processes_of(out), "the end of all processes")
         self.assertEqual([row["trainer"] for row in rows()], ["plain"])
 
-    def test_what_needs_a_gpu_is_listed_as_not_run(self):
+    def test_cases_that_need_a_gpu_are_listed_as_not_run(self):
         out = self.folder / "cpu"
         code, text = self.run_kit("--python", sys.executable, "--device", "cpu", "--out", out, *FOR_GPUS, *self.gtests())
         self.assertEqual(code, 0, text)
@@ -175,10 +175,10 @@ class GpuKit(unittest.TestCase):
         marks = ["Training.test_two_ranks_on_one_device_learn_over_gloo", "Precision.test_fp16_converges_as_python_s_ddp_does"]
         marks += ["Speed.test_ddp_worker_beside_python", HANGS]
         self.assertEqual(marks, sorted(marks, key=names.index))
-        self.assertLess(names.index("Gpu.IsChosenAndCurrentBeforeAnyTensor"), names.index("Gpu.ABatchArrivesAsItWas"))
+        self.assertLess(names.index("Gpu.ChosenGpuIsCurrentBeforeTheFirstTensor"), names.index("Gpu.ABatchArrivesAsItWas"))
         self.assertLess(names.index("Speed.test_ddp_worker_beside_python"), names.index("Gpu.NcclsWatchdogEndsTheRankByItsCodeAndTellsWhy"))
 
-    def test_what_a_budget_leaves_no_time_for_is_not_run(self):
+    def test_cases_beyond_the_budget_are_not_run(self):
         out = self.folder / "budget"
         begin = time.monotonic()
         code, text = self.run_kit("--python", sys.executable, "--device", "cpu", "--budget", 10, "--out", out, QUICK, "Precision.*", "Faults.*")
@@ -205,9 +205,9 @@ class GpuKit(unittest.TestCase):
 
     def test_a_summary_has_12000_characters_whatever_fails(self):
         sys.path.insert(0, str(HERE))
-        import kit  # noqa: PLC0415
+        import run_cases  # noqa: PLC0415
 
-        results = kit.Results(self.folder, {"device": "cuda"}, [f"Suite.test_number_{number}_of_many_that_fail" for number in range(60)])
+        results = run_cases.Results(self.folder, {"device": "cuda"}, [f"Suite.test_number_{number}_of_many_that_fail" for number in range(60)])
         for name in results.cases:
             results.end(name, state="failed", text=f"why {name} fails\n" + "a line\n" * 500 + "and its end\n")
         self.results(self.folder)
@@ -220,7 +220,7 @@ class GpuKit(unittest.TestCase):
             results.end(name, state="not run", reason="r" * 500)
         self.results(self.folder)
 
-    def test_it_is_small_and_knows_no_directory_of_this_machine(self):
+    def test_kit_is_small_and_names_no_directory_of_this_machine(self):
         files = [path for path in self.kit.rglob("*") if path.is_file()]
         self.assertRegex(self.made, r"gpu-kit: \S+: [\d.]+ MiB beside [1-9][\d.]* MiB of tracked files, of 56 MiB at most; \d+ GoogleTests")
         self.assertLessEqual(sum(path.stat().st_size for path in files), 50 << 20)
@@ -230,7 +230,7 @@ class GpuKit(unittest.TestCase):
         for script in self.kit.rglob("*.py"):
             self.assertNotIn(str(BUILD.parent.parent), script.read_text(encoding="utf-8"))
 
-    def test_it_holds_every_test_that_ctest_knows_by_the_label(self):
+    def test_kit_lists_every_test_with_the_label(self):
         show = subprocess.run(["ctest", "--test-dir", BUILD, "-N", "-L", "^gpu$"], capture_output=True, text=True, check=True).stdout
         known = {line.split(": ")[1] for line in show.splitlines() if "Test #" in line or "Test  #" in line}
         _, text = self.run_kit("--python", sys.executable, "--list")
@@ -306,7 +306,7 @@ class GpuKit(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertRegex(text, r"\A\S+/garbage/bin/ddp-worker does not run here: Exec format error. Is the kit whole\?\n\Z")
 
-    def test_what_is_missing_is_said_in_a_line(self):
+    def test_missing_needs_are_reported_in_a_line(self):
         code, text = self.run_kit()
         self.assertEqual(code, 2)
         self.assertIn("run.sh: no Python.\nUsage: ", text)
@@ -321,7 +321,7 @@ class GpuKit(unittest.TestCase):
             self.assertEqual(code, 1)
             self.assertRegex(text, r"sees no GPU \(driver: none\)")
 
-    def test_it_is_not_made_over_something_else(self):
+    def test_kit_is_not_made_in_a_full_directory(self):
         taken = self.folder / "taken"
         taken.mkdir()
         (taken / "mine").touch()

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The kit's tests, or with `bench` its figures, by a Python that has torch. Shell built-ins alone: PATH may be empty.
-# What comes after --python and --site-packages is kit.py's, or bench's.
+# What comes after --python and --site-packages is run_cases.py's, or bench's.
 set -eu
 case $0 in */*) kit=${0%/*} ;; *) kit=. ;; esac
 usage="Usage: $kit/run.sh [--python PROGRAM] [--site-packages DIR] [bench] [ARGUMENT...]
@@ -41,7 +41,7 @@ if [ "$("$python" -c 'import sys; print(sys.version_info >= (3, 10))' 2>&1)" != 
   echo "run.sh: $python is not a Python of 3.10 or newer that runs here. Give another one: --python." >&2
   exit 2
 fi
-script=tests/gpu/kit.py
+script=tests/gpu/run_cases.py
 if [ "${1-}" = bench ]; then
   script=tests/bench/gpu.py
   shift

@@ -196,7 +196,7 @@ TEST(Console, PlainAndOffLeaveATerminalAlone) {
   }
 }
 
-TEST(Console, WhoWantsWarningsOnlyGetsNoLiveLine) {
+TEST(Console, LogLevelWarningHidesTheLiveLine) {
   Stderr terminal(Stderr::Kind::terminal);
   {
     FileWriter writer;

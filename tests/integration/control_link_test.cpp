@@ -162,7 +162,7 @@ TEST_F(ControlLinkTest, N6_APeerThatDoesNotReadIsDropped) {
   EXPECT_THAT(gone_, ElementsAre(HasSubstr("does not read")));
 }
 
-TEST_F(ControlLinkTest, WhatWasSentBeforeAResetIsReadFirst) {
+TEST_F(ControlLinkTest, FramesSentBeforeAResetAreStillRead) {
   auto [mine, its] = connect();
   const auto link = std::make_shared<ControlLink>(std::move(mine));
   its.send(asio::buffer(frame_head(7) + "verdict"));

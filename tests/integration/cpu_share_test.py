@@ -24,7 +24,7 @@ class Shares(ProcessTest):
         text = self.run_program(self.bin / "ddp-launch", "/bin/true", OMP_NUM_THREADS="5000")
         self.assertIn("ddp-launch: 1 rank with OMP_NUM_THREADS=5000: 5000 threads for ", text)
 
-    def test_nothing_is_said_where_each_rank_has_a_core_however_narrow_the_mask_is(self):
+    def test_no_warning_when_each_rank_has_a_core(self):
         self.assertEqual(self.run_program(*self.taskset, self.bin / "ddp-launch", "/bin/true"), "")
         self.assertEqual(self.run_program(self.bin / "ddp-launch", "--nproc-per-node", len(self.cpus), "/bin/true"), "")
 

@@ -56,7 +56,7 @@ Function* function_of_libtorch(const char* symbol) {
   return reinterpret_cast<Function*>(found);
 }
 
-TEST(CudaModule, OneThatIsNotThereIsRefusedWithItsPath) {
+TEST(CudaModule, MissingModuleIsRefusedWithItsPath) {
   EXPECT_THAT(
       refusal("/nowhere/libddp-worker-cuda.so"),
       HasSubstr("the CUDA module /nowhere/libddp-worker-cuda.so does not load: there is no"));
@@ -70,29 +70,29 @@ TEST(CudaModule, AFileThatIsNoLibraryIsRefusedWithTheLoadersReason) {
   std::filesystem::remove(path);
 }
 
-TEST(CudaModule, OneOfAnotherBuildIsRefusedWithBoth) {
+TEST(CudaModule, ModuleOfAnotherBuildIsRefusedWithBothBuilds) {
   EXPECT_THAT(
       refusal(DDP_OTHER_MODULE),
       HasSubstr("it is of another build, this program of " + std::string(kCudaModuleBuild)));
 }
 
 // As the tests on a GPU need it; the RUNPATH of this program has the directory.
-TEST(CudaModule, IsFoundWhereTheProgramFindsItsLibraries) {
+TEST(CudaModule, ModuleIsFoundThroughTheRunPath) {
   EXPECT_EQ(find_cuda_module(), DDP_CUDA_MODULE);
 }
 
-TEST(CudaModule, ItLoadsWithoutADriverAndTellsItsNccl) {
+TEST(CudaModule, ModuleLoadsWithoutADriverAndReportsItsNcclVersion) {
   const auto start = std::chrono::steady_clock::now();
   EXPECT_THAT(load_cuda_module(DDP_CUDA_MODULE).nccl_version(), MatchesRegex("2\\.[0-9.]+"));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   RecordProperty("seconds_to_load", std::to_string(took.count()));
 }
 
-TEST(CudaModule, ItTellsTheCudaThatItIsBuiltWith) {
+TEST(CudaModule, ModuleReportsTheCudaVersionItWasBuiltWith) {
   EXPECT_EQ(load_cuda_module(DDP_CUDA_MODULE).cuda_version() / 1000, 13);
 }
 
-TEST(CudaModule, ItBringsTheReducersTimerForGpus) {
+TEST(CudaModule, ModuleRegistersTheReducersTimerForCuda) {
   EXPECT_FALSE(c10d::TimerRegistry()->Has(c10::kCUDA));
   (void)load_cuda_module(DDP_CUDA_MODULE);
   EXPECT_TRUE(c10d::TimerRegistry()->Has(c10::kCUDA));
@@ -149,7 +149,7 @@ TEST(CudaModule, NcclDoesByItselfWhatIsReliedOn) {
   nccl->shutdown();
 }
 
-TEST(CudaModule, WhatAUserSaysOfNcclStands) {
+TEST(CudaModule, NcclVariablesOfTheUserAreKept) {
   const CudaModule& module = load_cuda_module(DDP_CUDA_MODULE);
   const PretendedGpu gpu;
   ::setenv(kDumpWaitVariable, "1500", /*overwrite=*/1);
@@ -160,13 +160,13 @@ TEST(CudaModule, WhatAUserSaysOfNcclStands) {
   nccl->shutdown();
 }
 
-TEST(Gpu, IsChosenAndCurrentBeforeAnyTensor) {
+TEST(Gpu, ChosenGpuIsCurrentBeforeTheFirstTensor) {
   const Device device = gpu_of_test("nccl");
   ASSERT_TRUE(device.device.is_cuda()) << device.name;
   EXPECT_EQ(at::ones({1}, at::kCUDA).device(), device.device);
 }
 
-TEST(Gpu, ItsMemoryIsKnownWithoutCuda) {
+TEST(Gpu, NvmlReportsMemoryWithoutStartingCuda) {
   const NvmlGpus found = ask_driver(CudaStart::never).nvml;
   ASSERT_FALSE(found.gpus.empty());
   EXPECT_THAT(found.gpus[0].uuid, HasSubstr("GPU-"));

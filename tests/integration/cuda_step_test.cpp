@@ -10,7 +10,7 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <vector>
 
-#include "tests/unit/step_rig.h"
+#include "tests/unit/step_fixture.h"
 #include "worker/data/loading/upload.h"
 #include "worker/dist/cuda_module.h"
 #include "worker/dist/device.h"
@@ -54,20 +54,20 @@ std::vector<Case> cases_on(const at::Device& device) {
 
 void train_without_a_wait(Group& group, const Device& gpu) {
   for (const Case& one : cases_on(gpu.device)) {
-    Rig rig(group, one);
+    StepFixture fixture(group, one);
     for (std::int64_t step = 0; step < kWarmUp; ++step)
-      (void)rig.run_and_hear(step);
+      (void)fixture.run_and_hear(step);
     const ForbiddenHostSync forbidden(*gpu.cuda);
     std::int64_t heard = 0;
     for (std::int64_t step = kWarmUp; step < kSteps; ++step) {
-      ASSERT_NO_THROW(heard = rig.run_and_hear(step)->step) << "step " << step;
+      ASSERT_NO_THROW(heard = fixture.run_and_hear(step)->step) << "step " << step;
     }
     EXPECT_EQ(heard, kSteps - 2) << "the sums of the steps have come";
     EXPECT_THROW((void)at::ones({}, gpu.device).item<float>(), c10::Error) << "the test can fail";
   }
 }
 
-TEST(Gpu, NothingInASteadyStepMakesTheHostWait) {
+TEST(Gpu, SteadyStepNeverMakesTheHostWait) {
   const Device gpu = choose_gpu();
   ASSERT_NE(gpu.cuda, nullptr) << gpu.name;
   const std::unique_ptr<Group> alone = single_process_group();

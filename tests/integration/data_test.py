@@ -85,7 +85,7 @@ class Folders(DataTest):
         self.worker("output=rest", *job, f"checkpoint.resume={checkpoint}")
         self.assertEqual(self.losses("rest"), self.losses("whole")[7:])
 
-    def test_what_is_missing_is_said_once(self):
+    def test_wrong_data_root_is_reported_once(self):
         text = self.launch(2, "data.root=job.yaml", expect=2)
         self.assertEqual(len(re.findall(r"(?m)^\[0:\d+\] ddp-worker: .*job.yaml is not a directory", text)), 1, text)
 
@@ -193,7 +193,7 @@ class Boxes(BoxTest):
         self.assertIn("boxes/labels/train/3.txt: line 2: the box 320 200 40 40", text)
         self.assertIn("seen.png: 11 training samples", text)
 
-    def test_what_a_detector_s_training_does_is_the_same_with_a_cache(self):
+    def test_augmented_pictures_are_equal_with_a_cache(self):
         self.box_set()
         augment = "data.augment=[mosaic, {random-perspective: {degrees: 5}}, hsv, flip, flip-vertical, {mixup: {share: 0.5}}]"
         pictures = []

@@ -92,7 +92,7 @@ class Debug(ProcessTest):
             self.assertEqual([log.read_text() for log in logs if log.stat().st_size], [f"rank {1 - rank} begins\n"])
             shutil.rmtree(pathlib.Path(directory).parent)
 
-    def test_who_leaves_the_debugger_is_not_blamed(self):
+    def test_leaving_the_debugger_is_not_a_failure(self):
         for key in ("q\r", "\x04"):
             with self.subTest(key), self.open("--max-restarts", "3", "--log-dir", "logs") as terminal:
                 self.wait_for_prompt(terminal)
@@ -195,7 +195,7 @@ class Debug(ProcessTest):
             self.assert_restored(terminal)
         self.assertIn("x is 41", terminal.text)
 
-    def test_what_cannot_be_is_one_line(self):
+    def test_impossible_debug_flags_are_refused_in_a_line(self):
         (self.folder / "train.py").touch()
         for flags, words in {
             ("--debug", "0"): "--debug: there is no terminal to give to the rank: stdin or stdout is a pipe or a file.",

@@ -152,7 +152,7 @@ class Rectangular(DetectorTest):
         self.assertNotEqual(square["test_loss"], one["test_loss"])
         self.assertAlmostEqual(square["test_AP50"], one["test_AP50"], delta=0.1)
 
-    def test_it_is_for_images_with_boxes(self):
+    def test_rectangular_is_refused_without_boxes(self):
         digits = ("data.name=digits", "data.root=null", "data.augment=[]", "data.args={}", "data.train_size=200", "data.test_size=50")
         classes = ("task.name=classification", "loss.name=cross-entropy", "model.name=mlp", "model.args={}")
         text = self.launch(2, *digits, *classes, "eval.rectangular=true", expect=2)
@@ -258,7 +258,7 @@ class LabelCache(DetectorTest):
         self.assertNotEqual(edited, without)
         self.assertEqual(self.losses("edited_without", "data.cache_labels=false"), edited)
 
-    def test_what_is_wrong_with_labels_is_said_as_without_it(self):
+    def test_label_problems_are_equal_with_and_without_a_cache(self):
         (self.labels / "more050.txt").write_text("0 .5 .5 .1 .1\n1 320 200 40 40\n", encoding="utf-8")
         os.utime(self.labels / "more050.txt", (1e9, 1e9))
         preview = lambda *more, expect=2: self.run_program(self.bin / "ddp-worker", "preview", "job.yaml", "-o", "seen.png", *more, expect=expect)
@@ -296,7 +296,7 @@ class WrongSetUps(DetectorTest):
         self.assertIn(expected, text)
         self.assertFalse(self.run_dir().exists())
 
-    def test_what_does_not_go_together_is_refused_before_training(self):
+    def test_incompatible_keys_are_refused_before_training(self):
         self.refused("images of 100 x 100 pixels: a yolo needs sides that are multiples of 32", "data.image_size=100", "data.augment=[]")
         self.refused("loss.name: cross-entropy is not a loss of boxes. Take loss.name=detection", "loss.name=cross-entropy")
         self.refused("model.name: convnet finds no objects. Take a detector", "model.name=convnet", "model.args={}")

@@ -12,7 +12,7 @@
 #include "common/node/driver_query.h"
 #include "common/node/node_gpus.h"
 #include "tests/support/cluster.h"
-#include "tests/support/played_node.h"
+#include "tests/support/fake_node.h"
 #include "tests/support/store_client.h"
 
 namespace ddp::test {
@@ -42,7 +42,7 @@ TEST_F(Doctor, AProblemIsNamedAndIsTheExitCode) {
   EXPECT_THAT(doctor->out(), HasSubstr("): at most 512 open files. Raise the hard limit"));
 }
 
-TEST_F(Doctor, ItsFlagsAndAProgramFollowIt) {
+TEST_F(Doctor, DoctorTakesFlagsAndAProgram) {
   auto wrong = launch({"doctor", "--nonsense"});
   EXPECT_EQ(wrong->wait(), 2);
   auto missing = launch({"doctor", "--nproc-per-node=1", "no-such-program"});
@@ -96,13 +96,13 @@ TEST_F(DoctorOnGpus, TwoHealthyOnesAreInTheTableAndNowhereElse) {
   EXPECT_EQ(findings(text), "");
 }
 
-TEST_F(DoctorOnGpus, ThoseThatCannotAccessEachOtherAreANote) {
+TEST_F(DoctorOnGpus, GpusWithoutPeerAccessGiveANote) {
   EXPECT_THAT(findings(look({{"DDP_FAKE_PEERS", "0"}})),
               AllOf(StartsWith("note: node 0 ("),
                     HasSubstr("): its GPUs cannot access each other's memory: NCCL copies")));
 }
 
-TEST_F(DoctorOnGpus, OneThatIsInUseIsNamedWithWhoHoldsIt) {
+TEST_F(DoctorOnGpus, UsedGpuIsNamedWithItsProcesses) {
   const std::string holders = write_file("holders", "1 41\n1 42\n");
   EXPECT_THAT(findings(look({{"DDP_FAKE_NVML", holders}, {"DDP_FAKE_NVML_FREE", "81920 1024"}})),
               AllOf(StartsWith("note: node 0 ("),
@@ -254,7 +254,7 @@ TEST_F(DoctorOnNodes, ANodeThatDoesNotComeIsNamed) {
   EXPECT_EQ(second->out(), first->out());
 }
 
-TEST_F(DoctorOnNodes, OneThatWasKilledMayComeAgain) {
+TEST_F(DoctorOnNodes, KilledDoctorMayJoinAgain) {
   if (!make_nodes(3)) GTEST_SKIP() << why_not();
   auto first = look(0);
   auto killed = look(1);

@@ -58,7 +58,7 @@ std::string opening() {
   return std::string("\0\xce\xf7\x85\x3c", 5);
 }
 
-TEST_F(EndpointTest, WhatTheDeadHaveLeftBehindIsOfNoRound) {
+TEST_F(EndpointTest, ConnectionsOfTheLastRoundAreClosed) {
   {
     StoreClient dead(endpoint_.port(), false);
     dead.send(opening() + "\x01" + text("key") + text("of the last round"));

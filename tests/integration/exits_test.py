@@ -234,7 +234,7 @@ def compare(launcher, case, how, runs, environment):
 
 
 class Exits(processes.ProcessTest):
-    def test_nothing_that_only_shows_things_makes_the_end_late(self):
+    def test_displays_do_not_delay_the_end(self):
         for case in CASES[1:]:
             for how in ENDS:
                 with self.subTest(case=case.name, how=how):

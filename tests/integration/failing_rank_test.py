@@ -90,7 +90,7 @@ class OwnExceptions(FailingRank):
                 self.assertRegex(result["root_cause"]["message"], rf"^std::out_of_range: .*\n  in {place}\n")
                 self.assertNotRegex(text, r" in (std::|__cxa_throw)")
 
-    def test_it_is_in_the_error_file_before_its_place_is_looked_up(self):
+    def test_error_file_is_written_before_the_place_is_looked_up(self):
         """A teardown may come in the seconds that this takes."""
         tool = self.folder / "addr2line"
         tool.write_text('#!/bin/sh\nexec cp "$TORCHELASTIC_ERROR_FILE" "$0.seen"\n', encoding="utf-8")
@@ -133,7 +133,7 @@ class OwnExceptions(FailingRank):
     }
     WITH_ITS_OWN = ("eval.metrics=[failing]", "data.augment=[failing]")
 
-    def test_what_libtorch_throws_in_it_is_the_user_s_too(self):
+    def test_errors_of_libtorch_in_user_code_are_the_user_s(self):
         for where, error in self.OF_LIBTORCH.items():
             with self.subTest(where):
                 command = [self.bin / "ddp-launch", "--nproc-per-node", 2, "--no-python", self.PROGRAM, "job.yaml"]
@@ -168,7 +168,7 @@ class OwnExceptions(FailingRank):
         self.assertEqual([ranks[i].finish() for i in (0, 2, 1)], [97, 97, 137], [running.text for running in ranks])
         self.assertRegex(ranks[0].text, r"rank [12] \(pid \d+\) has ended before all ranks had their data")
 
-    def test_its_peers_are_victims(self):
+    def test_peers_of_the_failed_rank_are_victims(self):
         for where in ("forward", "backward"):
             with self.subTest(where):
                 ranks = self.start_ranks(self.PROGRAM, 2, *self.JOB_OF_ITS, f"name=alone-{where}", FAIL=where)
@@ -190,7 +190,7 @@ class Refusals(FailingRank):
         r"data.augment\[0\].mosaic.size: a mosaic needs boxes": ("data.augment=[mosaic]",),
     }
 
-    def test_what_rank_0_or_all_refuse_is_said_once_and_leaves_nothing(self):
+    def test_refusals_by_rank_0_or_all_are_printed_once_and_leave_nothing(self):
         worker = self.bin / "ddp-worker"
         self.run_program(worker, "job.yaml", "output=made", "train.epochs=1", "data.train_size=64")
         made = self.folder / "made" / "job"
@@ -218,7 +218,7 @@ class Refusals(FailingRank):
         'model.name: this program has no "resnet19"': (OwnExceptions.PROGRAM, "model.name=resnet19"),
     }
 
-    def test_what_all_find_before_they_meet_is_said_once(self):
+    def test_common_errors_before_joining_are_printed_once(self):
         for what, (program, *keys) in self.EARLY.items():
             with self.subTest(what):
                 command = [self.bin / "ddp-launch", "--nproc-per-node", 4, "--no-python", program, "job.yaml", *keys]
@@ -228,7 +228,7 @@ class Refusals(FailingRank):
                 self.assertNotRegex(text, "exit code 97")
                 self.assertEqual(self.alive(), [])
 
-    def test_what_all_find_later_is_said_by_rank_0_alone(self):
+    def test_common_errors_after_joining_are_printed_by_rank_0_only(self):
         for what, keys in self.LATE.items():
             with self.subTest(what):
                 text = self.run_program(self.bin / "ddp-launch", "--nproc-per-node", 4, "job.yaml", *keys, expect=2)
@@ -241,7 +241,7 @@ class Refusals(FailingRank):
                 self.assertFalse((self.folder / "runs" / "job").exists())
                 self.assertEqual(self.alive(), [])
 
-    def test_what_one_alone_finds_before_they_meet_is_said_by_it(self):
+    def test_error_of_one_rank_before_joining_is_printed_by_it(self):
         script = 'exec "$0" job.yaml $(test "$RANK" = 1 && echo model.name=resnet19)'
         command = [self.bin / "ddp-launch", "--nproc-per-node", 2, "--no-python", "/bin/sh", "-c", script, OwnExceptions.PROGRAM]
         text = self.run_program(*command, expect=2)
@@ -296,7 +296,7 @@ class WithoutALauncher(FailingRank):
         if took < self.PATIENCE:
             self.assertEqual([said for said in others if said], [])
 
-    def test_what_all_find_before_they_meet_is_said_by_rank_0_alone_and_each_leaves_with_2(self):
+    def test_common_errors_before_joining_are_printed_by_rank_0_and_all_exit_2(self):
         size = 4
         for what, arguments in {
             'model.name: this program has no "resnet19"': ("job.yaml", self.WRONG),
@@ -310,7 +310,7 @@ class WithoutALauncher(FailingRank):
                     self.assert_said_once(what, lines, took)
         self.assertFalse((self.folder / "runs").exists())
 
-    def test_what_is_for_one_alone_says_it_at_once_and_needs_no_port(self):
+    def test_commands_of_one_process_fail_at_once_and_need_no_port(self):
         """Rank 0 of it would stand on a port that is another's here; the others would wait for it."""
         with socket.create_server(("127.0.0.1", 0)) as taken:
             place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(taken.getsockname()[1]), "LOCAL_RANK": "0", "WORLD_SIZE": "2"}
@@ -397,7 +397,7 @@ class WithoutALauncher(FailingRank):
         if took < self.PATIENCE:
             self.assertEqual(codes[1], 97, lines)
 
-    def test_what_is_found_after_they_have_met_is_said_once(self):
+    def test_errors_after_joining_are_printed_once(self):
         codes, lines, _ = self.end(self.start_world(4, lambda rank: ("job.yaml", "data.name=mnist", "data.root=nowhere"), "mpirun"))
         self.assertEqual(codes, {0: 2, 1: 2, 2: 2, 3: 2}, lines)
         self.assertEqual([len(lines[rank]) for rank in range(1, 4)], [0, 0, 0], lines)
@@ -416,7 +416,7 @@ class Terminate(FailingRank):
         "noexcept": (125, "failing::Refusal: no way out in step 5"),
     }
 
-    def test_it_is_told_in_one_line_and_in_the_error_file(self):
+    def test_terminate_is_reported_in_one_line_and_in_the_error_file(self):
         for where, (code, what) in self.CASES.items():
             with self.subTest(where):
                 ranks = self.start_ranks(
@@ -431,7 +431,7 @@ class Terminate(FailingRank):
                 self.assertEqual(error["extraInfo"]["rank"], 1)
         self.assertEqual(list(self.folder.glob("core*")), [])
 
-    def test_of_a_lost_gpu_the_first_error_is_told_and_nothing_is_unwound(self):
+    def test_first_error_of_a_lost_gpu_is_printed_without_unwinding(self):
         ranks = self.start_ranks(OwnExceptions.PROGRAM, 2, *OwnExceptions.JOB_OF_ITS, "name=lost-gpu", FAIL="device")
         self.assertEqual([running.finish() for running in ranks], [97, 125], [running.text for running in ranks])
         line = "LibTorch: CUDA error: device-side assert triggered. The GPU does nothing more for this process."
@@ -451,7 +451,7 @@ class Crash(FailingRank):
 
     CASES = {"null": r"SIGSEGV at address 0x0", "null-thread": r"SIGSEGV at address 0x0", "deep": r"SIGSEGV at address 0x[0-9a-f]{6,}"}
 
-    def test_where_it_happened_is_told_and_the_code_is_the_signal_s(self):
+    def test_crash_prints_its_stack_and_keeps_the_signal_s_code(self):
         if os.environ.get("DDP_SANITIZE"):
             self.skipTest("a sanitizer tells it in its own way")
         for where, what in self.CASES.items():
@@ -532,7 +532,7 @@ class Devices(FailingRank):
         ranks[0].wait_for("waits")
         return ranks, time.monotonic()
 
-    def test_it_ends_with_a_peer_that_is_killed(self):
+    def test_wait_for_the_device_ends_when_a_peer_is_killed(self):
         (first, second), begin = self.start_two(60)
         second.process.kill()
         self.assertEqual(second.finish(), 137)
@@ -540,7 +540,7 @@ class Devices(FailingRank):
         self.assertIn("lost a peer during step 7: its connection has ended", first.text)
         self.assertLess(time.monotonic() - begin, 15, "two seconds, and what a busy machine makes of them")
 
-    def test_it_ends_at_the_limit_with_a_peer_that_is_stopped(self):
+    def test_wait_for_the_device_times_out_when_a_peer_is_stopped(self):
         (first, second), begin = self.start_two(4)
         second.process.send_signal(signal.SIGSTOP)
         self.assertEqual(first.finish(), 124, first.text)

@@ -183,7 +183,7 @@ class Servers(FetchTest):
         self.assert_got()
         self.assertEqual(self.server.requests[0][0], "/mirror/deep/letters")
 
-    def test_what_is_cut_goes_on_where_it_stopped(self):
+    def test_cut_download_resumes_where_it_stopped(self):
         self.server.acts = [cut_after(100_000), cut_after(100_000)]
         self.fetch()
         self.assert_got()
@@ -320,7 +320,7 @@ class BadServers(FetchTest):
         self.server.always = one
         self.assertIn("and --min-rate is 1000 B a second (4 tries)", self.fail_to_fetch())
 
-    def test_who_has_the_time_gets_it_from_any_server(self):
+    def test_min_rate_zero_waits_for_a_slow_server(self):
         def slow_at_the_end(handler, body, begin):
             send(handler, 200, body[:-8], len(body))
             self.drip_rest(handler, body[-8:])
@@ -449,7 +449,7 @@ class Directories(FetchTest):
         self.assertEqual((self.data / "Small/raw/digits").read_bytes(), b"mine")
         self.assertEqual(self.server.requests, [])
 
-    def test_what_is_not_a_directory_is_told(self):
+    def test_file_in_place_of_the_directory_is_reported(self):
         self.data.write_bytes(b"mine")
         self.assertIn("cannot make the directory ", self.fetch(2))
         self.assertEqual(self.data.read_bytes(), b"mine")

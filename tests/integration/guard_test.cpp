@@ -39,7 +39,7 @@ TEST_F(GuardTest, LeaseOverKillsWhatTheAgentStartedButNotTheAgent) {
   EXPECT_TRUE(std::filesystem::exists(scratch()));  // the agent tidies
 }
 
-TEST_F(GuardTest, WhatIsStartedAfterTheLeaseDiesToo) {
+TEST_F(GuardTest, SessionsCoveredAfterTheLeaseExpiredAreKilled) {
   const auto early = start_worker(marker());
   guard_.set_lease(10ms);
   EXPECT_EQ(early->wait(), -SIGKILL);
@@ -78,7 +78,7 @@ TEST_F(GuardTest, HeartbeatsThatItReadsLateHaveComeAllTheSame) {
   EXPECT_EQ(worker->wait(), -SIGKILL);
 }
 
-TEST_F(GuardTest, WithoutALeaseSilenceIsNothing) {
+TEST_F(GuardTest, NothingIsKilledWithoutALease) {
   const auto worker = start_worker(marker());
   guard_.renew_lease();
   worker->read_for(300ms);

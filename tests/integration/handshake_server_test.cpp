@@ -99,7 +99,7 @@ TEST_F(HandshakeServerTest, C2_AReplayedHandshakeIsRefused) {
   EXPECT_EQ(hellos_.size(), 1U);
 }
 
-TEST_F(HandshakeServerTest, C2_WhatNode0ProvesIsNoProofOfANode) {
+TEST_F(HandshakeServerTest, C2_MirroredProofOfNode0IsRefused) {
   open(kToken);
   Transcript said;
   said.opening = to_bytes({kProtocolVersion, true});
@@ -136,7 +136,7 @@ TEST_F(HandshakeServerTest, C3_AnotherVersionIsRefusedWithBoth) {
 }
 
 // Case C9: garbage, HTTP, TLS.
-TEST_F(HandshakeServerTest, C9_WhatIsNoAgentIsClosedAndCounted) {
+TEST_F(HandshakeServerTest, C9_UnknownPeersAreClosedAndCounted) {
   open(kToken);
   const std::vector<std::string> all{"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
                                      std::string("\x16\x03\x01\x02\0\x01", 6),
@@ -295,7 +295,7 @@ TEST_F(JoinTest, TheLimitIsARendezvousThatFailed) {
   EXPECT_THAT(error_, HasSubstr("Connection refused"));
 }
 
-TEST_F(JoinTest, WhoeverIsNoAgentIsNamedAndTriedAgain) {
+TEST_F(JoinTest, ServerThatIsNotAnAgentIsReportedAfterRetries) {
   open("");
   JoinPlan patient = plan("");
   patient.limit = 300ms;
@@ -352,7 +352,7 @@ class Impostor : public JoinTest {
   }
 };
 
-TEST_F(Impostor, C1_WhoDoesNotKnowTheTokenLearnsNothing) {
+TEST_F(Impostor, C1_ServerWithoutTheTokenGetsNoHello) {
   const std::string nonce = frame_head(32) + std::string(32, 'n');
   const std::string proof = frame_head(32) + std::string(32, 'p');
   // The opening, a nonce and a proof; and no Hello.

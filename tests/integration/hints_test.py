@@ -92,7 +92,7 @@ class FirstTime(ProcessTest):
     def launch(self, *words, **variables):
         return self.run_program(self.bin / "ddp-launch", "--nproc-per-node", "2", *words, **variables)
 
-    def test_who_waits_for_imports_hears_once_of_preload(self):
+    def test_slow_imports_print_the_preload_hint_once(self):
         for words, variables in {
             ("--preload", "json", "--preload-idle", "0s", "joins.py", "3.2"): {},
             ("--no-python", sys.executable, "joins.py", "3.2"): {},

@@ -174,7 +174,7 @@ TEST_F(Hosts, ASecondSignalKillsTheWorkers) {
   EXPECT_LT(job->lived(), 20s);
 }
 
-TEST_F(Hosts, NothingOutlivesAKilledStarter) {
+TEST_F(Hosts, WorkersEndWhenTheStarterIsKilled) {
   auto job = launch_on("a,b", "print started wait TERM");
   ASSERT_TRUE(both_have_started(*job)) << job->out() << job->err();
   job->signal(SIGKILL);
@@ -204,7 +204,7 @@ TEST_F(Hosts, DryRunShowsWhatSshWouldGet) {
   EXPECT_FALSE(std::filesystem::exists(ssh_ + ".calls"));
 }
 
-TEST_F(Hosts, WhatIsWrongIsSaidOnceAndNothingStarts) {
+TEST_F(Hosts, WrongArgumentsAreReportedBeforeAnySshStarts) {
   auto job = launch_on("a,-oProxyCommand=x,a", "exit 0");
   EXPECT_EQ(job->wait(), 2);
   EXPECT_THAT(job->err(), AllOf(HasSubstr("no host's name"), HasSubstr("named twice")));
@@ -289,7 +289,7 @@ TEST_F(HostsOnNodes, AHostThatIsNotThereEndsTheOnesThatWaitForIt) {
   EXPECT_LT(job->lived(), 10s);
 }
 
-TEST_F(HostsOnNodes, NothingOutlivesAKilledStarter) {
+TEST_F(HostsOnNodes, WorkersEndWhenTheStarterIsKilled) {
   if (!make_nodes(2)) GTEST_SKIP() << why_not();
   auto job = launch_from_node0(
       {"--hosts=node0,node1", "--grace=2s", DDP_FAKE_WORKER, "print", "started", "wait", "TERM"});
@@ -385,7 +385,7 @@ TEST_F(HostsBySshd, TwoAgentsAreOneJob) {
     EXPECT_THAT(job->out(), HasSubstr(line));
 }
 
-TEST_F(HostsBySshd, NothingOutlivesAKilledStarter) {
+TEST_F(HostsBySshd, WorkersEndWhenTheStarterIsKilled) {
   auto job = launch_there({DDP_FAKE_WORKER, "print", "started", "wait", "TERM"});
   ASSERT_TRUE(job->sees("started")) << job->err() << sshd_->err();
   job->signal(SIGKILL);

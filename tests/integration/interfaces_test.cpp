@@ -13,7 +13,7 @@ TEST(Interfaces, AllOfLoopbackIsOurs) {
   }
 }
 
-TEST(Interfaces, WhatIsNobodysIsNotOurs) {
+TEST(Interfaces, UnassignedAddressesBelongToNoInterface) {
   for (const char* const address : {"198.51.100.1", "2001:db8::1", "no address", "", "0.0.0.0"}) {
     EXPECT_EQ(interface_of(address), "") << address;
     EXPECT_FALSE(is_own_address(address));

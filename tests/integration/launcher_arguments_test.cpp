@@ -121,7 +121,7 @@ TEST_F(LauncherArguments, DryRunStartsNothingAndShowsEveryRank) {
   EXPECT_THAT(job->out(), Not(HasSubstr("[0:0]")));
 }
 
-TEST_F(LauncherArguments, WhatAJobFileNamesReachesNoTerminalAsItIs) {
+TEST_F(LauncherArguments, ControlCharactersOfAJobFileAreNotPrinted) {
   const std::string file = write_file(
       "job.yaml",
       "output: \"out\\e]0;title\\a\\u202e\"\ndata: {batch_per_rank: 8}\nlaunch: {program: " +
@@ -172,7 +172,7 @@ TEST_F(LauncherArguments, ABatchThatCannotBeDividedStartsNothing) {
   EXPECT_THAT(job->err(), HasSubstr("1 is too few for 2 ranks"));
 }
 
-TEST_F(LauncherArguments, WhatIsNoOverrideIsNamed) {
+TEST_F(LauncherArguments, ArgumentsThatAreNotOverridesAreNamed) {
   const auto job = launch({job_file(), "epochs", "--", "--dry-run"});
   EXPECT_EQ(job->wait(), 2);
   EXPECT_THAT(job->err(), HasSubstr("epochs: after a job file come overrides"));

@@ -90,7 +90,7 @@ TEST_F(LauncherCommands, StopWorksWithOtherSignalsToHandle) {
   EXPECT_EQ(job->wait(), 143);
 }
 
-TEST_F(LauncherCommands, OfSeveralJobsOneHasToBeNamed) {
+TEST_F(LauncherCommands, StopNeedsANameWhenSeveralJobsRun) {
   const auto first = start_job({"--rdzv-id", "one", DDP_FAKE_WORKER, "print", "ready", "hold"});
   const auto second = start_job({"--rdzv-id", "two", DDP_FAKE_WORKER, "print", "ready", "hold"});
   ASSERT_TRUE(first->sees("ready") && second->sees("ready"));
@@ -218,7 +218,7 @@ TEST_F(LauncherCommands, LogsOfARunThatHasEndedSayWhereTheirFilesAre) {
   EXPECT_THAT(run({"logs", run_dir}, 2), HasSubstr("log files are in " + run_dir + "/logs."));
 }
 
-TEST_F(LauncherCommands, WhatIsTypedMovesNoTerminal) {
+TEST_F(LauncherCommands, ControlCharactersOfArgumentsAreNotPrinted) {
   const std::string text = run({"na\x1b[31m\x07me=3"}, 127);
   EXPECT_THAT(text, HasSubstr("na?[31m?me=3"));
   EXPECT_EQ(text.find('\x1b'), std::string::npos);

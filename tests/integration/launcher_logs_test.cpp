@@ -120,7 +120,7 @@ TEST_F(LauncherLogs, WithoutADirectoryTheTemporaryOneIsUsedAndNamed) {
   EXPECT_EQ(read(dir / "attempt_0/0/stdout.log"), "x\n");
 }
 
-TEST_F(LauncherLogs, NothingIsMadeWhereNothingIsLogged) {
+TEST_F(LauncherLogs, NoFilesAreMadeWithoutLogging) {
   const auto job = start(Command{.arguments = {DDP_LAUNCH, DDP_FAKE_WORKER, "print", "x"},
                                  .environment = {{"TMPDIR", scratch().string()}}});
   ASSERT_EQ(job->wait(), 0) << job->err();

@@ -30,7 +30,7 @@ class LauncherService : public ProcessTest {
   std::vector<std::string> told_;
 };
 
-TEST_F(LauncherService, IsReadyLivesAndStops) {
+TEST_F(LauncherService, ServiceManagerIsToldReadyWatchdogAndStopping) {
   const auto job = start_service("100000");
   EXPECT_TRUE(hears("WATCHDOG=1", 5));
   EXPECT_EQ(told_.front(), "READY=1");

@@ -70,7 +70,7 @@ class LauncherToken : public ProcessTest {
   const std::string port_ = std::to_string(launcher::free_port());
 };
 
-TEST_F(LauncherToken, A8_IsInNothingThatACoreFileHolds) {
+TEST_F(LauncherToken, A8_CoreFilesDoNotHoldTheToken) {
   if (kInstrumented) GTEST_SKIP() << "needs a build without a sanitizer, whose memory has no end";
   const std::string token = "0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0";
   const std::string file = write_file("token", token + "\n");

@@ -62,7 +62,7 @@ class Library(ProcessTest):
         for package, part in (("ddp-launch", "libboost1.81-dev"), ("ddp-worker", "libpng-dev")):
             self.assertTrue((moved / "share/doc" / package / "licenses" / part).exists(), part)
 
-    def test_what_is_shipped_does_not_know_where_it_was_built(self):
+    def test_installed_files_hold_no_build_path(self):
         prefix, wheel = self.install(), self.folder / "wheel"
         for component in ("wheel", "library"):
             self.run_program(os.environ["DDP_CMAKE"], "--install", self.bin, "--component", component, "--prefix", wheel)

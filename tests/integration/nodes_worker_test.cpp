@@ -161,12 +161,12 @@ class ElasticWorker : public NodesWorker {
         << kSteps << "}\n";
     for (const std::string& word : {std::string("--max-restarts=3"),
                                     std::string("--no-python"),
-                                    std::string(DDP_ODD_WORKER),
+                                    std::string(DDP_FAULTY_WORKER),
                                     (scratch() / "job.yaml").string(),
                                     "output=" + (scratch() / output).string()})
       words.push_back(word);
     return start(Command{.arguments = std::move(words),
-                         .environment = {{"OMP_NUM_THREADS", "1"}, {"ODD_RANK", how}}});
+                         .environment = {{"OMP_NUM_THREADS", "1"}, {"FAULTY_RANK", how}}});
   }
   /// Of every step: its loss and rate.
   [[nodiscard]] std::map<int, std::pair<double, double>> steps(const std::string& output) const {

@@ -46,7 +46,7 @@ class OwnLoop(ProcessTest):
     def test_each_sample_of_an_evaluation_counts_once(self):
         self.assertEqual(self.launch(3, "train").count("evaluated 47 of 47"), 3)
 
-    def test_it_goes_on_bit_for_bit_also_on_ranks_that_read_nothing(self):
+    def test_resume_is_exact_bit_for_bit_on_all_ranks(self):
         whole = self.launch(2, "resume", 6)
         (self.folder / "loop").rename(self.folder / "whole")
         self.assertIn("from step 0", self.launch(2, "resume", 4))

@@ -69,14 +69,14 @@ TEST_F(PeerCheckTest, AClosedPortIsNamedAsSuch) {
   EXPECT_EQ(check("127.0.0.1", port, 0).error, "Connection refused");
 }
 
-TEST_F(PeerCheckTest, WhoeverSaysNothingIsGivenUp) {
+TEST_F(PeerCheckTest, SilentPeerTimesOutAfterFiveSeconds) {
   tcp::acceptor silent(io_, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
   const Clock::time_point begin = Clock::now();
   EXPECT_EQ(check("127.0.0.1", silent.local_endpoint().port(), 0).error, "no answer within 5 s");
   EXPECT_LT(Clock::now() - begin, 8s);
 }
 
-TEST_F(PeerCheckTest, WhoeverAsksWronglyIsLeft) {
+TEST_F(PeerCheckTest, ClientWithWrongMagicIsDisconnected) {
   PeerListener listener(io_, "127.0.0.1");
   listener.start();
   for (const std::string& words :

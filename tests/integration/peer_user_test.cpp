@@ -66,7 +66,7 @@ TEST_P(PeerUser, A3_ASocketThatNobodyHoldsAnyMoreIsNobodys) {
 }
 
 // Somebody who listens at the port that a closed connection came from is not its other end.
-TEST_P(PeerUser, A3_WhoListensAtThatPortIsNotTheOneWhoConnected) {
+TEST_P(PeerUser, A3_LaterListenerAtThatPortIsNotTakenForTheClient) {
   const tcp::endpoint to = acceptor_.local_endpoint();
   std::optional<tcp::acceptor> listener;
   for (int tries = 0; !listener && tries < 20; ++tries) {

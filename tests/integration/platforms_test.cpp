@@ -84,7 +84,7 @@ TEST_F(Platforms, MpirunGivesTheRanks) {
   EXPECT_THAT(zero->err(), HasSubstr("from Open MPI: node 0 of 2;"));
 }
 
-TEST_F(Platforms, AreShownByADryRun) {
+TEST_F(Platforms, DryRunShowsThePlatform) {
   const auto job =
       start({{DDP_LAUNCH, "--dry-run", "--nproc-per-node=2", "--master-addr=n1", DDP_FAKE_WORKER},
              {{"OMPI_COMM_WORLD_RANK", "1"},
@@ -97,7 +97,7 @@ TEST_F(Platforms, AreShownByADryRun) {
   EXPECT_THAT(job->out(), HasSubstr("GROUP_WORLD_SIZE=3\n"));
 }
 
-TEST_F(Platforms, AreIgnoredWithNoAutoEnv) {
+TEST_F(Platforms, NoAutoEnvIgnoresThePlatform) {
   const auto job = start_agent({"--no-auto-env"},
                                {{"OMPI_COMM_WORLD_RANK", "1"},
                                 {"OMPI_COMM_WORLD_SIZE", "2"},

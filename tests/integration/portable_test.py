@@ -149,17 +149,17 @@ class Kernel(unittest.TestCase):
 
 
 class Probe(unittest.TestCase):
-    def test_it_runs_with_the_oldest_glibc_that_torch_knows(self):
+    def test_probe_runs_with_the_oldest_glibc_of_torch(self):
         text = run("readelf", "--version-info", PROBE).stdout
         versions = {tuple(map(int, found.split("."))) for found in re.findall(r"GLIBC_([\d.]+)", text)}
         self.assertTrue(versions)
         self.assertLessEqual(max(versions), (2, 17))
 
-    def test_it_tells_addresses_and_that_it_has_told_all(self):
+    def test_probe_prints_addresses_and_an_end_mark(self):
         self.assertEqual(run(PROBE, 1, "addresses", "127.0.0.1").stdout, "address\t127.0.0.1\nend\n")
         self.assertRegex(run(PROBE, 1, "addresses", "no.such.name.invalid").stdout, r"\Aerror\t-\d+\nend\n\Z")
 
-    def test_it_tells_why_a_module_cannot_be_opened(self):
+    def test_probe_prints_why_a_module_cannot_be_opened(self):
         self.assertRegex(run(PROBE, 1, "module", "/no/such.so").stdout, r"\Aerror\t/no/such.so: .*\nend\n\Z")
 
 

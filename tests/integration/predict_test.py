@@ -240,7 +240,7 @@ class Files(Detect):
 
 
 class BadInput(Detect):
-    def test_what_cannot_be_read_is_named_and_the_others_go_on(self):
+    def test_unreadable_images_are_named_and_the_others_predicted(self):
         self.train()
         self.write("photos/a.png", b"")
         self.write("photos/b.png", png(plain(40, 80)))
@@ -256,7 +256,7 @@ class BadInput(Detect):
             self.assertRegex(text, rf"^ddp-worker: the folder {folder} holds no image [^\n]*\n$")
         self.assertNotIn("other", self.names())
 
-    def test_d11_what_cannot_be_written_is_one_line_and_files_are_whole(self):
+    def test_d11_failed_writes_are_one_line_and_leave_whole_files(self):
         self.train()
         self.write("photos/a.png", png([[(x % 256, y, x * y % 256) for x in range(300)] for y in range(200)]))
         self.write("file", b"mine")

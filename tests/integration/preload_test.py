@@ -274,11 +274,11 @@ class Scripts(PreloadTest):
         self.compare("two", script, "${local_rank}", "x", flags=("--nproc-per-node", 2, "--append-local-rank"))
         self.compare("two", script, flags=("--nproc-per-node", 2, "--numa-binding", "exclusive"))
 
-    def test_what_an_import_prints_each_rank_prints(self):
+    def test_each_rank_prints_what_an_import_prints(self):
         (self.library / "heavy.py").write_text(HEAVY + "import sys\nprint('loud')\nprint('louder', file=sys.stderr)\n")
         self.compare("printing", self.script("import heavy"), flags=("--nproc-per-node", 2))
 
-    def test_what_an_import_sets_each_rank_has(self):
+    def test_each_rank_has_the_variables_an_import_sets(self):
         (self.library / "heavy.py").write_text(HEAVY + "os.environ['SET_BY_HEAVY'] = '1'\nos.environ.pop('TAKEN_BY_HEAVY', None)\n")
         self.environment["TAKEN_BY_HEAVY"] = "1"
         self.compare("environment", self.script("import heavy, os; print([n for n in os.environ if n.endswith('_HEAVY')])"))
@@ -359,12 +359,12 @@ class WarmPool(PreloadTest):
         self.assertEqual(self.warm(), ["no template is warm"])
         self.check_nothing_lives()
 
-    def test_it_ends_when_no_job_has_come(self):
+    def test_template_ends_when_no_job_comes(self):
         self.script("print('hello')")
         self.run_job("--preload-idle", "1s", imports=1)
         self.until(lambda: not self.alive(), "the end of the template")
 
-    def test_what_an_import_can_see_makes_another(self):
+    def test_changed_variables_and_modules_need_a_new_template(self):
         self.script("print('hello')")
         self.run_job(imports=1)
         self.run_job(imports=1, A_VARIABLE="1")
@@ -394,7 +394,7 @@ class WarmPool(PreloadTest):
         (self.library / "heavy.py").write_text(HEAVY + "# another release\n")
         self.assertEqual(unused(*self.job, "script.py"), [f"{self.library}/heavy.py has changed"])
 
-    def test_what_lies_beside_the_script_is_seen(self):
+    def test_modules_beside_the_script_are_imported(self):
         self.script("import json; print(json.__file__)")
         flags = ("--preload", "heavy,json", "script.py")
         self.launch(*flags)
@@ -431,7 +431,7 @@ class WarmPool(PreloadTest):
         self.assertEqual(job.finish(), 0)
         self.assertIn("[0:0] 2", job.text)
 
-    def test_what_a_process_inherits_makes_another(self):
+    def test_inherited_scheduling_needs_a_new_template(self):
         self.script("import os; print(os.sched_getscheduler(0), os.getpriority(0, 0))")
         self.run_job(imports=1)
         odd = subprocess.run(["chrt", "-i", "0", self.bin / "ddp-launch", *map(str, self.job), "script.py"], input="", stdout=subprocess.PIPE, text=True,
@@ -524,7 +524,7 @@ class WarmPool(PreloadTest):
         running.finish()
         self.assertEqual(saved.read_text(), "xx", running.text)
 
-    def test_nothing_outlives_the_parent_of_the_ranks(self):
+    def test_ranks_end_when_their_parent_is_killed(self):
         self.begin("").finish()  # so that the template is no child of the next agent
         (self.folder / "begun").unlink()
         for restarts in (0, 1):
@@ -548,7 +548,7 @@ class WarmPool(PreloadTest):
         running.finish()
         self.until(lambda: self.alive() == [self.template()], "the end of the ranks and their daemons")
 
-    def test_nothing_of_a_rank_outlives_the_job(self):
+    def test_children_of_ranks_end_with_the_job(self):
         running = self.begin("if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        os.close(1); os.close(2)\n"
                              "        time.sleep(300)\n    os._exit(0)\nos.wait()")  # fmt: skip
         self.assertEqual(running.finish(), 0)
@@ -606,7 +606,7 @@ class Refusals(PreloadTest):
         self.assertEqual((self.folder / "ran").read_text(), "once ")
         self.check_nothing_lives()
 
-    def test_what_cannot_have_a_template(self):
+    def test_jobs_that_cannot_have_a_template_say_why(self):
         script = self.script("print('hello')")
         (self.folder / "hello.sh").write_text("#!/bin/sh\necho hello\n")
         (self.folder / "hello.sh").chmod(0o755)
@@ -700,7 +700,7 @@ class Faults(PreloadTest):
         self.assertNotIn("hello", running.text)
         self.assertNotIn("left a process behind", running.text)
 
-    def test_nothing_of_a_rank_outlives_the_job(self):
+    def test_children_of_ranks_end_with_the_job(self):
         script = self.script("import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        os.close(1); os.close(2)\n"
                              "        time.sleep(300)\n    os._exit(0)\nos.wait()")  # fmt: skip
         self.assertEqual(self.launch("--nproc-per-node", 2, "--preload", "heavy", script)[0], 0)

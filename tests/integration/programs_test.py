@@ -35,25 +35,25 @@ def symbols(program):
 
 
 class LaunchTest(unittest.TestCase):
-    def test_it_needs_nothing(self):
+    def test_launcher_is_static(self):
         self.assertEqual(dynamic_section(LAUNCH), ([], []))
         program = subprocess.run(["readelf", "--program-headers", LAUNCH], capture_output=True, text=True, check=True).stdout
         self.assertNotIn("INTERP", program)
         self.assertIn("DYN (Position-Independent Executable file)", program)
 
-    def test_it_is_smaller_than_6_mb(self):
+    def test_launcher_is_smaller_than_6_mb(self):
         self.assertLess(pathlib.Path(LAUNCH).stat().st_size, 6_000_000)
 
-    def test_it_holds_no_path_of_the_checkout(self):
+    def test_launcher_holds_no_path_of_the_checkout(self):
         checkout = pathlib.Path(__file__).resolve().parent.parent.parent
         self.assertNotIn(bytes(checkout), pathlib.Path(LAUNCH).read_bytes())
 
-    def test_it_says_its_version(self):
+    def test_launcher_prints_its_version(self):
         run = subprocess.run([LAUNCH, "--version"], capture_output=True, text=True, check=False)
         self.assertEqual(run.returncode, 0)
         self.assertRegex(run.stdout, r"\Addp-launch \d+\.\d+\.\d+\n\Z")
 
-    def test_what_a_full_disk_does_not_take_is_an_error(self):
+    def test_full_disk_is_an_error(self):
         for words in (["--schema"], ["--man"], ["--help"], ["--completion", "bash"], ["--dry-run", "true"]):
             with open("/dev/full", "w") as full:
                 run = subprocess.run([LAUNCH, *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
@@ -67,22 +67,22 @@ class WorkerTest(unittest.TestCase):
         needed, _ = dynamic_section(WORKER)
         self.assertLess(needed.index("libstdc++.so.6"), needed.index("libtorch_cpu.so"))
 
-    def test_it_needs_no_cuda_python_or_second_openmp(self):
+    def test_worker_needs_no_cuda_python_or_second_openmp(self):
         needed, _ = dynamic_section(WORKER)
         self.assertFalse([name for name in needed if re.search(r"cuda|python|gomp|protobuf|fmt", name)], needed)
 
-    def test_it_looks_in_absolute_directories_only(self):
+    def test_worker_searches_absolute_directories_only(self):
         _, run_path = dynamic_section(WORKER)
         self.assertTrue(run_path)
         self.assertTrue(all(directory.startswith("/") for directory in run_path), run_path)
 
-    def test_it_and_what_lies_beside_it_run_on_the_oldest_systems_of_the_package(self):
+    def test_worker_programs_run_on_the_oldest_systems_of_the_package(self):
         # Ubuntu 22.04 has glibc 2.35 and GCC 12's libstdc++, RHEL 9 glibc 2.34 and GCC 11's.
         for program in (WORKER, pathlib.Path(WORKER).with_name("ddp-fetch"), CUDA_MODULE):
             for name, newest in newest_symbols(program).items() if program else ():
                 self.assertLessEqual(newest, {"GLIBC": (2, 34), "GLIBCXX": (3, 4, 29), "CXXABI": (1, 3, 13)}[name], program)
 
-    def test_it_keeps_the_names_that_a_failure_s_stack_needs_and_no_others(self):
+    def test_worker_keeps_only_the_symbols_that_stacks_need(self):
         # Of the compiler's own constants there were 8,000.
         kept = symbols(WORKER)
         self.assertIn("ddp::worker::(anonymous namespace)::", kept)
@@ -91,7 +91,7 @@ class WorkerTest(unittest.TestCase):
         for program in (LAUNCH, folder / "ddp-worker-start", folder / "ddp-fetch", *folder.glob("libddp-shm-*.so")):
             self.assertEqual(symbols(program), "", program)
 
-    def test_it_says_its_version_and_torch_s(self):
+    def test_worker_prints_its_version_and_torch_s(self):
         run = subprocess.run([WORKER, "--version"], capture_output=True, text=True, check=False)
         self.assertEqual(run.returncode, 0)
         self.assertRegex(run.stdout, r"\Addp-worker \d+\.\d+\.\d+, LibTorch \d+\.\d+\.\d+\n\Z")
@@ -99,16 +99,16 @@ class WorkerTest(unittest.TestCase):
 
 @unittest.skipIf(CUDA_MODULE is None, "the CUDA module is not built: no CUDA wheels of torch")
 class CudaModuleTest(unittest.TestCase):
-    def test_it_alone_is_linked_to_cuda(self):
+    def test_module_is_linked_to_cuda(self):
         needed, _ = dynamic_section(CUDA_MODULE)
         self.assertLessEqual({"libtorch_cuda.so", "libc10_cuda.so"}, set(needed))
 
-    def test_it_looks_where_the_worker_looks_first(self):
+    def test_module_searches_the_worker_s_first_directory_first(self):
         _, run_path = dynamic_section(CUDA_MODULE)
         self.assertEqual(run_path[0], dynamic_section(WORKER)[1][0])
         self.assertTrue(all(directory.startswith("/") for directory in run_path), run_path)
 
-    def test_it_exports_one_function(self):
+    def test_module_exports_one_function(self):
         text = subprocess.run(["nm", "-D", "--defined-only", CUDA_MODULE], capture_output=True, text=True, check=True).stdout
         own = [line.split()[-1] for line in text.splitlines() if " T " in line]
         self.assertEqual(own, ["ddp_cuda_module"])

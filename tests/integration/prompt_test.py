@@ -125,7 +125,7 @@ class Prompts(ProcessTest):
         (log,) = pathlib.Path(self.folder / "logs").rglob("stdout.log")
         self.assertEqual(log.read_bytes(), b".... ready\n")
 
-    def test_where_no_line_is_redrawn_a_prompt_is_a_line(self):
+    def test_prompt_is_a_line_when_no_line_is_redrawn(self):
         for name, variables, flags in (("dumb", {"TERM": "dumb"}, ()), ("off", {}, ("--progress", "off"))):
             with self.subTest(name), self.open(OTHER.replace("wait_for(", "len("), *flags, **variables) as terminal:
                 terminal.wait_for(lambda: terminal.lines()[-2:] == ["[0:0] name?", ""])

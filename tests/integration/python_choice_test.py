@@ -106,7 +106,7 @@ class Choice(ProcessTest):
         text = self.run_program(self.folder / ".venv/bin/ddp-launch", "train.py")
         self.assertIn(f"[0:0] {self.folder}/.venv\n", text)
 
-    def test_where_torch_is_missing_those_that_have_it_are_named(self):
+    def test_pythons_with_torch_are_named_when_it_is_missing(self):
         site = self.folder / ".venv/lib/python3.11/site-packages/torch"
         site.mkdir(parents=True)
         (site / "__init__.py").touch()

@@ -1,4 +1,4 @@
-// Somebody between two agents alters what they tell each other, over real sockets.
+// A man in the middle alters, drops or replays frames between two agents, over real sockets.
 #include <boost/asio/write.hpp>
 #include <functional>
 
@@ -139,7 +139,7 @@ class RelayTest : public HandshakeServerTest {
 constexpr int kHelloNumber = 2;
 constexpr int kFirstNumber = 3;
 
-TEST_F(RelayTest, WhatIsHandedOnAsItIsArrives) {
+TEST_F(RelayTest, UnalteredFramesArrive) {
   relay(kToken, [](const std::string& frame, int, bool) { return Frames{frame}; });
   talk(kToken);
   EXPECT_THAT(at_node_, ElementsAre("one", "two", "three"));

@@ -127,7 +127,7 @@ class Compare(ReportTest):
         for words in ("2 runs", "test accuracy", "optimizer.lr"):
             self.assertIn(words, page.text)
 
-    def test_what_is_not_a_run_is_refused(self):
+    def test_path_that_is_not_a_run_is_refused(self):
         self.worker("train.epochs=1")
         text = self.compare("runs/job", "none", ".", "job.yaml", expect=2)
         for words in ("none: No such file", ".: it has neither result.json nor metrics", "job.yaml: Not a directory"):

@@ -1,6 +1,6 @@
 """Saves, at their worst moments: killed before each of their steps, without power, on a disk that is full or slow, at the end of the time.
 
-Run by hand: DDP_BIN=build/release DDP_ODD_WORKER=... DDP_UNSYNCED=... PYTHONPATH=tests/support python3 tests/integration/saves_test.py
+Run by hand: DDP_BIN=build/release DDP_FAULTY_WORKER=... DDP_UNSYNCED=... PYTHONPATH=tests/support python3 tests/integration/saves_test.py
 """
 
 import json
@@ -12,7 +12,7 @@ import time
 import unittest
 
 from processes import cases
-from unsynced import lose_power
+from power_failure import lose_power
 from run_files import records
 from worker_test import WorkerTest
 
@@ -117,7 +117,7 @@ class PowerFailures(SavesTest):
                     DDP_UNSYNCED_LOG=str(log), DDP_FAILPOINTS=f"save.{step}=kill@2", **variables)  # fmt: skip
         return lose_power(log, run / "checkpoints")
 
-    def test_k2_what_has_its_name_for_good_is_whole(self):
+    def test_k2_synced_checkpoints_survive_a_power_failure(self):
         self.worker("output=whole")
         # A name is for good once its directory was synced: before "latest" is written, not before.
         for step in cases(STEPS, DIFFERENT):
@@ -133,18 +133,18 @@ class PowerFailures(SavesTest):
 
     def test_k2_a_checkpoint_that_takes_the_place_of_another_is_one_of_the_two(self):
         # A hook changes the weights after the save of step 20, so it is saved again and the two change places.
-        run_odd = (os.environ["DDP_ODD_WORKER"], "job.yaml", "checkpoint.every_steps=null")
-        self.run_program(*run_odd, "output=whole", ODD_RANK="all-halve")
+        run_odd = (os.environ["DDP_FAULTY_WORKER"], "job.yaml", "checkpoint.every_steps=null")
+        self.run_program(*run_odd, "output=whole", FAULTY_RANK="all-halve")
         for step in ("rename", "sync-parent", "latest"):
             with self.subTest(step):
                 log = self.folder / f"{step}.log"
-                self.run_program(*run_odd, f"output={step}", expect=137, ODD_RANK="all-halve", LD_PRELOAD=os.environ["DDP_UNSYNCED"],
+                self.run_program(*run_odd, f"output={step}", expect=137, FAULTY_RANK="all-halve", LD_PRELOAD=os.environ["DDP_UNSYNCED"],
                                  DDP_UNSYNCED_LOG=str(log), DDP_FAILPOINTS=f"save.{step}=kill@2")  # fmt: skip
                 self.assertEqual("exchange " in log.read_text(encoding="utf-8"), step != "rename")
                 run = self.folder / step / "job"
                 lost = [pathlib.Path(path).name for path in lose_power(log, run / "checkpoints")]
                 self.assertEqual("step-000020" in lost, step == "sync-parent", lost)
-                text = self.run_program(*run_odd, f"output={step}", ODD_RANK="all-halve")
+                text = self.run_program(*run_odd, f"output={step}", FAULTY_RANK="all-halve")
                 self.assertIn(f"resumes at step 20, epoch {2 if step == 'latest' else 1},", text)
                 self.assertNotIn("damaged", text)
                 self.assert_same_run(self.folder / "whole" / "job", run)
@@ -255,7 +255,7 @@ class OtherJobs(SavesTest):
                 self.assertLess(seconds - start, 1)
 
 
-    def test_what_is_allowed_to_differ_is_said_and_goes_on(self):
+    def test_allowed_differences_are_printed_and_training_resumes(self):
         self.worker("output=made", "train.epochs=1")
         resume = ("train.epochs=2", f"checkpoint.resume={self.folder}/made/job/latest")
         other = ("optimizer.lr=0.01", "schedule.name=constant", "schedule.warmup=0")
@@ -307,7 +307,7 @@ class TimeLimit(SavesTest):
         self.launch(2, *job, "output=whole")
         self.assert_same_run(self.folder / "whole" / "job", self.run_dir())
 
-    def test_it_is_heard_in_an_evaluation_and_keeps_the_epoch(self):
+    def test_time_limit_stops_an_evaluation_and_keeps_the_epoch(self):
         text = ""
         for seconds in (2**n for n in range(2, 9)):
             if "over before training began" not in text and text:
@@ -318,7 +318,7 @@ class TimeLimit(SavesTest):
         self.assertEqual(self.newest(self.run_dir()), 2)
         self.assertEqual(records(self.run_dir(), "epoch"), [])
 
-    def test_it_counts_from_the_start_of_the_job_and_is_heard_before_training(self):
+    def test_time_limit_counts_from_the_start_of_the_job(self):
         an_hour_ago = time.monotonic_ns() - 3600 * 10**9
         text = self.worker("train.time_limit=30min", expect=143, DDP_JOB_START=str(an_hour_ago))
         self.assertIn("train.time_limit is over before training began", text)
@@ -326,22 +326,22 @@ class TimeLimit(SavesTest):
 
 
 class Hooks(SavesTest):
-    """A program of its own, whose rank 1 goes wrong (odd_worker)."""
+    """A program of its own, whose rank 1 goes wrong (faulty_worker)."""
 
     def launch_odd(self, how, *arguments, expect):
-        program = f"launch.program={os.environ['DDP_ODD_WORKER']}"
-        return self.launch(3, program, *arguments, expect=expect, ODD_RANK=how)
+        program = f"launch.program={os.environ['DDP_FAULTY_WORKER']}"
+        return self.launch(3, program, *arguments, expect=expect, FAULTY_RANK=how)
 
     def test_a_hook_that_throws_loses_no_epoch(self):
         self.launch_odd("throw", "checkpoint.every_steps=null", "train.accumulate=1", expect=1)
         self.assertIn("resumes at step 14,", self.launch(3, "checkpoint.every_steps=null", "train.accumulate=1"))
 
-    def test_what_a_hook_makes_of_the_model_is_saved(self):
+    def test_changes_of_the_model_by_a_hook_are_saved(self):
         # On every rank: that is allowed.
-        job = ("checkpoint.every_steps=null", "train.accumulate=1", f"launch.program={os.environ['DDP_ODD_WORKER']}")
-        self.launch(3, *job, "output=whole", ODD_RANK="all-halve")
-        self.launch(3, *job, expect=137, ODD_RANK="all-halve", DDP_FAILPOINTS="save.snapshot=kill@3")
-        self.assertIn("resumes at step 14, epoch 2", self.launch(3, *job, ODD_RANK="all-halve"))
+        job = ("checkpoint.every_steps=null", "train.accumulate=1", f"launch.program={os.environ['DDP_FAULTY_WORKER']}")
+        self.launch(3, *job, "output=whole", FAULTY_RANK="all-halve")
+        self.launch(3, *job, expect=137, FAULTY_RANK="all-halve", DDP_FAILPOINTS="save.snapshot=kill@3")
+        self.assertIn("resumes at step 14, epoch 2", self.launch(3, *job, FAULTY_RANK="all-halve"))
         self.assert_same_run(self.folder / "whole" / "job", self.run_dir())
 
     def test_a_hook_that_changes_one_replica_is_found_at_once(self):

@@ -252,7 +252,7 @@ class Schema(ShellTest):
             self.assertIn("# yaml-language-server: $schema=job.schema.json\n", text, path.name)
             self.assertEqual(self.problems(yaml.safe_load(text)), [], path.name)
 
-    def test_what_the_program_takes_is_valid_and_the_rest_is_not(self):
+    def test_schema_accepts_what_the_program_accepts_and_nothing_else(self):
         good = """
             {data: {batch: 8, augment: [flip, {crop: {padding: 4}}, mosaic: null], class_weights: {cat: 2, "3": 0.5}},
              launch: {nproc_per_node: auto, nnodes: 2, grace: 1.5s, tee: 3, env: {A: 1, B: text, C: }, last_call: 0},

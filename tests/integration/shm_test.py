@@ -60,7 +60,7 @@ class SharedMemory(WorkerTest):
         self.assertEqual(running.finish(), 124, running.text)
         self.assertIn("rank 1 of 3 did not come", running.text)
 
-    def test_nothing_is_left_and_nothing_has_a_name(self):
+    def test_shared_memory_has_no_name_and_is_freed(self):
         def named():
             return {path.name for path in pathlib.Path("/dev/shm").iterdir() if path.name.startswith("ddp")}
 

@@ -135,7 +135,7 @@ class KilledRanks(SurvivorTest):
 class Limits(SurvivorTest):
     """What ends a round for all."""
 
-    def test_who_is_not_heard_in_time_is_replaced_too(self):
+    def test_silent_rank_is_replaced_after_the_grace(self):
         whole = self.whole()
         running = self.begin("launch.grace=1s")
         self.wait_for_step(running, 13)

@@ -137,7 +137,7 @@ class Export(VerbTest):
 
 
 class FullDisk(VerbTest):
-    def test_what_cannot_be_printed_is_no_success(self):
+    def test_full_stdout_is_an_error(self):
         there = self.train("train.epochs=1")
         for words in (["inspect", there], ["inspect", there, "--json"], ["eval", there], ["--help"], ["eval", "--help"]):
             with open("/dev/full", "wb") as full:
@@ -153,7 +153,7 @@ class FullDisk(VerbTest):
 
 
 class Inspect(VerbTest):
-    def test_it_tells_what_a_checkpoint_holds(self):
+    def test_inspect_prints_what_a_checkpoint_holds(self):
         there = self.train("optimizer.ema_decay=0.9")
         told = self.json_of("inspect", there / "latest")
         manifest = json.loads((there / "step-000060/manifest.json").read_text(encoding="utf-8"))["content"]
@@ -212,7 +212,7 @@ class Eval(VerbTest):
         record = json.loads(line[line.index("{") :])
         return {key: value for key, value in record.items() if key == "epoch" or key.startswith("test_")}
 
-    def test_it_equals_what_the_run_recorded_for_each_checkpoint(self):
+    def test_eval_equals_the_recorded_values_of_each_checkpoint(self):
         for name, keys in (("plain", ()), ("average", ("optimizer.ema_decay=0.8", "eval.metrics=[top-5]", "model.name=lenet"))):
             self.worker("job.yaml", f"name={name}", *keys)
             recorded = self.recorded(name)
@@ -230,7 +230,7 @@ class Eval(VerbTest):
         record = self.recorded("plain")[60]
         self.assertIn(f"step 60 | test loss {record['test_loss']:.4f} accuracy {100 * record['test_accuracy']:.2f} %\n", text)
 
-    def test_it_does_so_on_two_ranks_too(self):
+    def test_eval_on_two_ranks_equals_the_recorded_values(self):
         launch = (self.bin / "ddp-launch", "--nproc-per-node", 2)
         self.run_program(*launch, "job.yaml", "optimizer.ema_decay=0.8")
         recorded = self.recorded()

@@ -12,7 +12,7 @@
 #include "common/node/identity.h"
 #include "common/program/log.h"
 #include "common/program/streams.h"
-#include "tests/support/played_cuda.h"
+#include "tests/support/fake_cuda_module.h"
 #include "worker/dist/join_group.h"
 
 using namespace ddp;
@@ -23,7 +23,7 @@ namespace {
 void run(std::chrono::seconds timeout) {
   const Environment environment = read_environment();
   const WorkerIdentity self = read_identity(environment);
-  Device device = device_with_played_nccl();
+  Device device = device_with_fake_nccl();
   device.identity = "GPU " + std::to_string(self.rank);
   const std::unique_ptr<Group> group =
       join(self, environment, device, "waiting_worker", std::chrono::minutes(1), timeout);

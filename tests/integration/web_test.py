@@ -103,7 +103,7 @@ class Requests(Job):
         self.stop(job)
         self.assertEqual(other.finish(), 143, other.text)
 
-    def test_what_is_not_served_is_refused(self):
+    def test_other_requests_are_refused(self):
         job = self.start_job("hold")
         for target, method, status in (
             ("/", "GET", 200),
@@ -255,7 +255,7 @@ class Clients(Job):
         self.assertIn(b"HTTP/1.1 405", read_all(client))
         self.stop(job)
 
-    def test_who_says_nothing_is_sent_away(self):
+    def test_silent_client_is_disconnected(self):
         job = self.start_job("hold")
         begin = time.monotonic()
         self.assertEqual(read_all(self.connect(b"GET / HTTP/1.1\r\n")), b"")
@@ -363,7 +363,7 @@ class Page(Job):
     def text_of(self, part):
         return self.browser.value(f"document.getElementById({part!r}).innerText")
 
-    def test_it_shows_the_job_and_goes_on(self):
+    def test_page_shows_the_job_and_updates(self):
         job = self.start_job("print", "<b>ready</b>", "train", "100000", "0.01", workers=4)
         self.open_page()
         self.browser.wait_for("document.querySelectorAll('#ranks tbody tr').length == 4")
@@ -378,7 +378,7 @@ class Page(Job):
         self.assertEqual(self.browser.complaints(), [])
         self.stop(job)
 
-    def test_what_is_selected_stays_so(self):
+    def test_selection_survives_updates(self):
         job = self.start_job("train", "100000", "0.01")
         self.open_page()
         self.browser.wait_for("document.querySelector('#ranks tbody tr').innerText.includes('training') && source && source.readyState == 1")
@@ -394,7 +394,7 @@ class Page(Job):
         self.browser.wait_for(f"{step} != window.before")
         self.stop(job)
 
-    def test_it_says_how_the_job_ended(self):
+    def test_page_shows_how_the_job_ended(self):
         job = self.start_job("train", "100000", "0.01")
         self.open_page()
         self.browser.wait_for("document.querySelectorAll('#ranks tbody tr').length == 2")
@@ -410,7 +410,7 @@ class Page(Job):
         self.assertRegex(self.text_of("ranks"), r"ended\s")
         self.assertFalse(self.browser.value("lost.classList.contains('shown')"))
 
-    def test_it_says_that_the_agent_is_gone(self):
+    def test_page_shows_that_the_agent_is_gone(self):
         job = self.start_job("train", "100000", "0.01")
         self.open_page()
         self.browser.wait_for("source && source.readyState == 1")

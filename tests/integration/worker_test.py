@@ -131,7 +131,7 @@ class Alone(WorkerTest):
         self.assertEqual([r["loss"] for r in whole[70:]], [r["loss"] for r in rest])
         self.assertEqual(len(rest), 104 - 70)
 
-    def test_what_cannot_lie_on_the_device_is_refused_where_it_is_demanded(self):
+    def test_demanded_residence_is_refused_when_impossible(self):
         self.assertNotIn("data.resident", self.worker("data.augment=[rotate]", "train.epochs=1"))
         text = self.launch(2, "data.augment=[flip, rotate]", "data.resident=true", expect=2)
         why = "data.resident: digits train cannot lie on cpu: data.augment has rotate, and a device makes"
@@ -259,8 +259,8 @@ class Ranks(WorkerTest):
 
     def launch_odd(self, how, *arguments, expect):
         """Three ranks, of which rank 1 goes wrong."""
-        program = f"launch.program={os.environ['DDP_ODD_WORKER']}"
-        return self.launch(3, program, *arguments, expect=expect, ODD_RANK=how)
+        program = f"launch.program={os.environ['DDP_FAULTY_WORKER']}"
+        return self.launch(3, program, *arguments, expect=expect, FAULTY_RANK=how)
 
     def test_a_bit_that_turns_over_while_training_is_found_within_the_interval(self):
         text = self.launch_odd("flip", "ddp.check_replicas_every=4", expect=96)
@@ -616,7 +616,7 @@ class Killed(ResumeTest):
         self.assertEqual(best, f"step-{expected['step']:06}")
         self.assertTrue((self.run_dir() / "checkpoints" / best / "manifest.json").exists())
 
-    def test_who_is_killed_before_the_best_is_marked_marks_it_at_the_next_start(self):
+    def test_best_is_marked_at_the_next_start_after_a_kill(self):
         self.interrupt(signal.SIGKILL, "epoch 2/3", "train.epochs=3")
         best = self.run_dir() / "checkpoints" / "best"
         best.write_text("step-000007\n", encoding="utf-8")
@@ -784,7 +784,7 @@ class BadInput(WorkerTest):
         self.assertIn("nonsense", text)
         self.assertIn("no job file", self.run_program(self.bin / "ddp-worker", expect=2))
 
-    def test_what_is_not_finite_ends_the_run_and_is_in_no_checkpoint(self):
+    def test_non_finite_loss_ends_the_run_and_is_in_no_checkpoint(self):
         # By time as well as at the end of an epoch: nothing may hold a NaN.
         text = self.launch(2, "optimizer.lr=1e6", "checkpoint.interval=1ms", expect=96)
         self.assertIn("is not finite", text)
@@ -962,13 +962,13 @@ class Faults(WorkerTest):
     def test_a_hang_in_a_function_of_the_user_s_program_is_named(self):
         """The rank that does not come to the others' collective, with the name of the function, though they all wait."""
         running = self.start(
-            self.bin / "ddp-launch", "--nproc-per-node", 2, "--hang-timeout=3s", "--no-python", self.bin / "tests" / "odd_worker",
-            "job.yaml", "train.epochs=3", ODD_RANK="hang",
+            self.bin / "ddp-launch", "--nproc-per-node", 2, "--hang-timeout=3s", "--no-python", self.bin / "tests" / "faulty_worker",
+            "job.yaml", "train.epochs=3", FAULTY_RANK="hang",
         )
         self.assertEqual(running.finish(), 124, running.text)
         report = running.text[running.text.index("Root Cause") :]
         self.assertRegex(report, r"(?m)^  rank      : 1 ")
-        self.assertRegex(report, r"(?m)^  stands in : odd::wait_for_nobody \(odd_worker\)$")
+        self.assertRegex(report, r"(?m)^  stands in : faulty::wait_for_nobody \(faulty_worker\)$")
         self.assertRegex(report, r"(?s)\n  rank 0:\n    main thread\n.*ddp::worker::SharedSums::")
         self.assertNotRegex(report, r"(?i)another thread.*gloo")
         self.assertEqual(self.alive(), [])

@@ -231,7 +231,7 @@ class Suppression(unittest.TestCase):
             found = self.load_file(target)
         return [found[str(image)] for image in range(len(boxes))]
 
-    def test_is_torchvisions(self):
+    def test_suppression_equals_torchvision(self):
         from torchvision.ops import batched_nms, nms
 
         for seed, iou in ((1, 0.7), (2, 0.5), (3, 0.3)):
@@ -246,7 +246,7 @@ class Suppression(unittest.TestCase):
                     self.assertGreater(len(expected), 50)
                     self.assertTrue(self.torch.equal(found, expected), f"{seed} {words} image {image}")
 
-    def test_is_the_fields_packages(self):
+    def test_suppression_equals_ultralytics(self):
         from ultralytics.utils.nms import non_max_suppression
 
         for multi_label in (True, False):

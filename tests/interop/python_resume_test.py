@@ -173,7 +173,7 @@ class PythonResume(unittest.TestCase):
         text = self.run_worker("name=other", expect=2)
         self.assertRegex(text, "keeps momentum_buffer of F32 .* It has several groups of parameters, and which is which it does not say")
 
-    def test_what_the_script_set_otherwise_is_told(self):
+    def test_differing_settings_of_the_script_are_printed(self):
         self.save_and_go_on(
             make_optimizer=lambda model: torch.optim.SGD(model.parameters(), lr=0.03, momentum=0.8, nesterov=True)
         )
@@ -183,7 +183,7 @@ class PythonResume(unittest.TestCase):
         self.assertIn("resumes at step 30, epoch 4", text)
         self.assertIn("its scheduler has made 1 steps, and this run goes on with epoch 4", text)
 
-    def test_what_is_missing_or_does_not_fit_is_one_refusal(self):
+    def test_missing_or_misfit_entries_are_one_refusal(self):
         self.save_and_go_on(make_optimizer=lambda model: torch.optim.Adam(model.parameters()))
         whole = torch.load(self.file)
         self.assertRegex(self.run_worker(expect=2), "its optimizer keeps exp_avg, exp_avg_sq, step of parameters.*optimizer.name=sgd")
@@ -204,7 +204,7 @@ class PythonResume(unittest.TestCase):
         self.file.write_text("hello", encoding="ascii")
         self.assertIn("neither a checkpoint nor a file of torch.save", self.run_worker(expect=2))
 
-    def test_k6_nothing_in_it_is_executed(self):
+    def test_k6_content_of_the_file_is_not_executed(self):
         marker = self.folder / "executed"
         theirs = self.save_and_go_on(args=Evil(marker))
         content = torch.load(self.file, weights_only=False)

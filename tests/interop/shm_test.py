@@ -79,7 +79,7 @@ class Shm(ProcessTest):
     def test_a_script_that_leaves_its_group_open_ends_well(self):
         self.launch(3, "ddp_shm", "leave")
 
-    def test_nothing_has_a_name(self):
+    def test_shared_memory_has_no_name(self):
         before = set(os.listdir("/dev/shm"))
         running = self.start(self.bin / "ddp-launch", "--nproc-per-node", 2, SCRIPT, "ddp_shm", "stay", **self.variables)
         running.wait_for("trains")

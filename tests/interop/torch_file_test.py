@@ -110,7 +110,7 @@ class TorchFile(unittest.TestCase):
         state |= {"scalar": torch.tensor(7), "empty": torch.zeros(0, 3), "every_second": base[1::2]}
         self.compare(self.saved(state), state)
 
-    def test_nothing_in_a_file_is_executed(self):
+    def test_content_of_the_file_is_not_executed(self):
         marker = self.folder / "executed"
         state = net().state_dict()
         self.compare(self.saved({"state_dict": state, "args": Evil(str(marker))}), state)

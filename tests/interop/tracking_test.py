@@ -41,7 +41,7 @@ class MLflow(ProcessTest):
     def runs(self):
         return json.loads(self.run_program(PYTHON, "-c", READ).splitlines()[-1])
 
-    def test_it_has_the_numbers_of_the_run_and_of_what_goes_on(self):
+    def test_mlflow_has_the_values_of_a_resumed_run(self):
         command = f"metrics.command=[{PYTHON}, {ROOT}/deploy/tracking/mlflow_hook.py]"
         for epochs, launch in ((2, [self.bin / "ddp-worker"]), (3, [self.bin / "ddp-launch", "--nproc-per-node", 2])):
             text = self.run_program(*launch, "job.yaml", f"train.epochs={epochs}", command)

@@ -105,7 +105,7 @@ sleeping_command = each_match(
 )
 
 # Libraries that a test lays below a program: the environment is all that they have.
-PRELOADED = ("tests/support/fake_cuda.cpp", "tests/support/fake_nvml.cpp", "tests/support/preload_one_owner.cpp", "tests/support/preload_suspended.cpp", "tests/support/preload_unsynced.cpp")
+PRELOADED = ("tests/support/fake_libcuda.cpp", "tests/support/fake_nvml.cpp", "tests/support/preload_one_owner.cpp", "tests/support/preload_suspended.cpp", "tests/support/preload_unsynced.cpp")
 # Functions of C, and who may call them.
 CALLS = [
     (r"exit|_exit|_Exit|quick_exit|abort", lambda file: file.name in ("main.cpp", "process.cpp", "helper_process.cpp", "probe.cpp", "program.cpp", "error_reporter.cpp", "failpoint.cpp", "rank_template.cpp", "other_user.h") or file.stem == "fake_worker",

@@ -1,8 +1,8 @@
 // Preloaded into a program: writes down, in DDP_UNSYNCED_LOG, what it writes, syncs and renames, so
-// that a test can take away what a power failure would (unsynced.py). One line each: "write PATH",
-// "sync PATH", "rename FROM<tab>TO", "exchange ONE<tab>OTHER", in the order of the calls. With
-// DDP_UNSYNCED_LIE=1 a sync does nothing and is not written down: what a disk that lies does, and
-// the proof that the rest can fail.
+// that a test can take away what a power failure would (power_failure.py). One line each: "write
+// PATH", "sync PATH", "rename FROM<tab>TO", "exchange ONE<tab>OTHER", in the order of the calls.
+// With DDP_UNSYNCED_LIE=1 a sync does nothing and is not written down: what a disk that lies does,
+// and the proof that the rest can fail.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdlib.h>

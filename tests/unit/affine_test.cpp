@@ -44,7 +44,7 @@ TEST(AffineTest, TheMatrixSaysWhereAPointGoes) {
   EXPECT_NEAR(m[3] * 2 + m[4] * 1 + m[5], 23, 1e-12);
 }
 
-TEST(AffineTest, WhatComesFromFarAwayOrNowhereIsBlack) {
+TEST(AffineTest, PixelsFromOutsideTheImageAreBlack) {
   Affine far;
   far.translate = {1e30, -1e30};
   Affine nowhere;

@@ -23,12 +23,12 @@ TEST(Agreement, RankZeroCanBeTheOddOne) {
       "the ranks differ in their model: rank 0 has \"lenet\", ranks 1 and 2 have \"convnet\"");
 }
 
-TEST(Agreement, OfTwoEqualSetsTheLowestRanksCounts) {
+TEST(Agreement, TieIsBrokenTowardsTheLowestRank) {
   EXPECT_EQ(find_disagreement("model", {{0, "b"}, {1, "a"}}),
             "the ranks differ in their model: rank 1 has \"a\", rank 0 has \"b\"");
 }
 
-TEST(Agreement, OfManyLinesTheFirstThatDiffersIsShown) {
+TEST(Agreement, FirstDifferingLineIsShown) {
   EXPECT_EQ(find_disagreement("job", {{0, "seed: 1\nlr: 2\nx: 1"}, {1, "seed: 1\nlr: 3\nx: 2"}}),
             "the ranks differ in their job: rank 1 has \"lr: 3\", rank 0 has \"lr: 2\"");
   EXPECT_EQ(find_disagreement("job", {{0, "seed: 1\nlr: 2"}, {1, "seed: 1"}}),
@@ -46,7 +46,7 @@ TEST(Agreement, RanksThatHaveNotAnsweredYetDoNotCount) {
             "the ranks differ in their job: rank 7 has \"b\", ranks 0 and 3 have \"a\"");
 }
 
-TEST(Agreement, WhatMustBeDistinctIsNamedWhereItIsNot) {
+TEST(Agreement, DuplicatesAreNamedWithTheirRanks) {
   EXPECT_EQ(find_duplicates("GPU", {{0, "a"}, {1, "b"}, {2, ""}, {3, ""}}), "");
   EXPECT_EQ(find_duplicates("GPU", {{0, "a"}, {1, "b"}, {2, "b"}}),
             "ranks 1 and 2 have the same GPU, b");

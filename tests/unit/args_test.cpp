@@ -37,7 +37,7 @@ TEST(Args, AreReadByNameTypeAndRange) {
   EXPECT_NO_THROW(args.require_all_read("mine"));
 }
 
-TEST(Args, WhatIsWrongIsSaidWithWhatIsExpected) {
+TEST(Args, WrongValuesAreReportedWithTheExpectedOnes) {
   for (const std::string bad : {"0", "4097", "-1", "8.5", "eight", "", "08"}) {
     EXPECT_EQ(complaint([&] {
                 (void)args_of({{"units", bad}}).integer("units", 1, 4096);
@@ -58,7 +58,7 @@ TEST(Args, WhatIsWrongIsSaidWithWhatIsExpected) {
             "model.args: {units: ...}.");
 }
 
-TEST(Args, WhatNobodyAsksForIsRefused) {
+TEST(Args, UnreadArgumentsAreRefused) {
   const Args args = args_of({{"unit", "8"}, {"more", "1"}});
   const Args copy = args;  // a factory may keep one
   (void)copy.integer("units", 1, 9, 4);

@@ -101,7 +101,7 @@ Seen evaluate(Group& group, const std::vector<std::vector<std::vector<std::int64
   return {metric.values(), metric.quality().mean.f1, metric.quality().confusion};
 }
 
-TEST(AveragePrecision, IsTheSameOnAnyNumberOfRanks) {
+TEST(AveragePrecision, ValuesAreEqualOnAnyNumberOfRanks) {
   const std::vector<Seen> alone = on_ranks(1, [](Group& group) {
     return evaluate(group, {{{0, 1, 2, 3}, {4, 5, 6, 7, 8}}});
   });
@@ -158,7 +158,7 @@ TEST(AveragePrecision, NoImagesAtAllAreZero) {
       EXPECT_EQ(value, 0) << name;
 }
 
-TEST(AveragePrecision, WhatIsFoundExactlyIsPerfect) {
+TEST(AveragePrecision, ExactDetectionsScoreOne) {
   auto [outputs, batch] = make_batch({1, 2, 3});
   outputs[1].zero_();
   std::int64_t row = 0;
@@ -256,7 +256,7 @@ struct Letterboxed {
   }
 };
 
-TEST(AveragePrecision, WhatIsFoundInACrowdCountsNeitherWay) {
+TEST(AveragePrecision, DetectionsInsideACrowdAreIgnored) {
   constexpr std::array<float, 7> kObject{0, 20, 20, 120, 120, 5000, 0};
   EXPECT_NEAR(Letterboxed({kObject}).value("AP50:95"), 0.5, 1e-6) << "the surer one is wrong";
   for (const float right : {300.0F, 500.0F}) {
@@ -291,7 +291,7 @@ void expect_refused(const Outputs& outputs, const Batch& batch, const std::strin
   }
 }
 
-TEST(AveragePrecision, WhatDoesNotFitIsRefused) {
+TEST(AveragePrecision, WrongShapesAndClassesAreRefused) {
   const auto [outputs, batch] = make_batch({1, 2});
   expect_refused({outputs[0]}, batch, "1 outputs");
   expect_refused({outputs[0], outputs[1].narrow(2, 0, 3)}, batch, "5 classes");

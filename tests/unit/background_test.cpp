@@ -26,7 +26,7 @@ TEST(Background, WorkIsDoneInItsOrderWhileOthersGoOn) {
   EXPECT_EQ(done.back(), 3);
 }
 
-TEST(Background, ItsEndWaitsForAllThatWasBegun) {
+TEST(Background, DestructorWaitsForAllStartedWork) {
   int done = 0;
   {
     Background background("that works");
@@ -36,7 +36,7 @@ TEST(Background, ItsEndWaitsForAllThatWasBegun) {
   EXPECT_EQ(done, 100);
 }
 
-TEST(Background, ItsThreadHandlesNoSignals) {
+TEST(Background, ThreadBlocksSignals) {
   sigset_t mask;
   ::sigemptyset(&mask);
   {

@@ -43,7 +43,7 @@ TEST(BarLine, TextPrintedOntoABarIsText) {
     EXPECT_EQ(bar_line(line), kind) << line;
 }
 
-TEST(BarLine, OfALongBarTwoStatesAreKept) {
+TEST(BarLine, LastTwoStatesOfALongBarAreKept) {
   std::string pending;
   std::size_t longest = 0;
   for (int i = 0; i < 1000; ++i) {

@@ -19,7 +19,7 @@ TEST(BestResult, HigherOrLowerIsBetter) {
   EXPECT_FALSE(is_gain(loss, state, 0.6));
 }
 
-TEST(BestResult, WhatIsNotFiniteIsNoGain) {
+TEST(BestResult, NonFiniteResultIsNotAGain) {
   const BestResultRule loss{"loss", false, {}};
   EXPECT_FALSE(is_gain(loss, {}, NAN));
   EXPECT_FALSE(is_gain(loss, {0.1, 0}, -INFINITY));

@@ -41,7 +41,7 @@ std::vector<std::tuple<int, int>> confused(const ImageMatches& matches) {
   return pairs;
 }
 
-TEST(BoxIou, IsTheSharedPartOfBoth) {
+TEST(BoxIou, IouIsIntersectionOverUnion) {
   EXPECT_DOUBLE_EQ(box_iou({0, 0, 10, 10}, {0, 0, 10, 5}), 0.5);
   EXPECT_DOUBLE_EQ(box_iou({0, 0, 10, 10}, {5, 5, 15, 15}), 25.0 / 175);
   EXPECT_DOUBLE_EQ(box_iou({0, 0, 10, 10}, {10, 0, 20, 10}), 0) << "they touch";
@@ -119,7 +119,7 @@ TEST(BoxMatching, NoMoreThanAHundredOfAClass) {
   EXPECT_EQ(matches.detections[100].label, 1);
 }
 
-TEST(BoxMatching, WhatIsNotANumberIsLeftOut) {
+TEST(BoxMatching, DetectionWithANanScoreIsDropped) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const ImageMatches matches =
       match({object({0, 0, 10, 10})},

@@ -15,7 +15,7 @@ TEST(BoxTest, ABoxIsKeptWhenEnoughOfItIsLeft) {
   EXPECT_EQ(crop(box, {-3, -2, 100, 100}, 1), (Box{2, 3, 12, 13}));
 }
 
-TEST(BoxTest, WhatIsEmptyIsDropped) {
+TEST(BoxTest, EmptyBoxesAreDropped) {
   EXPECT_EQ(clip({-5, 0, 0, 10}, {20, 20}), std::nullopt);
   EXPECT_EQ(clip({3, 3, 3, 9}, {20, 20}), std::nullopt);
   EXPECT_EQ(clip({9, 0, 3, 9}, {20, 20}), std::nullopt);

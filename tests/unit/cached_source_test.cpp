@@ -52,7 +52,7 @@ TEST(CachedSource, ReadsNothingTwice) {
   EXPECT_EQ(source->reads, 3);
 }
 
-TEST(CachedSource, IsNotChangedByWhoReads) {
+TEST(CachedSource, ReaderMayChangeItsSample) {
   const CachedSource kept(std::make_shared<Counted>(), 10'000);
   Sample sample;
   for (int round = 0; round < 3; ++round) {

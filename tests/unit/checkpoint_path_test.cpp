@@ -70,7 +70,7 @@ TEST_F(CheckpointPath, EveryWayToNameOneIsUnderstood) {
   EXPECT_EQ(step_behind(scratch_.path() / "moved"), 2) << "a manifest makes it one";
 }
 
-TEST_F(CheckpointPath, OfARunTheNewestThatIsWholeIsTakenAndNothingIsMoved) {
+TEST_F(CheckpointPath, NewestUndamagedCheckpointIsTakenAndNothingIsMoved) {
   damage("step-000003");
   EXPECT_EQ(step_behind(run_.path()), 2);
   EXPECT_THAT(warnings_,
@@ -84,14 +84,14 @@ TEST_F(CheckpointPath, OfARunTheNewestThatIsWholeIsTakenAndNothingIsMoved) {
     EXPECT_THAT(text, HasSubstr(name));
 }
 
-TEST_F(CheckpointPath, OneThatIsNamedAndDamagedIsRefused) {
+TEST_F(CheckpointPath, NamedDamagedCheckpointIsRefused) {
   damage("step-000003");
   EXPECT_THAT(refusal(there_ / "latest"),
               HasSubstr("step-000003: model.safetensors: expected 112 bytes, found 7"));
   EXPECT_THAT(refusal(there_ / "step-000003"), HasSubstr("model.safetensors"));
 }
 
-TEST_F(CheckpointPath, WhatIsNoCheckpointIsSaidWithWhatToGive) {
+TEST_F(CheckpointPath, PathWithoutACheckpointIsRefusedWithAHint) {
   EXPECT_THAT(refusal(scratch_.path() / "none"), HasSubstr("there is no such file or directory"));
   EXPECT_THAT(refusal(scratch_.path()), HasSubstr("holds no checkpoint"));
   std::filesystem::remove(there_ / "best");

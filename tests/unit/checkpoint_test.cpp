@@ -79,7 +79,7 @@ class CheckpointTest : public testing::Test {
   std::vector<std::string> warnings;
 };
 
-TEST_F(CheckpointTest, WhatIsSavedIsLoaded) {
+TEST_F(CheckpointTest, SavedCheckpointLoadsUnchanged) {
   const SavedSample sample(600);
   EXPECT_EQ(checkpoints.save(sample.content()), directory / "step-000600");
   const std::optional<LoadedCheckpoint> loaded = checkpoints.load_newest(warnings);
@@ -111,7 +111,7 @@ TEST_F(CheckpointTest, TheOrderOfItsTensorsIsKept) {
   EXPECT_THAT(loaded->model_names, ElementsAre("fc.weight", "bn.count"));
 }
 
-TEST_F(CheckpointTest, ItsHeadMayChangeAndItsFilesStay) {
+TEST_F(CheckpointTest, AmendChangesTheHeadAndKeepsTheFiles) {
   const SavedSample sample(600);
   checkpoints.save(sample.content());
   CheckpointHead head = sample.content().head;
@@ -136,7 +136,7 @@ TEST_F(CheckpointTest, EachFileSaysWhatItHolds) {
   EXPECT_EQ(loaded.state.metadata().at(kContentKey), kStateContent);
 }
 
-TEST_F(CheckpointTest, NothingThereIsNoError) {
+TEST_F(CheckpointTest, EmptyDirectoryHasNoNewestCheckpoint) {
   EXPECT_FALSE(checkpoints.load_newest(warnings));
   EXPECT_THAT(warnings, IsEmpty());
 }
@@ -297,7 +297,7 @@ TEST_F(CheckpointTest, TheSameStepIsReplaced) {
   EXPECT_THAT(names_in(directory), UnorderedElementsAre("step-000005", "latest"));
 }
 
-TEST_F(CheckpointTest, WhatADeadRunLeftHalfWrittenGoes) {
+TEST_F(CheckpointTest, NextSaveRemovesTemporaryFilesOfADeadRun) {
   save(checkpoints, 5);
   fs::create_directory(directory / "step-000009.tmp-dead");
   scratch.write("run/checkpoints/step-000009.tmp-dead/model.safetensors", "half");
@@ -333,7 +333,7 @@ TEST_F(CheckpointTest, K4FullDiskLeavesTheOldOneAndNothingHalfWritten) {
   EXPECT_EQ(checkpoints.load_newest(warnings)->head.step, 6);
 }
 
-TEST_F(CheckpointTest, A1_OneOfAnotherUserNeedsTrust) {
+TEST_F(CheckpointTest, A1_CheckpointOfAnotherUserNeedsTrust) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to give files to another user";
   save(checkpoints, 5);
   const fs::path path = directory / "step-000005";

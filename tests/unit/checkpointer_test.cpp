@@ -1,4 +1,4 @@
-// What is saved when ranks differ: rank 0 of three, the others are played.
+// What is saved when ranks differ: rank 0 of three, the others are faked.
 #include "worker/train/checkpointer.h"
 
 #include <ATen/ops/full.h>
@@ -19,7 +19,7 @@ namespace ddp::worker {
 namespace {
 
 /// Rank 0 of three; the others hold weights of that digest.
-class Played : public Group {
+class FakeGroup : public Group {
  public:
   std::int64_t others = 0;
   int gathers = 0;
@@ -70,13 +70,13 @@ class CheckpointerTest : public ::testing::Test {
   const ddp::OwnedDir run_ = ddp::OwnedDir::require(scratch_.path());
   Job job_;
   ProgressPage page_;
-  Played group_;
+  FakeGroup group_;
   const std::unique_ptr<Group> alone_ = single_process_group();
   at::Tensor weight_ = torch::randn({1000}).requires_grad_();
   std::optional<Ddp> replica_;
 };
 
-TEST_F(CheckpointerTest, WhatTheOtherRanksHoldTooIsSaved) {
+TEST_F(CheckpointerTest, CheckpointIsSavedWhenAllRanksHoldTheSame) {
   group_.others = digest_of({{"weight", weight_}});
   Checkpointer checkpointer = make_checkpointer();
   const SaveOutcome outcome = checkpointer.finish({.step = 7, .sums = {}, .watch = {}});

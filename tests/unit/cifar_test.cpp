@@ -55,7 +55,7 @@ TEST(Cifar, LabelsAndPlanesAreTakenApart) {
   EXPECT_EQ(read.pixels[3072], 101);
 }
 
-TEST(Cifar, OfTwoLabelsTheFineOneIsTaken) {
+TEST(Cifar, Cifar100UsesTheFineLabel) {
   const CifarRecords read = parse_cifar(records(3, true), "input", kCifar100, 3);
   EXPECT_THAT(read.labels, ElementsAre(0, 1, 2));
   EXPECT_EQ(read.pixels, parse_cifar(records(3), "input", kCifar10, 3).pixels);

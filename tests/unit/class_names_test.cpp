@@ -11,7 +11,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-TEST(ClassNames, ThoseOfPublishedSetsHaveTheirNumbers) {
+TEST(ClassNames, NamesOfPublishedSetsStandAtTheirNumbers) {
   EXPECT_THAT(published_classes("cifar10 test"),
               ElementsAre("airplane",
                           "automobile",

@@ -5,7 +5,7 @@
 namespace ddp::launcher {
 namespace {
 
-TEST(ClockOffset, IsHalfOfTheWayThere) {
+TEST(ClockOffset, OffsetAssumesEqualTimesBothWays) {
   ClockOffset clock;
   EXPECT_EQ(clock.to_ours(5), std::nullopt);
   // Theirs is 1000 ahead; 10 each way, 100 kept in between.

@@ -24,7 +24,7 @@ class CollageTest : public ::testing::Test {
   const Collage collage_{3, {4, 6}, kGround, {{left_, {2, 2}, -1, 1}, {right_, {3, 3}, 0, 4}}};
 };
 
-TEST_F(CollageTest, IsPaintedAsItsPixelsSay) {
+TEST_F(CollageTest, PaintedImageEqualsThePixelFunction) {
   Image image;
   paint(collage_, image);
   EXPECT_EQ(image.size(), collage_.size);

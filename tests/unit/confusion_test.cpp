@@ -60,7 +60,7 @@ TEST(Confusion, MixedLabelsCountAsTheirLargestShare) {
   EXPECT_THAT(results_of(*metric).counts, ElementsAre(0, 0, 0, 1));
 }
 
-TEST(Confusion, WhatIsNotAClassIsLeftOut) {
+TEST(Confusion, LabelsAndOutputsWithoutAClassAreIgnored) {
   const std::unique_ptr<Metric> metric = make_metric();
   metric->update({}, batch_of(at::tensor({0}, at::kLong)));
   metric->update({at::zeros({1, 2, 3})}, batch_of(at::tensor({0}, at::kLong)));
@@ -86,7 +86,7 @@ TEST(Confusion, RanksWithoutSamplesAreNoHindrance) {
     EXPECT_THAT(of_rank, ElementsAre(2, 2, 0, 0));
 }
 
-TEST(Confusion, ItsTextHoldsWhatIsNotZero) {
+TEST(Confusion, JsonListsTheNonZeroCounts) {
   ClassResults results;
   results.classes = 2;
   results.counts = {3, 0, 1, 0};

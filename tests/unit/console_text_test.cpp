@@ -33,7 +33,7 @@ TEST(ConsoleText, ALineIsCutByColumnsNotByBytes) {
   EXPECT_EQ(first_columns("ab\tcd\te", 10), "ab\tcd") << "a tab goes to the next eighth column";
 }
 
-TEST(ConsoleText, OfAProgressBarTheLastStateStays) {
+TEST(ConsoleText, ProgressBarKeepsItsLastState) {
   EXPECT_EQ(clean("10%\r20%\r100%"), "100%");
   EXPECT_EQ(clean("a line of Windows\r"), "a line of Windows");
   EXPECT_EQ(clean("10%\r100%\r"), "100%");

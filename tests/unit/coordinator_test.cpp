@@ -25,8 +25,8 @@ Rendezvous alone() {
 }
 
 /// Node 0 and its own node, which is played by `take`.
-struct Rig {
-  explicit Rig(int max_restarts)
+struct CoordinatorFixture {
+  explicit CoordinatorFixture(int max_restarts)
       : spec(spec_of(max_restarts)),
         coordinator(
             io,
@@ -69,29 +69,29 @@ struct Rig {
 };
 
 TEST(Coordinator, BeginsTheNextRoundAfterAFailedOne) {
-  Rig rig(1);
-  rig.take = [&rig](const NodeCommand& command) {
+  CoordinatorFixture fixture(1);
+  fixture.take = [&fixture](const NodeCommand& command) {
     const auto* const start = std::get_if<StartRound>(&command);
-    if (start != nullptr) rig.fail_worker(start->round);
+    if (start != nullptr) fixture.fail_worker(start->round);
   };
-  rig.run();
-  EXPECT_EQ(rig.rounds, 2);
-  ASSERT_TRUE(rig.end);
-  EXPECT_EQ(rig.end->exit_code, 7);
+  fixture.run();
+  EXPECT_EQ(fixture.rounds, 2);
+  ASSERT_TRUE(fixture.end);
+  EXPECT_EQ(fixture.end->exit_code, 7);
 }
 
 TEST(Coordinator, AnEventAfterTheLastReportOfARoundCountsBeforeTheNextOne) {
-  Rig rig(1);
-  rig.take = [&rig](const NodeCommand& command) {
+  CoordinatorFixture fixture(1);
+  fixture.take = [&fixture](const NodeCommand& command) {
     const auto* const start = std::get_if<StartRound>(&command);
     if (start == nullptr) return;
-    rig.fail_worker(start->round);
-    rig.coordinator.send_event(StopRequested{SIGINT});
+    fixture.fail_worker(start->round);
+    fixture.coordinator.send_event(StopRequested{SIGINT});
   };
-  rig.run();
-  EXPECT_EQ(rig.rounds, 1) << "a round began in vain";
-  ASSERT_TRUE(rig.end);
-  EXPECT_EQ(rig.end->exit_code, 130);
+  fixture.run();
+  EXPECT_EQ(fixture.rounds, 1) << "a round began in vain";
+  ASSERT_TRUE(fixture.end);
+  EXPECT_EQ(fixture.end->exit_code, 130);
 }
 
 }  // namespace

@@ -143,7 +143,7 @@ class CudaSetup(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertRegex(text, r"\Amake.sh: CUDA: \S+/libtorch_cuda.so cannot be loaded \(libnccl.so.0: .*\): install nvidia-nccl-cu13 beside it, or go")
 
-    def test_what_is_used_is_one_line(self):
+    def test_used_setup_is_described_in_one_line(self):
         self.put_driver("580.65.06")
         self.put_gpus("NVIDIA H200, 9.0", "NVIDIA H200, 9.0")
         code, text, _ = self.run_script("describe")

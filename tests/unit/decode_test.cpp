@@ -161,7 +161,7 @@ std::size_t find(const Bytes& file, std::initializer_list<std::uint8_t> wanted) 
   return static_cast<std::size_t>(place - file.begin());
 }
 
-TEST(DecodeTest, WhatIsWrittenWithoutLossIsReadAgain) {
+TEST(DecodeTest, LosslessImagesRoundTrip) {
   for (const ImageSize size : {ImageSize{1, 1}, ImageSize{3, 70}, ImageSize{33, 5}}) {
     const Image image = colors(size.height, size.width);
     EXPECT_EQ(decoded(encode_png(image)), image);
@@ -415,7 +415,7 @@ TEST(DecodeTest, D3ASmallFileDoesNotClaimAnImageOfGigabytes) {
                   std::to_string(file.size()) + " bytes may have");
 }
 
-TEST(DecodeTest, WhatAFileMayClaimGrowsWithItsBytes) {
+TEST(DecodeTest, PixelLimitGrowsWithTheFileSize) {
   const Bytes file = webp_file(colors(40, 30));  // 1200 pixels
   const auto bytes = static_cast<std::int64_t>(file.size());
   const auto judge = [&](std::int64_t free_pixels, std::int64_t pixels_per_byte) {

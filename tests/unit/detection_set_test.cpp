@@ -37,7 +37,7 @@ TEST(YoloLabels, ALineIsABoxOrAnOutline) {
                           AnnotatedBox{7, {0.25F, 0.25F, 0.75F, 1.0F}}));
 }
 
-TEST(YoloLabels, WhatReachesOverTheEdgeIsCutOff) {
+TEST(YoloLabels, BoxesAreClippedToTheImage) {
   std::vector<AnnotatedBox> boxes;
   EXPECT_EQ(read_yolo_labels("0 0.9 0.5 0.4 1.005", boxes), "");
   EXPECT_FLOAT_EQ(boxes.at(0).box.left, 0.7F);
@@ -531,7 +531,7 @@ TEST_F(DetectionSets, YoloAndJsonAreTheSameSet) {
   EXPECT_THAT(problem(), HasSubstr("the first of its images, 0.png, is in none of"));
 }
 
-TEST_F(DetectionSets, WhatIsMissingIsNamed) {
+TEST_F(DetectionSets, MissingFoldersAndLabelsAreNamed) {
   EXPECT_THAT(problem({{"val", "images/none/"}}), HasSubstr("data.args.val: there is no "));
   fs::remove_all(root() / "images" / "val");
   EXPECT_THAT(
@@ -545,7 +545,7 @@ TEST_F(DetectionSets, WhatIsMissingIsNamed) {
               AllOf(HasSubstr("none of the 4 images in "), HasSubstr("labels/train/0.txt")));
 }
 
-TEST_F(DetectionSets, WhatIsNoFolderOfImagesIsRefused) {
+TEST_F(DetectionSets, PathThatIsNotAnImageFolderIsRefused) {
   put("train.txt", "images/train/0.png\n");
   EXPECT_THAT(problem({{"train", "train.txt"}}), HasSubstr("data.args.train: there is no folder "));
   EXPECT_THAT(problem({{"train", "none.json"}}), HasSubstr("data.args.train: there is no file "));

@@ -203,7 +203,7 @@ TEST(DeviceChoice, AGpuThatLibTorchHasNoKernelsForIsRefused) {
   EXPECT_EQ(choose_device(job_on("cuda"), kAlone, facts).gpu, 0) << "not known";
 }
 
-TEST(DeviceChoice, OfUnlikeGpusNothingIsSaidUnlessTheirOrderIsKnown) {
+TEST(DeviceChoice, UnlikeGpusAreCheckedOnlyInAKnownOrder) {
   GpuFacts facts = node_with(2);
   facts.gpus[1].model = "NVIDIA T4";
   facts.uses[0].free = 0;

@@ -18,7 +18,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 // Without descriptors there is no pipe to a helper; a limit of processes would not hold root.
-TEST(DeviceOfARank, WhoCannotAskTheDriverTakesTheCpuAndSaysSo) {
+TEST(DeviceOfARank, AutoTakesTheCpuWhenTheDriverCannotBeAsked) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "the sanitizer looks at memory by pipes, which this test forbids";
 #endif
@@ -36,7 +36,7 @@ TEST(DeviceOfARank, WhoCannotAskTheDriverTakesTheCpuAndSaysSo) {
 }
 
 // With gloo, nothing else would refuse it. The GPU is not touched before.
-TEST(DeviceOfARank, IsOfTheKindThatTheOthersHave) {
+TEST(DeviceOfARank, RanksWithDifferentKindsOfDevicesAreRefused) {
   const int port = free_port();
   std::array<std::future<std::string>, 3> ranks;
   for (int rank = 0; rank < 3; ++rank) {

@@ -1,5 +1,4 @@
-// A device and the other ranks. Where the host waits for its device, it does so as the group says,
-// as the device may itself wait for the others.
+// Waits for the device go through Group::await_device, so that a lost peer ends them.
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <gtest/gtest.h>
@@ -15,7 +14,7 @@
 
 #include "common/error.h"
 #include "ranks.h"
-#include "tests/support/second_device.h"
+#include "tests/support/fake_gpu.h"
 #include "worker/dist/default_stream.h"
 #include "worker/train/step/meters.h"
 
@@ -23,7 +22,7 @@ namespace ddp::worker {
 namespace {
 
 /// Rank 0 of two. The other one is lost when a device was asked a hundred times.
-class Deserted : public Group {
+class GroupWithoutPeers : public Group {
  public:
   [[nodiscard]] int rank() const override { return 0; }
   [[nodiscard]] int world_size() const override { return 2; }
@@ -57,14 +56,14 @@ class NoTask : public Task {
 /// Of two samples.
 Pass pass_there(double loss) {
   Pass pass;
-  pass.batch.input = at::zeros({2, 1}).to(second_device());
-  pass.loss.total = at::full({}, loss).to(second_device());
+  pass.batch.input = at::zeros({2, 1}).to(fake_gpu());
+  pass.loss.total = at::full({}, loss).to(fake_gpu());
   return pass;
 }
 
 TEST(DeviceWait, TheSumsOfAStepAreWaitedForAsTheGroupSays) {
   NoTask task;
-  const Deserted group;
+  const GroupWithoutPeers group;
   PassSums learned;
   learned.add(task, pass_there(0.5));
   Meters meters(learned.names());
@@ -72,7 +71,7 @@ TEST(DeviceWait, TheSumsOfAStepAreWaitedForAsTheGroupSays) {
   meters.close_step(1);
   meters.add(task, pass_there(0.25));
   {
-    const BusySecondDevice busy;
+    const BusyFakeGpu busy;
     meters.close_step(2);
     const std::optional<Meters::Closed> first = meters.take(group, /*also_newest=*/false);
     ASSERT_TRUE(first);
@@ -87,19 +86,19 @@ TEST(DeviceWait, TheSumsOfAStepAreWaitedForAsTheGroupSays) {
   }
 }
 
-TEST(DeviceWait, WhatAStreamWasGivenIsWaitedForAsTheGroupSays) {
-  const Deserted group;
-  EXPECT_NO_THROW(await_stream(group, second_device(), "a save"));
-  const BusySecondDevice busy;
-  EXPECT_THROW(await_stream(group, second_device(), "a save"), PeerError);
+TEST(DeviceWait, StreamIsAwaitedThroughTheGroup) {
+  const GroupWithoutPeers group;
+  EXPECT_NO_THROW(await_stream(group, fake_gpu(), "a save"));
+  const BusyFakeGpu busy;
+  EXPECT_THROW(await_stream(group, fake_gpu(), "a save"), PeerError);
   EXPECT_NO_THROW(await_stream(group, at::kCPU, "a save"));
 }
 
 TEST(DeviceWait, GlooRefusesTensorsOfASideStream) {
-  const at::Tensor there = at::ones({3}).to(second_device());
-  const c10::impl::VirtualGuardImpl device(second_device().type());
+  const at::Tensor there = at::ones({3}).to(fake_gpu());
+  const c10::impl::VirtualGuardImpl device(fake_gpu().type());
   EXPECT_NO_THROW(require_default_stream({at::ones({3}), there}));
-  const c10::StreamGuard side(device.getNewStream(second_device()));
+  const c10::StreamGuard side(device.getNewStream(fake_gpu()));
   EXPECT_NO_THROW(require_default_stream({at::ones({3})}));
   EXPECT_THROW(require_default_stream({at::ones({3}), there}), std::logic_error);
 }
@@ -107,9 +106,9 @@ TEST(DeviceWait, GlooRefusesTensorsOfASideStream) {
 TEST(DeviceWait, TheCollectivesOfGlooRefuseTensorsOfASideStream) {
   const auto refused = on_ranks(2, [](Group& group) {
     const c10::intrusive_ptr<c10d::Backend> gloo = group.process_group()->getBackend(at::kCPU);
-    const c10::impl::VirtualGuardImpl device(second_device().type());
-    const c10::StreamGuard side(device.getNewStream(second_device()));
-    std::vector<at::Tensor> there{at::ones({3}, second_device())};
+    const c10::impl::VirtualGuardImpl device(fake_gpu().type());
+    const c10::StreamGuard side(device.getNewStream(fake_gpu()));
+    std::vector<at::Tensor> there{at::ones({3}, fake_gpu())};
     std::vector<std::vector<at::Tensor>> all{{at::ones_like(there[0]), at::ones_like(there[0])}};
     EXPECT_THROW((void)gloo->allreduce(there), std::logic_error);
     EXPECT_THROW((void)gloo->broadcast(there), std::logic_error);
@@ -140,8 +139,8 @@ struct Meet : torch::autograd::Function<Meet> {
 
 TEST(DeviceWait, RanksThatAreThreadsMeetInTheirBackward) {
   const auto gradients = on_ranks(2, [](Group& group) {
-    const at::Tensor one = at::ones({3}).to(second_device());
-    const at::Tensor x = at::zeros({3}).to(second_device()).requires_grad_();
+    const at::Tensor one = at::ones({3}).to(fake_gpu());
+    const at::Tensor x = at::zeros({3}).to(fake_gpu()).requires_grad_();
     return backward_here(Meet::apply(x, &group), one).at(0).to(at::kCPU);
   });
   for (const at::Tensor& gradient : gradients)

@@ -21,7 +21,7 @@ def all_keys(section, path=""):
 
 
 class Readme(unittest.TestCase):
-    def test_it_is_two_pages_and_links_every_page_of_docs(self):
+    def test_readme_is_two_pages_and_links_every_page_of_docs(self):
         text = (ROOT / "README.md").read_text(encoding="utf-8")
         self.assertLessEqual(text.count("\n"), 130)
         for page in sorted((ROOT / "docs").glob("*.md")):
@@ -84,7 +84,7 @@ class JobFilePage(unittest.TestCase):
             [sys.executable, "-B", self.root / "docs" / "job_file.py", *arguments], capture_output=True, text=True, check=False, timeout=60
         )  # fmt: skip
 
-    def test_it_is_what_the_schema_says(self):
+    def test_job_file_page_equals_the_schema(self):
         checked = self.run_it("--check")
         self.assertEqual((checked.returncode, checked.stderr), (0, ""))
         page = (self.root / "docs/job-file.md").read_text(encoding="utf-8")

@@ -33,24 +33,24 @@ std::array<bool, 3> said_by(const std::array<std::string, 3>& problems) {
   return said;
 }
 
-TEST(EarlyRefusal, WhatAllFindIsSaidByRankZeroAlone) {
+TEST(EarlyRefusal, CommonErrorIsPrintedByRank0Only) {
   EXPECT_EQ(said_by({"a", "a", "a"}), (std::array{true, false, false}));
   const std::string long_one(3 * kLongestRefusal, 'x');
   EXPECT_EQ(said_by({long_one, long_one, long_one}), (std::array{true, false, false}));
 }
 
-TEST(EarlyRefusal, WhoFindsSomethingElseSaysItToo) {
+TEST(EarlyRefusal, RankWithAnotherErrorPrintsItToo) {
   EXPECT_EQ(said_by({"a", "b", "a"}), (std::array{true, true, false}));
 }
 
-TEST(EarlyRefusal, OneAloneSaysIt) {
+TEST(EarlyRefusal, SingleProcessPrintsItsError) {
   WorkerIdentity alone;
   int calls = 0;
   EXPECT_TRUE(print_once(alone, "a", [&calls] { ++calls; }));
   EXPECT_EQ(calls, 1);
 }
 
-TEST(EarlyRefusal, WhoWouldJoinLeavesWithItsReasonAfterOneThatFindsSomethingElse) {
+TEST(EarlyRefusal, RankWithoutErrorExitsAfterAnotherRankReportsOne) {
   const int port = free_port();
   const auto rank_0 = std::async(std::launch::async,
                                  [port] { serve_refusal(rank_of_three(0, port), "why", kLong); });

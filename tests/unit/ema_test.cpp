@@ -40,7 +40,7 @@ struct Tensors {
   }
 };
 
-TEST(Ema, IsTheMeanWithFallingWeightsAndIsSwappedInForAWhile) {
+TEST(Ema, AverageDecaysExponentiallyAndIsSwappedInAndOut) {
   Bench bench;
   OptimizerJob job;
   job.ema_decay = 0.75;
@@ -65,7 +65,7 @@ TEST(Ema, IsTheMeanWithFallingWeightsAndIsSwappedInForAWhile) {
   expect_equal(copy_by_name(bench.parameters()), weights);
 }
 
-TEST(Ema, OfLowWeightsIsKeptInFloat32) {
+TEST(Ema, AverageOfHalfWeightsIsKeptInFloat32) {
   for (const AmpJob& amp : {kMasters, AmpJob{3, AmpJob::Type::fp16, {}, {}}}) {
     Bench bench(at::kHalf, amp);
     OptimizerJob job;

@@ -35,7 +35,7 @@ TEST(FailedSaves, FourInAnHourDoNot) {
     EXPECT_FALSE(saves.add_failure(kBegin + seconds(900 * i))) << i;
 }
 
-TEST(FailedSaves, OneThatSucceedsBeginsAnew) {
+TEST(FailedSaves, SuccessfulSaveResetsTheCount) {
   FailedSaves saves;
   for (int i = 0; i < 4; ++i)
     EXPECT_FALSE(saves.add_failure(kBegin + seconds(20 * i)));

@@ -21,7 +21,7 @@ struct Net : torch::nn::Module {
   std::shared_ptr<Block> block;  // two owners: this and the module that lists it
 };
 
-TEST(FailingLayer, ItsPathAndTheShapesAreNamed) {
+TEST(FailingLayer, LayerPathAndShapesAreNamed) {
   Net net;
   EXPECT_EQ(failing_layer(net,
                           [&] {
@@ -34,7 +34,7 @@ TEST(FailingLayer, ItsPathAndTheShapesAreNamed) {
   EXPECT_EQ(text, "block.fc: aten::addmm of [2, 288] with bias [2], weight [10, 2]");
 }
 
-TEST(FailingLayer, WhatNoLayerFailsInHasNone) {
+TEST(FailingLayer, ErrorOutsideOfAllLayersNamesNone) {
   Net net;
   EXPECT_EQ(failing_layer(net, [] { torch::ones({2, 3}).matmul(torch::ones({2, 3})); }), "");
   EXPECT_EQ(failing_layer(net,

@@ -65,7 +65,7 @@ bool is_count(const std::string& name) {
 }
 
 // Weights, masters, momentum, moments, steps and average are those of a run without the step.
-TEST_P(SkippedStep, IsAsIfItHadNeverBeen) {
+TEST_P(SkippedStep, SkippedStepLeavesNoTrace) {
   for (const double bad : {double{INFINITY}, std::nan("")}) {
     OptimizerJob job = job_of(GetParam().name);
     job.clip_norm = 0.5;
@@ -118,7 +118,7 @@ std::vector<SkipKind> every_kind() {
 
 INSTANTIATE_TEST_SUITE_P(Optimizers, SkippedStep, testing::ValuesIn(every_kind()));
 
-TEST(FiniteCheck, WithoutItAStepIsTakenAndTheStateHasNoCounts) {
+TEST(FiniteCheck, DisabledCheckTakesTheStepAndKeepsNoCounts) {
   Bench bench;
   Optimizer optimizer = bench.make(job_of(OptimizerJob::Name::sgd));
   EXPECT_EQ(optimizer.finite_check(), nullptr);

@@ -26,7 +26,7 @@ std::string complaint_about(const std::vector<std::string>& patterns) {
   return {};
 }
 
-TEST(Freeze, WhatMatchesGetsNoGradientAndStaysInTheState) {
+TEST(Freeze, MatchingParametersGetNoGradientAndStayInTheState) {
   const Model model = net();
   EXPECT_EQ(freeze(*model, {"conv*", "fc1.*", "conv1.bias"}), 6u);
   EXPECT_EQ(trainable_of(*model).size(), 4u);

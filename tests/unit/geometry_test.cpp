@@ -36,7 +36,7 @@ TEST(GeometryTest, AFlipMirrorsRowsOfAnyLength) {
   }
 }
 
-TEST(GeometryTest, WhatLiesOutsideIsTheBorder) {
+TEST(GeometryTest, PixelsOutsideAreTheBorder) {
   const Image image = counted(1, 3);
   const Region wide{0, -7, 1, 17};
   EXPECT_EQ(cropped(image, wide, {Border::Kind::edge, {}}),
@@ -69,7 +69,7 @@ TEST(GeometryTest, EachChannelHasItsColor) {
   EXPECT_EQ(image.bytes, (Bytes{4, 5, 6}));
 }
 
-TEST(GeometryTest, WhatIsErasedOutsideOfTheImageIsLeftAlone) {
+TEST(GeometryTest, EraseIsClippedToTheImage) {
   Image image = counted(2, 3);
   erase(image, {-5, 1, 6, 100}, {0, 0, 0});
   EXPECT_EQ(image.bytes, (Bytes{1, 0, 0, 4, 5, 6}));

@@ -54,7 +54,7 @@ TEST_F(GitCommitTest, AFurtherWorkTreeHasItsOwnHead) {
   EXPECT_EQ(commit("two"), kHash);
 }
 
-TEST_F(GitCommitTest, WhatIsNotUnderstoodIsNothing) {
+TEST_F(GitCommitTest, MalformedHeadGivesNoCommit) {
   scratch_.write("secret", kHash + "\n");
   for (const char* const head :
        {"ref: refs/../../../secret\n", "ref: ../../secret\n", "zzz", "", "ref: refs/heads/loop"}) {

@@ -115,7 +115,7 @@ TEST(GpuFindings, AGpuThatAJobWouldBeRefusedIsAProblem) {
 }
 
 // CUDA counts these two the other way round, as it may where they are not alike.
-TEST(GpuFindings, OfAGpuThatIsHiddenThereAreNotesOnly) {
+TEST(GpuFindings, HiddenGpusGiveOnlyNotes) {
   GpuHealth health = healthy(2);
   std::ranges::reverse(health.driver.cuda->gpus);
   health.driver.nvml.gpus[1].capability = 70;

@@ -40,7 +40,7 @@ TEST(VisibleGpus, AListChoosesAndOrders) {
   EXPECT_EQ(visible_gpus(kFour, "3, 1").gpus[1].entry, "1");
 }
 
-TEST(VisibleGpus, NothingIsSeenUnderAnEmptyListOrMinusOne) {
+TEST(VisibleGpus, EmptyListOrMinusOneHidesAllGpus) {
   EXPECT_THAT(indices(kFour, ""), IsEmpty());
   EXPECT_THAT(indices(kFour, "-1"), IsEmpty());
   EXPECT_THAT(indices(kFour, "-1,0"), IsEmpty());
@@ -117,7 +117,7 @@ TEST(CudaDriver, WhyNoGpuCanBeUsedIsSaidWithWhatToDo) {
             "driver API");
 }
 
-TEST(CudaDriver, OneThatFindsNoGpuIsInOrder) {
+TEST(CudaDriver, DriverWithoutAGpuIsNotBroken) {
   EXPECT_FALSE(CudaDriver().is_broken());
   EXPECT_FALSE(driver_that_gives(0).is_broken());
   EXPECT_FALSE(driver_that_gives(100).is_broken());

@@ -46,7 +46,7 @@ TEST(HostList, AnIpv6AddressStandsInBrackets) {
     EXPECT_NE(host_problems(text), "") << text;
 }
 
-TEST(HostList, NothingReadsAsAnOptionOrAsAWordOfAShell) {
+TEST(HostList, NamesThatReadAsOptionsOrShellWordsAreRefused) {
   for (const char* const text : {"-oProxyCommand=x",
                                  "a -v",
                                  "a;b",
@@ -78,7 +78,7 @@ TEST(HostList, AHostIsNamedOnce) {
               HasSubstr("nodes.txt:3: a: named twice (first in nodes.txt:1)"));
 }
 
-TEST(HostList, NothingIsNoList) {
+TEST(HostList, EmptyListIsRefused) {
   EXPECT_THAT(host_problems(""), HasSubstr("names no host"));
   EXPECT_THAT(host_problems("a,,b"), HasSubstr("nothing between two commas"));
   EXPECT_THAT(problems_of_file("# all gone\n\n"), HasSubstr("nodes.txt: names no host"));
@@ -105,7 +105,7 @@ TEST(HostList, EveryWrongLineOfAFileIsNamed) {
     EXPECT_THAT(problems, HasSubstr("nodes.txt" + std::string(place)));
 }
 
-TEST(HostList, OfManyWrongLinesTheFirstAreNamedAndTheOthersCounted) {
+TEST(HostList, FirstWrongLinesAreNamedAndTheOthersCounted) {
   std::string text;
   for (std::size_t i = 0; i < kShownProblems + 7; ++i)
     text += "-x\n";
@@ -117,7 +117,7 @@ TEST(HostList, OfManyWrongLinesTheFirstAreNamedAndTheOthersCounted) {
   EXPECT_THAT(problems, EndsWith("\nand 7 more like these"));
 }
 
-TEST(HostList, ItHasAnEnd) {
+TEST(HostList, NumberOfHostsIsLimited) {
   std::string text;
   for (std::size_t i = 0; i <= kMaxHosts; ++i)
     text += "n" + std::to_string(i) + "\n";

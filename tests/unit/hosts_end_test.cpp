@@ -26,7 +26,7 @@ HostsEnd with_agents(std::size_t hosts) {
   return end;
 }
 
-TEST(HostsEnd, OfAgentsThatEndByThemselvesHasTheirCode) {
+TEST(HostsEnd, ExitCodeIsThatOfTheAgents) {
   HostsEnd end = with_agents(2);
   EXPECT_EQ(end.deadline(), std::nullopt) << "a job takes what it takes";
   EXPECT_EQ(end.note_connection_ended(1, left_with(7), kHostsBegin), HostsStep::wait);
@@ -101,7 +101,7 @@ TEST(HostsEnd, HostsThatWereCutOffAreNamedWhenAnotherHasReportedTheEnd) {
   EXPECT_THAT(end.cut_off(), ElementsAre(0, 2));
 }
 
-TEST(HostsEnd, OfConnectionsThatWereAllCutOffNothingIsKnown) {
+TEST(HostsEnd, CutOffConnectionsGiveCode255AndNoNames) {
   HostsEnd end = with_agents(1);
   end.note_connection_ended(0, left_with(255), kHostsBegin);
   EXPECT_EQ(end.exit_code(), 255);

@@ -132,7 +132,7 @@ TEST(HsvTest, EveryWayMakesTheSame) {
   }
 }
 
-TEST(HsvTest, NothingIsChangedByNothing) {
+TEST(HsvTest, ZeroShiftChangesNoPixel) {
   Image image = all_colors();
   adjust_hsv(image, 0, 1, 1);
   EXPECT_EQ(image, all_colors());

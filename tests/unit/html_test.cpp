@@ -7,7 +7,7 @@
 namespace ddp {
 namespace {
 
-TEST(Html, NothingOfATextIsATag) {
+TEST(Html, TextIsEscaped) {
   EXPECT_EQ(escape("<script>alert('1 & \"2\"')</script>"),
             "&lt;script&gt;alert(&#39;1 &amp; &quot;2&quot;&#39;)&lt;/script&gt;");
   EXPECT_EQ(escape("a\x1b[31m\x01\nb"), "a?[31m?\nb");

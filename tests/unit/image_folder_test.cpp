@@ -237,7 +237,7 @@ TEST_F(ImageFolders, TheFirstOnesAreSpreadOverTheClasses) {
   EXPECT_THROW((void)load_image_folder(some), UsageError);
 }
 
-TEST_F(ImageFolders, WhatIsMissingIsSaid) {
+TEST_F(ImageFolders, MissingClassesAndFoldersAreNamed) {
   fs::remove_all(root() / "val" / "cat");
   EXPECT_THAT(problem(), AllOf(HasSubstr("do not have the same classes"), HasSubstr("cat")));
   fs::create_directory(root() / "val" / "cat");

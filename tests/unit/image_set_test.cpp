@@ -66,7 +66,7 @@ TEST(DataSet, ReadsFilesWithADashOrADot) {
   EXPECT_EQ(set.test.labels, std::vector<std::uint8_t>(3, 3));
 }
 
-TEST(DataSet, WhatItDoesNotLookAtIsKnown) {
+TEST(DataSet, IgnoredKeysAreListed) {
   const DataRequest request{.root = "/a", .seed = 2U, .image_size = 32};
   EXPECT_THAT(ignored_keys(request), ElementsAre("data.root", "data.seed", "data.image_size"));
   (void)load_data_set({.name = "digits", .seed = request.seed, .train_size = 1, .test_size = 1});

@@ -10,7 +10,7 @@
 
 #include "common/progress/progress_page.h"
 #include "ranks.h"
-#include "tests/support/played_cuda.h"
+#include "tests/support/fake_cuda_module.h"
 #include "worker/dist/ddp.h"
 
 namespace ddp::worker {
@@ -78,7 +78,7 @@ TEST(InCollective, ARankThatWaitsForADeviceThatComputesWithOthersSaysSo) {
         is_done = true;
         return seen;
       },
-      device_with_played_nccl());
+      device_with_fake_nccl());
   EXPECT_EQ(held, (std::vector{1, 1}));
 }
 

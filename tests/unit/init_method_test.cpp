@@ -19,7 +19,7 @@ std::string refusal(const Environment& environment, const InitMethod& method) {
   }
 }
 
-TEST(InitMethod, NothingGivenChangesNothing) {
+TEST(InitMethod, EnvironmentIsKeptWithoutAnInitMethod) {
   const Environment environment{{"RANK", "1"}, {"WORLD_SIZE", "2"}};
   EXPECT_EQ(with_init_method(environment, {}), environment);
 }

@@ -1,3 +1,4 @@
+// A job file and its overrides: what is accepted, and how problems are reported.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -42,13 +43,13 @@ std::string problems_of(const std::string& yaml,
   return "";
 }
 
-TEST(JobSchema, EveryDefaultIsAValueOfItsType) {
+TEST(JobFile, EveryDefaultIsAValueOfItsType) {
   const JobValues job = resolve("");
   for (const JobKey& key : job_keys())
     EXPECT_NO_THROW(to_text(key, job.setting(key.path).value)) << key.path;
 }
 
-TEST(JobSchema, EveryKeyIsThereOnceAndHasHelp) {
+TEST(JobFile, EveryKeyIsThereOnceAndHasHelp) {
   std::map<std::string_view, int> seen;
   for (const JobKey& key : job_keys()) {
     EXPECT_EQ(++seen[key.path], 1) << key.path;
@@ -56,7 +57,7 @@ TEST(JobSchema, EveryKeyIsThereOnceAndHasHelp) {
   }
 }
 
-TEST(JobSchema, TheExampleOfTheManualIsAccepted) {
+TEST(JobFile, TheExampleOfTheManualIsAccepted) {
   const JobValues job = resolve(R"(
 version: 1
 name: mnist
@@ -84,14 +85,14 @@ metrics: {tensorboard: true, csv: true, jsonl: true}
   EXPECT_EQ(job.setting("seed").origin, "job.yaml:5:7");
 }
 
-TEST(JobSchema, LaterLayersWin) {
+TEST(JobFile, LaterLayersWin) {
   const JobValues job = resolve("train: {epochs: 2}\ndata: {batch_per_rank: 8}\n",
                                 {"train.epochs=3", "train.epochs=5"});
   EXPECT_EQ(job.integer("train.epochs"), 5);
   EXPECT_EQ(job.setting("train.epochs").origin, "train.epochs=5");
 }
 
-TEST(JobSchema, ATildeOfAPathIsTheHomeInFilesAndOverrides) {
+TEST(JobFile, ATildeOfAPathIsTheHomeInFilesAndOverrides) {
   const JobValues job =
       resolve("data: {name: own, root: ~/mnist, batch: 8, args: {more: ~/more, glob: a~}}\n",
               {"model.weights=~/w.pt", "data.args.other=~/other", "output=~"});
@@ -104,7 +105,7 @@ TEST(JobSchema, ATildeOfAPathIsTheHomeInFilesAndOverrides) {
             (TextMap{{"more", home + "/more"}, {"glob", "a~"}, {"other", home + "/other"}}));
 }
 
-TEST(JobSchema, Y5_OfManyProblemsTwentyAreSaidAndHowManyMore) {
+TEST(JobFile, Y5_TwentyProblemsAreShownAndTheOthersCounted) {
   for (const int count : {20, 21, 3000}) {
     std::string unknown;
     std::string twice;
@@ -123,7 +124,7 @@ TEST(JobSchema, Y5_OfManyProblemsTwentyAreSaidAndHowManyMore) {
   }
 }
 
-TEST(JobSchema, AllProblemsAreSaidAtOnceWithTheirPlace) {
+TEST(JobFile, AllProblemsAreSaidAtOnceWithTheirPlace) {
   const std::string problems =
       problems_of("epoch: 3\noptimizer:\n  momentun: 0.9\n  lr: -1\ntrain: {epochs: 3.7}\n",
                   {"train.epohcs=2", "data=3"});
@@ -144,7 +145,7 @@ TEST(JobSchema, AllProblemsAreSaidAtOnceWithTheirPlace) {
   EXPECT_THAT(problems, HasSubstr("data=3: data: is a section"));
 }
 
-TEST(JobSchema, KeysAndSectionsNameTheAllowedDifferencesFromACheckpoint) {
+TEST(JobFile, KeysAndSectionsNameTheAllowedDifferencesFromACheckpoint) {
   const std::string path = "checkpoint.resume=runs/a/best";
   const std::string batch = "data: {batch: 8}\n";
   EXPECT_EQ(problems_of(batch, {path, "checkpoint.allow=[optimizer.lr, schedule, eval.watch]"}),
@@ -157,7 +158,7 @@ TEST(JobSchema, KeysAndSectionsNameTheAllowedDifferencesFromACheckpoint) {
               HasSubstr("checkpoint.resume is auto. Give the path, as runs/digits/best."));
 }
 
-TEST(JobSchema, NumbersAreReadStrictly) {
+TEST(JobFile, NumbersAreReadStrictly) {
   for (const char* const bad : {"010",
                                 "1e3",
                                 "0x10",
@@ -187,7 +188,7 @@ TEST(JobSchema, NumbersAreReadStrictly) {
   EXPECT_EQ(problems_of("optimizer: {lr: 1e-3}"), "");
 }
 
-TEST(JobSchema, ChoicesAreNamed) {
+TEST(JobFile, ChoicesAreNamed) {
   EXPECT_THAT(problems_of("schedule: {name: cosin}"),
               HasSubstr("plateau (did you mean \"cosine\"?)"));
   EXPECT_THAT(problems_of("eval: {watch: {mode: maximum}}"),
@@ -196,7 +197,7 @@ TEST(JobSchema, ChoicesAreNamed) {
   EXPECT_THAT(problems_of("version: 2"), HasSubstr("2 is not 1"));
 }
 
-TEST(JobSchema, ASlipIsAnsweredByAllThatIsToBeTyped) {
+TEST(JobFile, ASlipIsAnsweredByAllThatIsToBeTyped) {
   EXPECT_THAT(problems_of("data: {nme: mnist}"), HasSubstr("did you mean \"data.name\"?"));
   EXPECT_THAT(problems_of("", {"eval.wach.mode=min"}),
               HasSubstr("did you mean \"eval.watch.mode\"?"));
@@ -212,7 +213,7 @@ TEST(JobSchema, ASlipIsAnsweredByAllThatIsToBeTyped) {
   EXPECT_THAT(problems_of("device: elsewhere"), HasSubstr("cpu, cuda or cuda:N."));
 }
 
-TEST(JobSchema, AWrongEntryOfAListIsNamedByItsPlace) {
+TEST(JobFile, AWrongEntryOfAListIsNamedByItsPlace) {
   const auto problem = [](const std::string& augment) {
     return problems_of("data: {augment: " + augment + "}");
   };
@@ -227,7 +228,7 @@ TEST(JobSchema, AWrongEntryOfAListIsNamedByItsPlace) {
   EXPECT_THAT(problem("flip"), HasSubstr("data.augment: flip is not a list of names"));
 }
 
-TEST(JobSchema, AnOwnProgramMayKnowMoreModelsThanDdpWorker) {
+TEST(JobFile, AnOwnProgramMayKnowMoreModelsThanDdpWorker) {
   const JobValues job = resolve(
       "data: {name: minst, batch_per_rank: 8}\nmodel: {name: tiny}\noptimizer: {name: adm}\n", {});
   EXPECT_EQ(job.text("model.name"), "tiny");
@@ -245,7 +246,7 @@ TEST(JobSchema, AnOwnProgramMayKnowMoreModelsThanDdpWorker) {
   EXPECT_NO_THROW(require_built_in(resolve("data: {batch_per_rank: 8}", {})));
 }
 
-TEST(JobSchema, TrainingRules) {
+TEST(JobFile, TrainingRules) {
   EXPECT_THAT(problems_of("device: gpu"), HasSubstr("gpu is not auto, cpu, cuda or cuda:N"));
   EXPECT_THAT(problems_of("device: cuda:x"), HasSubstr("cuda:x is not auto"));
   EXPECT_EQ(problems_of("device: cuda:1"), "");
@@ -270,7 +271,7 @@ TEST(JobSchema, TrainingRules) {
   EXPECT_THAT(problems_of("model: {freeze: conv1}"), HasSubstr("is not a list of texts"));
 }
 
-TEST(JobSchema, AKeyThatContradictsTheRestIsRefused) {
+TEST(JobFile, AKeyThatContradictsTheRestIsRefused) {
   EXPECT_THAT(problems_of("optimizer: {name: adam, nesterov: true}"),
               HasSubstr("optimizer.nesterov: true is for optimizer.name=sgd"));
   EXPECT_THAT(problems_of("ddp: {static_graph: true, find_unused: true}"),
@@ -284,7 +285,7 @@ TEST(JobSchema, AKeyThatContradictsTheRestIsRefused) {
   EXPECT_EQ(problems_of("optimizer: {name: lion, args: {a: b}, nesterov: true}"), "");
 }
 
-TEST(JobSchema, AKeyThatNothingReadsIsSaid) {
+TEST(JobFile, AKeyThatNothingReadsIsSaid) {
   const auto lines = [](const std::string& text) { return unread_keys(resolve(text, {})); };
   EXPECT_THAT(lines("data: {batch: 8}"), IsEmpty());
   EXPECT_THAT(lines("{data: {batch: 8}, parallel: data, ddp: {bucket: 1MiB}}"),
@@ -303,7 +304,7 @@ TEST(JobSchema, AKeyThatNothingReadsIsSaid) {
   EXPECT_THAT(unread_keys(resolve_job(&written, {})), IsEmpty());
 }
 
-TEST(JobSchema, ExactlyOneBatchIsGiven) {
+TEST(JobFile, ExactlyOneBatchIsGiven) {
   EXPECT_THAT(problems_of("", {}), HasSubstr("exactly one"));
   EXPECT_THAT(problems_of("data: {batch: 64}"),
               AllOf(HasSubstr("exactly one"),
@@ -313,17 +314,17 @@ TEST(JobSchema, ExactlyOneBatchIsGiven) {
             "");
 }
 
-TEST(JobSchema, NamesThatCannotWorkAreRefused) {
+TEST(JobFile, NamesThatCannotWorkAreRefused) {
   EXPECT_THAT(problems_of("output: ''"), HasSubstr("job.yaml:1:9: output: is empty"));
   EXPECT_THAT(problems_of("name: latest"), HasSubstr("link to the newest run"));
 }
 
-TEST(JobSchema, FileSetsNeedARoot) {
+TEST(JobFile, FileSetsNeedARoot) {
   EXPECT_THAT(problems_of("data: {name: mnist}"), HasSubstr("needs data.root"));
   EXPECT_EQ(problems_of("data: {name: mnist, root: x}"), "");
 }
 
-TEST(JobSchema, TheWholeBatchIsDividedWhateverTheNumberOfRanks) {
+TEST(JobFile, TheWholeBatchIsDividedWhateverTheNumberOfRanks) {
   const JobValues job = resolve("data: {batch: 100}\ntrain: {accumulate: 2}\n", {});
   const BatchPlan plan = plan_batch(job, 5);
   EXPECT_EQ(plan.per_rank, 10);
@@ -340,7 +341,7 @@ TEST(JobSchema, TheWholeBatchIsDividedWhateverTheNumberOfRanks) {
   EXPECT_EQ(plan_batch(resolve("data: {batch_per_rank: 7}", {}), 3).whole, 21);
 }
 
-TEST(JobSchema, TheResolvedFileReadsBackAsTheSameJob) {
+TEST(JobFile, TheResolvedFileReadsBackAsTheSameJob) {
   const JobValues job = resolve(
       "name: \"true\"\nmodel: {args: {A: \"b: c\", EMPTY: \"\"}}\nlaunch: {nproc_per_node: "
       "auto}\ntrain: {clip_norm: 0.1}\n");
@@ -351,7 +352,7 @@ TEST(JobSchema, TheResolvedFileReadsBackAsTheSameJob) {
     EXPECT_EQ(read.setting(key.path).value, job.setting(key.path).value) << key.path;
 }
 
-TEST(JobSchema, KeysThatMayDifferAreNotPartOfTheJob) {
+TEST(JobFile, KeysThatMayDifferAreNotPartOfTheJob) {
   const TextMap a =
       job_identity(resolve("data: {root: a}\noutput: b\nlaunch: {nproc_per_node: 4}"), false);
   const TextMap b = job_identity(resolve("data: {root: c}\nmetrics: {csv: false}"), false);
@@ -371,13 +372,13 @@ TEST(JobSchema, KeysThatMayDifferAreNotPartOfTheJob) {
   EXPECT_NE(job_identity(skips, false), job_identity(resolve(""), false));
 }
 
-TEST(JobSchema, EntriesOfAMapCanBeOverridden) {
+TEST(JobFile, EntriesOfAMapCanBeOverridden) {
   const JobValues job =
       resolve("launch: {env: {A: x}}", {"data.batch_per_rank=1", "launch.env.B=y: [z"});
   EXPECT_EQ(job.text_map("launch.env"), (TextMap{{"A", "x"}, {"B", "y: [z"}}));
 }
 
-TEST(JobSchema, SecretsAreNotShown) {
+TEST(JobFile, SecretsAreNotShown) {
   const JobValues job =
       resolve("launch: {env: {A: s3cret}}", {"data.batch_per_rank=1", "launch.env.B=s3cret"});
   EXPECT_THAT(to_yaml(job), HasSubstr("env: {A: \"***\", B: \"***\"}  # launch.env.B=***\n"));
@@ -391,7 +392,7 @@ TEST(JobSchema, SecretsAreNotShown) {
   EXPECT_EQ(job_identity(job, true), job_identity(resolve("", {"data.batch_per_rank=1"}), true));
 }
 
-TEST(JobSchema, ListsAreOfAscendingNumbers) {
+TEST(JobFile, ListsAreOfAscendingNumbers) {
   EXPECT_EQ(resolve("schedule: {milestones: [1, 30]}").integers("schedule.milestones"),
             (std::vector<std::int64_t>{1, 30}));
   const std::vector<std::string> arguments{"data.batch=1", "schedule.milestones=[5]"};

@@ -41,8 +41,8 @@ Job::Rules rules_of(int max_restarts) {
 }
 
 /// A job of nodes with one worker each, told of event after event.
-struct JobRig {
-  explicit JobRig(const Job::Rules& rules, int least = 1, int most = 1)
+struct JobDriver {
+  explicit JobDriver(const Job::Rules& rules, int least = 1, int most = 1)
       : min_nodes(least),
         max_nodes(most),
         table(hello_of(0, least, most), rules.replace_timeout.has_value()),
@@ -96,67 +96,67 @@ struct JobRig {
 
 // --- gathering
 
-TEST(Job, OfOneNodeBeginsAtOnceAndEndsWithItsRound) {
-  JobRig rig(rules_of(0));
-  EXPECT_EQ(rig.job.round(), nullptr);
-  rig.begin();
-  EXPECT_EQ(rig.job.state(), JobState::running);
-  EXPECT_EQ(rig.advance(), JobStep::wait);
-  EXPECT_EQ(rig.job.deadline(), std::nullopt);
-  rig.end(0, 0);
-  EXPECT_EQ(rig.advance(), JobStep::end);
-  rig.job.note_end(kJobBegin + 9s);
-  EXPECT_EQ(rig.job.verdict().exit_code, 0);
-  EXPECT_EQ(rig.job.verdict().rounds, 1);
-  EXPECT_EQ(rig.job.verdict().duration, 9s);
-  EXPECT_THAT(rig.job.take_lines(), IsEmpty());
+TEST(Job, JobOfOneNodeBeginsAtOnceAndEndsWithItsRound) {
+  JobDriver driver(rules_of(0));
+  EXPECT_EQ(driver.job.round(), nullptr);
+  driver.begin();
+  EXPECT_EQ(driver.job.state(), JobState::running);
+  EXPECT_EQ(driver.advance(), JobStep::wait);
+  EXPECT_EQ(driver.job.deadline(), std::nullopt);
+  driver.end(0, 0);
+  EXPECT_EQ(driver.advance(), JobStep::end);
+  driver.job.note_end(kJobBegin + 9s);
+  EXPECT_EQ(driver.job.verdict().exit_code, 0);
+  EXPECT_EQ(driver.job.verdict().rounds, 1);
+  EXPECT_EQ(driver.job.verdict().duration, 9s);
+  EXPECT_THAT(driver.job.take_lines(), IsEmpty());
 }
 
 TEST(Job, WaitsForItsNodesAndSaysWhoIsMissing) {
-  JobRig rig(rules_of(0), 2, 2);
-  EXPECT_EQ(rig.advance(), JobStep::wait);
-  EXPECT_EQ(rig.job.deadline(), kJobBegin + NodeWait::kReminder);
-  EXPECT_EQ(rig.at(10s), JobStep::wait);
-  EXPECT_THAT(rig.line(), HasSubstr("missing: node 1"));
-  rig.join(1);
-  rig.begin();
-  EXPECT_EQ(rig.job.verdict().world_size, 2);
+  JobDriver driver(rules_of(0), 2, 2);
+  EXPECT_EQ(driver.advance(), JobStep::wait);
+  EXPECT_EQ(driver.job.deadline(), kJobBegin + NodeWait::kReminder);
+  EXPECT_EQ(driver.at(10s), JobStep::wait);
+  EXPECT_THAT(driver.line(), HasSubstr("missing: node 1"));
+  driver.join(1);
+  driver.begin();
+  EXPECT_EQ(driver.job.verdict().world_size, 2);
 }
 
 TEST(Job, EndsWhenItsNodesDoNotCome) {
-  JobRig rig(rules_of(0), 2, 2);
-  EXPECT_EQ(rig.at(900s), JobStep::end);
-  EXPECT_EQ(rig.job.state(), JobState::over);
-  EXPECT_EQ(rig.job.verdict().exit_code, exit_code::kRendezvous);
+  JobDriver driver(rules_of(0), 2, 2);
+  EXPECT_EQ(driver.at(900s), JobStep::end);
+  EXPECT_EQ(driver.job.state(), JobState::over);
+  EXPECT_EQ(driver.job.verdict().exit_code, exit_code::kRendezvous);
 }
 
 TEST(Job, AStopRequestBeforeTheFirstRoundEndsIt) {
-  JobRig rig(rules_of(0), 2, 2);
-  rig.job.note_stop_request(0, "", SIGTERM, kJobBegin);
-  EXPECT_EQ(rig.advance(), JobStep::end);
-  EXPECT_EQ(rig.job.verdict().exit_code, 143);
-  EXPECT_EQ(rig.job.verdict().rounds, 0);
+  JobDriver driver(rules_of(0), 2, 2);
+  driver.job.note_stop_request(0, "", SIGTERM, kJobBegin);
+  EXPECT_EQ(driver.advance(), JobStep::end);
+  EXPECT_EQ(driver.job.verdict().exit_code, 143);
+  EXPECT_EQ(driver.job.verdict().rounds, 0);
 }
 
 TEST(Job, SignalsThatNoAgentSendsAreNoStopRequests) {
-  JobRig rig(rules_of(0), 2, 2);
-  rig.job.note_stop_request(1, "", SIGKILL, kJobBegin);
-  rig.job.note_stop_request(1, "", SIGSTOP, kJobBegin);
-  EXPECT_EQ(rig.advance(), JobStep::wait);
+  JobDriver driver(rules_of(0), 2, 2);
+  driver.job.note_stop_request(1, "", SIGKILL, kJobBegin);
+  driver.job.note_stop_request(1, "", SIGSTOP, kJobBegin);
+  EXPECT_EQ(driver.advance(), JobStep::wait);
 }
 
 TEST(Job, ANodeThatCannotExecuteTheProgramEndsItBeforeTheFirstRoundOnly) {
   Hello unable = hello_of(1, 2, 2);
   unable.problem_code = 127;
   const Refusal refusal{127, "node 1 has no such program"};
-  JobRig rig(rules_of(1), 2, 2);
-  rig.job.note_answered(unable, std::nullopt);
-  EXPECT_EQ(rig.advance(), JobStep::wait);
-  rig.job.note_answered(unable, refusal);
-  EXPECT_EQ(rig.advance(), JobStep::end);
-  EXPECT_EQ(rig.job.verdict().exit_code, 127);
+  JobDriver driver(rules_of(1), 2, 2);
+  driver.job.note_answered(unable, std::nullopt);
+  EXPECT_EQ(driver.advance(), JobStep::wait);
+  driver.job.note_answered(unable, refusal);
+  EXPECT_EQ(driver.advance(), JobStep::end);
+  EXPECT_EQ(driver.job.verdict().exit_code, 127);
 
-  JobRig later(rules_of(1), 1, 2);
+  JobDriver later(rules_of(1), 1, 2);
   later.join(1);
   later.begin();
   later.job.note_answered(unable, refusal);
@@ -167,10 +167,10 @@ TEST(Job, ANodeThatCannotExecuteTheProgramEndsItBeforeTheFirstRoundOnly) {
 }
 
 TEST(Job, AnotherNodeZeroEndsIt) {
-  JobRig rig(rules_of(0), 2, 2);
-  rig.job.note_other_node_zero(Refusal{203, "not the same job"});
-  EXPECT_EQ(rig.advance(), JobStep::end);
-  EXPECT_EQ(rig.job.verdict().exit_code, 203);
+  JobDriver driver(rules_of(0), 2, 2);
+  driver.job.note_other_node_zero(Refusal{203, "not the same job"});
+  EXPECT_EQ(driver.advance(), JobStep::end);
+  EXPECT_EQ(driver.job.verdict().exit_code, 203);
 }
 
 // --- refusing
@@ -181,28 +181,28 @@ Job::Rules with_problem() {
   return rules;
 }
 
-TEST(Job, OfANodeZeroThatCannotStartEndsOnceAllOthersHaveHeardIt) {
+TEST(Job, JobThatNodeZeroCannotStartEndsOnceAllNodesWereRefused) {
   const Refusal refusal{126, "train is not executable"};
-  JobRig rig(with_problem(), 3, 3);
-  EXPECT_EQ(rig.advance(), JobStep::wait);
-  EXPECT_EQ(rig.job.deadline(), kJobBegin + Job::kRefuseFor);
-  rig.job.note_answered(hello_of(1, 3, 3), refusal);
+  JobDriver driver(with_problem(), 3, 3);
+  EXPECT_EQ(driver.advance(), JobStep::wait);
+  EXPECT_EQ(driver.job.deadline(), kJobBegin + Job::kRefuseFor);
+  driver.job.note_answered(hello_of(1, 3, 3), refusal);
   Hello question = hello_of(2, 3, 3);
   question.is_probe = true;
-  rig.job.note_answered(question, refusal);                                    // it comes again
-  rig.job.note_answered(hello_of(2, 3, 3), Refusal{203, "not the same job"});  // of another job
-  EXPECT_EQ(rig.advance(), JobStep::wait);
-  rig.job.note_answered(hello_of(2, 3, 3), refusal);
-  EXPECT_EQ(rig.advance(), JobStep::end);
-  EXPECT_EQ(rig.job.verdict().exit_code, 126);
+  driver.job.note_answered(question, refusal);                                    // it comes again
+  driver.job.note_answered(hello_of(2, 3, 3), Refusal{203, "not the same job"});  // of another job
+  EXPECT_EQ(driver.advance(), JobStep::wait);
+  driver.job.note_answered(hello_of(2, 3, 3), refusal);
+  EXPECT_EQ(driver.advance(), JobStep::end);
+  EXPECT_EQ(driver.job.verdict().exit_code, 126);
 }
 
-TEST(Job, OfANodeZeroThatCannotStartDoesNotWaitForever) {
-  JobRig rig(with_problem(), 3, 3);
-  EXPECT_EQ(rig.at(1999ms), JobStep::wait);
-  EXPECT_EQ(rig.at(2s), JobStep::end);
-  EXPECT_EQ(rig.job.verdict().exit_code, 126);
-  JobRig stopped(with_problem(), 3, 3);
+TEST(Job, JobThatNodeZeroCannotStartEndsAfterTwoSeconds) {
+  JobDriver driver(with_problem(), 3, 3);
+  EXPECT_EQ(driver.at(1999ms), JobStep::wait);
+  EXPECT_EQ(driver.at(2s), JobStep::end);
+  EXPECT_EQ(driver.job.verdict().exit_code, 126);
+  JobDriver stopped(with_problem(), 3, 3);
   stopped.job.note_stop_request(0, "", SIGINT, kJobBegin);
   EXPECT_EQ(stopped.advance(), JobStep::end);
   EXPECT_EQ(stopped.job.verdict().exit_code, 130);
@@ -211,107 +211,107 @@ TEST(Job, OfANodeZeroThatCannotStartDoesNotWaitForever) {
 // --- running, pausing
 
 TEST(Job, AFailedRoundIsFollowedByTheNextWhileThereAreRestarts) {
-  JobRig rig(rules_of(1));
-  rig.begin();
-  rig.end(0, 7);
-  EXPECT_EQ(rig.advance(), JobStep::begin_round);  // the first restart does not pause
-  EXPECT_THAT(rig.line(), HasSubstr("exit code 7"));
-  EXPECT_EQ(rig.job.next_round(), 1);
-  EXPECT_EQ(rig.begin().number(), 1);
-  rig.end(0, 9);
-  EXPECT_EQ(rig.advance(), JobStep::end);
-  EXPECT_EQ(rig.line(), "no further round: the one restart is used up.");
-  EXPECT_EQ(rig.job.verdict().exit_code, 9);
-  EXPECT_THAT(rig.job.verdict().earlier_rounds, SizeIs(1));
+  JobDriver driver(rules_of(1));
+  driver.begin();
+  driver.end(0, 7);
+  EXPECT_EQ(driver.advance(), JobStep::begin_round);  // the first restart does not pause
+  EXPECT_THAT(driver.line(), HasSubstr("exit code 7"));
+  EXPECT_EQ(driver.job.next_round(), 1);
+  EXPECT_EQ(driver.begin().number(), 1);
+  driver.end(0, 9);
+  EXPECT_EQ(driver.advance(), JobStep::end);
+  EXPECT_EQ(driver.line(), "no further round: the one restart is used up.");
+  EXPECT_EQ(driver.job.verdict().exit_code, 9);
+  EXPECT_THAT(driver.job.verdict().earlier_rounds, SizeIs(1));
 }
 
 TEST(Job, PausesBeforeARoundAfterShortOnes) {
-  JobRig rig(rules_of(9));
-  rig.fail_two_short_rounds();
-  EXPECT_EQ(rig.job.state(), JobState::pausing);
-  EXPECT_EQ(rig.job.deadline(), kJobBegin + 1s);
-  EXPECT_EQ(rig.at(999ms), JobStep::wait);
-  EXPECT_EQ(rig.at(1s), JobStep::begin_round);
+  JobDriver driver(rules_of(9));
+  driver.fail_two_short_rounds();
+  EXPECT_EQ(driver.job.state(), JobState::pausing);
+  EXPECT_EQ(driver.job.deadline(), kJobBegin + 1s);
+  EXPECT_EQ(driver.at(999ms), JobStep::wait);
+  EXPECT_EQ(driver.at(1s), JobStep::begin_round);
 }
 
 TEST(Job, AStopRequestCutsAPauseShort) {
-  JobRig rig(rules_of(9));
-  rig.fail_two_short_rounds();
-  rig.job.note_stop_request(0, "", SIGINT, kJobBegin);
-  EXPECT_EQ(rig.advance(), JobStep::end);
-  EXPECT_EQ(rig.job.verdict().exit_code, 130);
-  EXPECT_THAT(rig.job.verdict().earlier_rounds, SizeIs(2));
+  JobDriver driver(rules_of(9));
+  driver.fail_two_short_rounds();
+  driver.job.note_stop_request(0, "", SIGINT, kJobBegin);
+  EXPECT_EQ(driver.advance(), JobStep::end);
+  EXPECT_EQ(driver.job.verdict().exit_code, 130);
+  EXPECT_THAT(driver.job.verdict().earlier_rounds, SizeIs(2));
 }
 
 TEST(Job, NoRoundBeginsBeforeWorkersOfALostNodeAreSurelyDead) {
   Job::Rules rules = rules_of(3);
   rules.round.lost_nodes_are_free = rules.restarts.lost_nodes_are_free = true;
-  JobRig rig(rules, 1, 2);
-  const int id = rig.join(1);
-  rig.begin();
-  rig.now = kJobBegin + 20s;
-  rig.table.remove(id);
-  rig.job.note_node_lost(1, "silent for 5.1 s", kJobBegin + 15s, rig.now);
-  rig.end(0, 143);
-  EXPECT_EQ(rig.advance(), JobStep::wait);
-  EXPECT_THAT(rig.line(), HasSubstr("when the lost node's workers are surely dead"));
-  EXPECT_EQ(rig.job.deadline(), kJobBegin + 15s + kReplaceAfter);
-  EXPECT_EQ(rig.at(22s), JobStep::begin_round);
+  JobDriver driver(rules, 1, 2);
+  const int id = driver.join(1);
+  driver.begin();
+  driver.now = kJobBegin + 20s;
+  driver.table.remove(id);
+  driver.job.note_node_lost(1, "silent for 5.1 s", kJobBegin + 15s, driver.now);
+  driver.end(0, 143);
+  EXPECT_EQ(driver.advance(), JobStep::wait);
+  EXPECT_THAT(driver.line(), HasSubstr("when the lost node's workers are surely dead"));
+  EXPECT_EQ(driver.job.deadline(), kJobBegin + 15s + kReplaceAfter);
+  EXPECT_EQ(driver.at(22s), JobStep::begin_round);
 }
 
 TEST(Job, ALostNodeMayBeReplacedUntilTheLimit) {
   Job::Rules rules = rules_of(3);
   rules.replace_timeout = 60s;
-  JobRig rig(rules, 2, 2);
-  const int id = rig.join(1);
-  rig.begin();
-  rig.table.remove(id);
-  rig.job.note_node_lost(1, "silent for 5.1 s", kJobBegin, kJobBegin);
-  rig.end(0, 143);
-  EXPECT_EQ(rig.advance(), JobStep::wait);
-  EXPECT_THAT(rig.line(), HasSubstr("when another node has come, within 1min"));
-  EXPECT_EQ(rig.at(59s), JobStep::wait);
-  EXPECT_EQ(rig.at(60s), JobStep::end);
-  EXPECT_EQ(rig.job.verdict().exit_code, exit_code::kNodeLost);
-  EXPECT_EQ(rig.job.verdict().why_last_round, "no other node came within 1min");
+  JobDriver driver(rules, 2, 2);
+  const int id = driver.join(1);
+  driver.begin();
+  driver.table.remove(id);
+  driver.job.note_node_lost(1, "silent for 5.1 s", kJobBegin, kJobBegin);
+  driver.end(0, 143);
+  EXPECT_EQ(driver.advance(), JobStep::wait);
+  EXPECT_THAT(driver.line(), HasSubstr("when another node has come, within 1min"));
+  EXPECT_EQ(driver.at(59s), JobStep::wait);
+  EXPECT_EQ(driver.at(60s), JobStep::end);
+  EXPECT_EQ(driver.job.verdict().exit_code, exit_code::kNodeLost);
+  EXPECT_EQ(driver.job.verdict().why_last_round, "no other node came within 1min");
 }
 
 TEST(Job, NoDeadlineIsLeftBehindByASleepOfTheMachine) {
-  JobRig rig(rules_of(0), 2, 2);
-  EXPECT_EQ(rig.at(95s), JobStep::wait);
-  EXPECT_EQ(rig.job.take_lines().size(), 1U) << "who is missing is said once";
-  EXPECT_EQ(rig.job.deadline(), kJobBegin + 105s);
-  EXPECT_EQ(rig.at(95s), JobStep::wait);
-  EXPECT_THAT(rig.job.take_lines(), IsEmpty());
+  JobDriver driver(rules_of(0), 2, 2);
+  EXPECT_EQ(driver.at(95s), JobStep::wait);
+  EXPECT_EQ(driver.job.take_lines().size(), 1U) << "who is missing is said once";
+  EXPECT_EQ(driver.job.deadline(), kJobBegin + 105s);
+  EXPECT_EQ(driver.at(95s), JobStep::wait);
+  EXPECT_THAT(driver.job.take_lines(), IsEmpty());
 
-  JobRig paused(rules_of(9));
+  JobDriver paused(rules_of(9));
   paused.fail_two_short_rounds();
   EXPECT_EQ(paused.at(95s), JobStep::begin_round);
 }
 
 TEST(Job, ARoundWaitsForReportsNoLongerThanItMay) {
-  JobRig rig(rules_of(0), 2, 2);
-  const int id = rig.join(1);
-  rig.begin();
-  rig.end(0, 7);
-  EXPECT_EQ(rig.advance(), JobStep::wait);
-  EXPECT_EQ(rig.job.deadline(), kJobBegin + 30s + Round::kGroupEndWait);
-  rig.now = kJobBegin + 44s;
-  rig.job.round()->note_time(rig.now);
-  EXPECT_EQ(rig.advance(), JobStep::wait);
-  EXPECT_EQ(rig.job.deadline(), std::nullopt) << "the node is to be given up now, by an action";
-  rig.table.remove(id);
-  rig.job.note_node_lost(1, "did not end its workers in time", rig.now, rig.now);
-  EXPECT_EQ(rig.advance(), JobStep::end);
+  JobDriver driver(rules_of(0), 2, 2);
+  const int id = driver.join(1);
+  driver.begin();
+  driver.end(0, 7);
+  EXPECT_EQ(driver.advance(), JobStep::wait);
+  EXPECT_EQ(driver.job.deadline(), kJobBegin + 30s + Round::kGroupEndWait);
+  driver.now = kJobBegin + 44s;
+  driver.job.round()->note_time(driver.now);
+  EXPECT_EQ(driver.advance(), JobStep::wait);
+  EXPECT_EQ(driver.job.deadline(), std::nullopt) << "the node is to be given up now, by an action";
+  driver.table.remove(id);
+  driver.job.note_node_lost(1, "did not end its workers in time", driver.now, driver.now);
+  EXPECT_EQ(driver.advance(), JobStep::end);
 }
 
 TEST(Job, AFailureOfTheLauncherEndsItWhereverItIs) {
-  JobRig rig(rules_of(3));
-  EXPECT_EQ(rig.advance(), JobStep::begin_round);
-  rig.job.note_launcher_failed("port 29500 is taken", exit_code::kRendezvous);
-  EXPECT_EQ(rig.advance(), JobStep::end);
-  EXPECT_EQ(rig.job.verdict().exit_code, exit_code::kRendezvous);
-  EXPECT_EQ(rig.job.verdict().rounds, 0);
+  JobDriver driver(rules_of(3));
+  EXPECT_EQ(driver.advance(), JobStep::begin_round);
+  driver.job.note_launcher_failed("port 29500 is taken", exit_code::kRendezvous);
+  EXPECT_EQ(driver.advance(), JobStep::end);
+  EXPECT_EQ(driver.job.verdict().exit_code, exit_code::kRendezvous);
+  EXPECT_EQ(driver.job.verdict().rounds, 0);
 }
 
 // --- Any order.
@@ -330,60 +330,61 @@ TEST(Job, ComesToItsEndInAnyOrder) {
     rules.restarts.lost_nodes_are_free = pick(0, 1) == 1;
     if (pick(0, 9) == 0) rules.own_problem = Refusal{127, "no such program"};
     const int most = pick(1, 3);
-    JobRig rig(rules, pick(1, most), most);
+    JobDriver driver(rules, pick(1, most), most);
     std::vector<int> ids{0};     // by node rank, of the newest round
     std::vector<int> joined{0};  // by order of coming
     bool is_stopped = false;
     int begun = 0;
     JobStep step = JobStep::wait;
     for (int turn = 0; turn < 2000 && step != JobStep::end; ++turn) {
-      step = rig.advance();
-      (void)rig.job.take_lines();
+      step = driver.advance();
+      (void)driver.job.take_lines();
       if (step == JobStep::begin_round) {
         EXPECT_FALSE(is_stopped);
-        EXPECT_EQ(rig.job.next_round(), begun);
-        ids = rig.table.assign_node_ranks();
+        EXPECT_EQ(driver.job.next_round(), begun);
+        ids = driver.table.assign_node_ranks();
         std::vector<Round::Node> nodes;
         for (std::size_t i = 0; i < ids.size(); ++i)
           nodes.push_back(Round::Node{"a", i == 0 ? "" : "10.0.0.1", 1});
-        rig.job.begin_round(nodes, rig.now);
+        driver.job.begin_round(nodes, driver.now);
         ++begun;
         continue;
       }
       if (step == JobStep::end) break;
-      const bool runs = rig.job.state() == JobState::running;
-      if (const auto deadline = rig.job.deadline()) {
-        EXPECT_GT(*deadline, rig.now) << "it is waited for again and again";
+      const bool runs = driver.job.state() == JobState::running;
+      if (const auto deadline = driver.job.deadline()) {
+        EXPECT_GT(*deadline, driver.now) << "it is waited for again and again";
       } else {
         EXPECT_TRUE(runs) << "nobody else is sure to do something";
       }
       const int what = pick(0, 99);
       const int node_rank = pick(0, static_cast<int>(ids.size()) - 1);
       if (what < 2) {
-        rig.job.note_stop_request(0, "", SIGTERM, rig.now);
+        driver.job.note_stop_request(0, "", SIGTERM, driver.now);
         is_stopped = true;
-      } else if (what < 10 && rig.table.present() < most) {
-        const int node = rig.table.present();
-        if (!rig.table.why_not(hello_of(node, rig.min_nodes, most)))
-          joined.push_back(rig.join(node));
+      } else if (what < 10 && driver.table.present() < most) {
+        const int node = driver.table.present();
+        if (!driver.table.why_not(hello_of(node, driver.min_nodes, most)))
+          joined.push_back(driver.join(node));
       } else if (what < 14 && runs && node_rank > 0) {
         const auto found = std::ranges::find(joined, ids[static_cast<std::size_t>(node_rank)]);
         if (found == joined.end()) continue;  // gone already
-        rig.table.remove(*found);
+        driver.table.remove(*found);
         joined.erase(found);
-        rig.job.note_node_lost(node_rank, "silent", rig.now - 5s, rig.now);
+        driver.job.note_node_lost(node_rank, "silent", driver.now - 5s, driver.now);
       } else if (what < 40 && runs) {
-        rig.end(node_rank, pick(0, 1) * 7);
+        driver.end(node_rank, pick(0, 1) * 7);
       } else {
-        const Job::Time next = rig.job.deadline().value_or(rig.now + 1s);
-        rig.now = std::max(rig.now + 1ms, std::min(next, rig.now + std::chrono::seconds(20)));
-        if (runs) rig.job.round()->note_time(rig.now);
+        const Job::Time next = driver.job.deadline().value_or(driver.now + 1s);
+        driver.now =
+            std::max(driver.now + 1ms, std::min(next, driver.now + std::chrono::seconds(20)));
+        if (runs) driver.job.round()->note_time(driver.now);
       }
     }
     EXPECT_EQ(step, JobStep::end);
-    EXPECT_EQ(rig.job.verdict().rounds, begun);
-    rig.advance();
-    EXPECT_EQ(rig.job.state(), JobState::over);
+    EXPECT_EQ(driver.job.verdict().rounds, begun);
+    driver.advance();
+    EXPECT_EQ(driver.job.state(), JobState::over);
   }
 }
 

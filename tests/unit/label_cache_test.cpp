@@ -47,7 +47,7 @@ std::string problem_with(const std::function<void(CachedFolder&)>& change) {
   return label_problem(encode_label_cache(changed));
 }
 
-TEST(LabelCache, WhatWasPutInComesOut) {
+TEST(LabelCache, FoldersRoundTrip) {
   CachedFolder read;
   EXPECT_EQ(decode_label_cache(encode_label_cache(folder()), read), "");
   EXPECT_EQ(read, folder());
@@ -103,7 +103,7 @@ TEST(LabelCache, CountsThatNoFileHoldsTakeNoMemory) {
   }
 }
 
-TEST(LabelCache, WhatNoLabelFileSaysIsNotBelieved) {
+TEST(LabelCache, ImpossibleLabelsBoxesAndProblemsAreRefused) {
   EXPECT_EQ(problem_with([](CachedFolder&) {}), "");
   for (const int label : {-1, kMaxClasses, INT32_MAX, INT32_MIN}) {
     EXPECT_NE(problem_with([&](CachedFolder& it) { it[0].boxes[0].label = label; }), "") << label;

@@ -83,7 +83,7 @@ class LabelFolder : public ::testing::Test {
   std::vector<std::string> images_;
 };
 
-TEST_F(LabelFolder, OnlyWhoWritesItDoes) {
+TEST_F(LabelFolder, CacheIsWrittenOnlyWhenAskedFor) {
   (void)read(LabelCacheUse::none);
   (void)read(LabelCacheUse::read);
   EXPECT_FALSE(fs::exists(cache()));
@@ -193,7 +193,7 @@ TEST_F(LabelFolder, TwoImagesMayHaveOneLabelFile) {
   EXPECT_EQ(read(LabelCacheUse::read).found, kLeastCached + 1);
 }
 
-TEST_F(LabelFolder, WhatIsWrongIsToldAsWithoutIt) {
+TEST_F(LabelFolder, ProblemsAreEqualWithAndWithoutACache) {
   label("1.txt", "0 .5 .5 .1 .1\n0 320 240 20 20\n");
   label("2.txt", "");
   fs::remove(folder() / "3.txt");
@@ -231,7 +231,7 @@ TEST_F(LabelFolder, AnotherNumberOfClassesIsSeen) {
   EXPECT_EQ(load(LabelCacheUse::write, "a\n"), without);
 }
 
-TEST_F(LabelFolder, OneThatIsDamagedIsMadeAnew) {
+TEST_F(LabelFolder, DamagedCacheIsReplaced) {
   for (const std::string text : {"", "ddp-labels 0 of an older program\n", "\x80\x04 pickled"}) {
     scratch_.write("labels/train.ddp-labels", text);
     const LabelFiles files = read(LabelCacheUse::write);
@@ -242,7 +242,7 @@ TEST_F(LabelFolder, OneThatIsDamagedIsMadeAnew) {
   }
 }
 
-TEST_F(LabelFolder, OneThatCannotBeWrittenStopsNothing) {
+TEST_F(LabelFolder, UnwritableCacheIsReportedAndLabelsAreRead) {
   fs::create_directories(cache() / "of somebody else");
   const LabelFiles files = read(LabelCacheUse::write);
   EXPECT_EQ(files.images, read(LabelCacheUse::none).images);
@@ -303,7 +303,7 @@ class SharedLabelFolder : public LabelFolder {
   }
 };
 
-TEST_F(SharedLabelFolder, OneThatOthersMayWriteIsNotBelieved) {
+TEST_F(SharedLabelFolder, WritableCacheIsIgnored) {
   put_lie();
   ASSERT_EQ(::chmod(cache().c_str(), 0666), 0);
   const std::string before = cache_text();
@@ -312,7 +312,7 @@ TEST_F(SharedLabelFolder, OneThatOthersMayWriteIsNotBelieved) {
   ASSERT_EQ(own_caches().size(), 1U);
 }
 
-TEST_F(SharedLabelFolder, OneInAFolderThatOthersMayWriteIsNotBelieved) {
+TEST_F(SharedLabelFolder, CacheInAWritableFolderIsIgnored) {
   put_lie();
   ASSERT_EQ(::chmod(cache().parent_path().c_str(), 01777), 0);
   expect_not_believed("others can write to ");
@@ -345,7 +345,7 @@ TEST_F(SharedLabelFolder, OursIsKeptWithTheUserAndUsed) {
   EXPECT_EQ(own_caches().size(), 1U);
 }
 
-TEST_F(SharedLabelFolder, OneOfAnotherUserIsNotBelieved) {
+TEST_F(SharedLabelFolder, CacheOfAnotherUserIsIgnored) {
   if (!test::can_be_other_user()) GTEST_SKIP() << "this test takes root to become another user";
   put_lie();
   ASSERT_EQ(::chown(cache().c_str(), test::kOtherUser, test::kOtherUser), 0);
@@ -355,7 +355,7 @@ TEST_F(SharedLabelFolder, OneOfAnotherUserIsNotBelieved) {
   expect_not_believed(cache().parent_path().string() + " belongs to user 65534");
 }
 
-TEST_F(SharedLabelFolder, OneOfTheOwnerOfTheLabelsIsBelieved) {
+TEST_F(SharedLabelFolder, CacheOfTheOwnerOfTheLabelsIsUsed) {
   if (!test::can_be_other_user()) GTEST_SKIP() << "this test takes root to become another user";
   put_lie();
   for (const fs::path& path : {cache(), cache().parent_path(), folder()})

@@ -48,7 +48,7 @@ TEST(Drawing, TextThatStandsUprightIsTextTurnedToTheLeft) {
   EXPECT_GT(ink, 100);
 }
 
-TEST(LabelledBox, ItsLinesAreInsideOfIt) {
+TEST(LabelledBox, LinesAreDrawnInsideTheBox) {
   Image image = blank({50, 60});
   draw_labelled_box(image, {.left = 10, .top = 20, .right = 40, .bottom = 45}, 0, "", 2);
   for (int y = 0; y < 50; ++y) {

@@ -5,7 +5,7 @@
 namespace ddp::launcher {
 namespace {
 
-TEST(LeftoverKill, OfWorkersAloneKillsAllUntilNoChildIsLeft) {
+TEST(LeftoverKill, WorkersAloneAreKilledUntilNoChildIsLeft) {
   const LeftoverKill sweep(false);
   EXPECT_TRUE(LeftoverKill::may_kill_marked(0));
   EXPECT_TRUE(sweep.may_kill_orphans());

@@ -54,7 +54,7 @@ TEST(LetterboxTest, ARectangleHasTheBorderThatItsShapeLeaves) {
   EXPECT_EQ(fit_letterbox({1000, 1}, ImageSize{32, 64}).resized, (ImageSize{32, 1}));
 }
 
-TEST(LetterboxTest, WhatLiesInTheBorderIsNotInTheImage) {
+TEST(LetterboxTest, BoxesAreClippedToTheImageInsideTheBorder) {
   const Letterbox wide = fit_letterbox({100, 200}, 64);
   EXPECT_EQ(box_in_image({0, 0, 64, 64}, wide), (Box{0, 0, 200, 100}));
   EXPECT_EQ(box_in_image({16, 10, 32, 24}, wide), (Box{50, 0, 100, 25}));

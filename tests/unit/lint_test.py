@@ -171,7 +171,7 @@ class LintTest(unittest.TestCase):
         self.assertIn("common/files -> common/text -> common/job -> common/files", tree.text)
         self.assertEqual(Tree(files | {"common/files/c.cpp": '#include "common/error.h"\n'}).findings("L1"), [])
 
-    def test_what_files_of_one_batch_define_twice_is_found(self):
+    def test_duplicate_definitions_in_a_batch_are_found(self):
         first = "namespace {\nconstexpr int kMost = 1;\nint count(std::string_view text) {\n  return kMost;\n}\nstruct Place {};\nusing A = int;\n}\n"
         lists = "add_library(a STATIC a.cpp b.cpp)\n"
 
@@ -230,7 +230,7 @@ class LintTest(unittest.TestCase):
                 tree = Tree(files | {name: text})
                 self.assertIn(finding, tree.findings("L13"), tree.text)
 
-    def test_what_a_page_links_to_is_there(self):
+    def test_broken_links_of_a_page_are_found(self):
         files = {
             "README.md": "# A\n[b](docs/b.md), [c](docs/b.md#the-c---d), [e](#a), [docs](docs/), [far](https://a.b/c), `[x](y)`\n```\n[x](y)\n```\n",
             "docs/b.md": "# B\n```\n# Fenced\n```\n## The C: `--d`\n[up](../README.md#a) [twice](#b-1)\n# B\n",

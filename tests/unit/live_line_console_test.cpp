@@ -8,7 +8,7 @@
 namespace ddp::worker {
 namespace {
 
-TEST(AboveLine, TextComesOutInOrderAndAtOnce) {
+TEST(LiveLineConsole, TextComesOutInOrderAndAtOnce) {
   std::ostringstream screen;
   LastLine line;
   std::ostream stream(screen.rdbuf());
@@ -23,7 +23,7 @@ TEST(AboveLine, TextComesOutInOrderAndAtOnce) {
   EXPECT_EQ(screen.str(), "epoch 1\nhalf a line\n");
 }
 
-TEST(LastLine, ItIsTakenAwayForWhatIsWrittenAndDrawnAgainBelow) {
+TEST(LiveLineConsole, LiveLineIsErasedForOutputAndDrawnAgainBelow) {
   std::ostringstream screen;
   LastLine line;
   testing::internal::CaptureStderr();

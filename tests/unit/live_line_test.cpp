@@ -99,7 +99,7 @@ TEST(LiveLine, TellsOfTheRankThatWaitsMostForDataAndOfTheOneThatHoldsMost) {
   EXPECT_EQ(fit(parts, 80), "epoch 2, step 100/940 (10%), loss 0.2135, 2 of 2 ranks, elapsed 0:12");
 }
 
-TEST(LiveLine, OneRankHasNoRanks) {
+TEST(LiveLine, SingleRankShowsNoCountOfRanks) {
   LiveLine line(LiveLine::Rules{});
   EXPECT_EQ(text_of(line, seconds(1), {training(0, 7, 0)}),
             "epoch 2, step 7/940 (0%), loss 0.2135, elapsed 0:01");
@@ -136,7 +136,7 @@ TEST(LiveLine, TheRateIsThatOfTheLastSeconds) {
   EXPECT_THAT(text, Not(HasSubstr("ETA")));
 }
 
-TEST(LiveLine, OfRanksThatStepTogetherTheSlowestIsTheOneThatWaitsLeast) {
+TEST(LiveLine, SlowestOfRanksInStepIsTheOneThatWaitsLeast) {
   LiveLine line(LiveLine::Rules{});
   std::string text;
   for (int second = 0; second < 30; ++second) {
@@ -247,7 +247,7 @@ TEST(LiveLine, OnOneNodeOtherProgramsAreToldOfOnATerminalAndWhenTheyAreQuiet) {
   }
 }
 
-TEST(LiveLine, NothingToTellIsNoLine) {
+TEST(LiveLine, NoRanksGiveNoLine) {
   LiveLine line(LiveLine::Rules{});
   EXPECT_EQ(text_of(line, seconds(1), {}), "");
 }

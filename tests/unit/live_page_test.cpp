@@ -56,7 +56,7 @@ TEST(PageParts, TheUsersIdIsTold) {
     EXPECT_THAT(head_for(none), HasSubstr("run 01234567, node 0 is")) << none;
 }
 
-TEST(PageParts, NothingThatOthersWroteIsHtml) {
+TEST(PageParts, TextOfOthersIsEscaped) {
   const PageParts parts = parts_after(20, [](JobView& job) {
     job.program = job.host = job.run_dir = job.run_id = "<img src=x onerror=1>";
     job.user_run_id = "<img src=y onerror=1>";

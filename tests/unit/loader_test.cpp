@@ -283,7 +283,7 @@ TEST(Loader, D3BadSamplesAreLeftOut) {
   EXPECT_EQ(course.input.size(0), course.labels.size(0));
 }
 
-TEST(Loader, NothingButBadSamplesIsTheEnd) {
+TEST(Loader, HundredBadSamplesInARowEndTheRun) {
   try {
     (void)walk(2, 1);
     FAIL() << "there is no sample that can be read";
@@ -292,7 +292,7 @@ TEST(Loader, NothingButBadSamplesIsTheEnd) {
   }
 }
 
-TEST(Loader, IsAheadByAFewBatches) {
+TEST(Loader, LoaderReadsTwoBatchesMoreThanItHasThreads) {
   const auto source = std::make_shared<Slow>(0);
   Loader loader(source, {.threads = 2});
   int planned = 0;
@@ -368,7 +368,7 @@ void expect_what_torch_computes(const std::vector<float>& mean,
   }
 }
 
-TEST(PixelTable, IsBitForBitWhatTorchComputes) {
+TEST(PixelTable, NormalizedPixelsEqualTorchBitForBit) {
   at::manual_seed(1);
   expect_what_torch_computes({0.4914F, 0.4822F, 0.4465F}, {0.2470F, 0.2435F, 0.2616F});
   expect_what_torch_computes({0, 0, 0}, {1, 1, 1});

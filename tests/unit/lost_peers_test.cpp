@@ -35,7 +35,7 @@ TEST(LostPeers, ReportsReadBackAsWhatTheyWere) {
   EXPECT_THAT(read_reports(lines), ElementsAre(late(3), cut_off(12, "a sum over ranks")));
 }
 
-TEST(LostPeers, WhatIsNoReportIsLeftOut) {
+TEST(LostPeers, MalformedReportsAreIgnored) {
   EXPECT_THAT(read_reports(""), IsEmpty());
   EXPECT_THAT(read_reports("\n\n \n3\n3 \n3 lost\nx lost backward\n3 gone backward\n-"), IsEmpty());
   EXPECT_THAT(read_reports("3x lost a\n99999999999 lost a\n1 lost a"),
@@ -57,7 +57,7 @@ TEST(LostPeers, ATimeOutNamesTheRankThatDidNotCome) {
             "hangs or is late: see what it does, or raise ddp.timeout. (its words)");
 }
 
-TEST(LostPeers, WhoWasCutOffByAnothersTimeOutNamesTheSameRank) {
+TEST(LostPeers, CutOffRankNamesTheSameMissingRankAsTheTimedOutOne) {
   const PeerFailure failure = explain(loss(cut_off(1), 4, {late(0), cut_off(1)}));
   EXPECT_EQ(failure.code, 124);
   EXPECT_THAT(failure.text, HasSubstr("ranks 2 and 3 of 4 did not come. They are stopped"));
@@ -82,7 +82,7 @@ TEST(LostPeers, RanksInDifferentCollectivesAreToldApart) {
   EXPECT_THAT(failure.text, HasSubstr("the same collectives in the same order"));
 }
 
-TEST(LostPeers, WhereEveryRankIsThereNobodyIsBlamed) {
+TEST(LostPeers, NobodyIsBlamedWhenEveryRankHasCome) {
   const std::string text = explain(loss(late(1), 2, {late(0), late(1)})).text;
   EXPECT_THAT(text, HasSubstr("every rank has come by now"));
   EXPECT_THAT(text, Not(HasSubstr("did not come")));

@@ -107,7 +107,7 @@ class MakeTest(unittest.TestCase):
         self.assertRegex(system.text, r"ERROR: no network\nmake.sh: mkdocs-material==.* cannot be had, see .*pip.log. Is there a network\?\n\Z")
         self.assertEqual(system.cached, ["lock", "pip.log"])
 
-    def test_what_a_slurm_needs_is_named(self):
+    def test_missing_packages_of_slurm_are_named(self):
         missing = ALL_INSTALLED.replace("echo", 'case "$name" in *slurm*|munge) continue;; esac; echo')
         system = System({"dpkg-query": missing} | USER, "test-slurm")
         self.assertEqual(system.code, 1)
@@ -187,7 +187,7 @@ class MakeTest(unittest.TestCase):
         self.assertEqual(count, str(len(names.split())) if names else "")
         return run.returncode, names.split()
 
-    def test_what_an_older_cache_lacks_is_added_to_it(self):
+    def test_packages_missing_in_an_older_cache_are_added(self):
         text = (ROOT / "make.sh").read_text()
         wheels = re.search(r"(?m)^readonly python_wheels=\((.*)\)$", text)[1].replace('"', "")
         vision = re.search(rf"(?m)^{re.escape(TORCH)} (\S+)", TABLE)[1]
@@ -212,7 +212,7 @@ class MakeTest(unittest.TestCase):
         # Without ddp-worker no job file can be trained.
         self.assertRegex(system.text, r"make.sh: built without ddp-worker. Next: .*: build/release/ddp-launch --nproc-per-node 2 train.py\n\Z")
 
-    def test_what_only_tests_need_is_not_wanted_for_a_build(self):
+    def test_build_does_not_need_packages_of_tests(self):
         tests_missing = ALL_INSTALLED.replace("echo", 'case "$name" in libgtest-dev|libfaketime|openssh-*) continue;; esac; echo')
         commands = {"dpkg-query": tests_missing, "cmake": "exit 0"} | USER
         self.assertEqual(System(commands, "build", DDP_BUILD_WORKER="OFF").code, 0)

@@ -84,7 +84,7 @@ TEST(Manifest, ABestValueThatIsNoNumberIsNone) {
   EXPECT_EQ(parse_manifest(to_text(manifest)).head.best, std::nullopt);
 }
 
-TEST(Manifest, A1_WhatItSaysIsShownInOneLine) {
+TEST(Manifest, A1_ValuesAreShownInOneLine) {
   std::string rest = to_text(sample());
   rest.erase(0, rest.find('\n') + 1);
   const std::size_t begin = rest.find("\"best\":\"") + 8;

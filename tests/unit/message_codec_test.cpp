@@ -204,7 +204,7 @@ TEST(MessageCodec, TextOfAnUnprovenPeerIsHarmlessToAConsoleAndToPaths) {
   EXPECT_FALSE(decode_answer(encode(Welcome{std::string(65, 'a'), "none", "a"})));
 }
 
-TEST(MessageCodec, OfAnotherVersionOnlyTheVersionIsRead) {
+TEST(MessageCodec, OnlyTheVersionIsReadOfAnotherProtocol) {
   const auto hello = decode_hello(R"({"type":"hello","protocol":99,"version":"9","nproc":"many"})");
   ASSERT_TRUE(hello);
   EXPECT_EQ(hello->protocol, 99);

@@ -50,7 +50,7 @@ TEST_F(MetricsCommandTest, TheProgramGetsAllLinesInTheirOrder) {
   EXPECT_EQ(scratch_.read("all"), whole + "the end\n");
 }
 
-TEST_F(MetricsCommandTest, OneThatDoesNotReadCostsItsPatienceAtTheEndAlone) {
+TEST_F(MetricsCommandTest, CommandThatDoesNotReadDelaysOnlyTheEnd) {
   const std::vector<std::string> lines(100, std::string(100'000, 'x') + "\n");
   const auto start = std::chrono::steady_clock::now();
   const std::string said = said_of("kill -STOP $$", lines);
@@ -62,14 +62,14 @@ TEST_F(MetricsCommandTest, OneThatDoesNotReadCostsItsPatienceAtTheEndAlone) {
   EXPECT_EQ(said.find("too slow"), said.rfind("too slow"));
 }
 
-TEST_F(MetricsCommandTest, OneThatDiesIsSaidOnce) {
+TEST_F(MetricsCommandTest, DeadCommandIsReportedOnce) {
   const std::string said =
       said_of("read line; exit 3", std::vector<std::string>(1000, std::string(1000, 'x') + "\n"));
   EXPECT_THAT(said, HasSubstr("metrics.command: sh: it ended with exit code 3"));
   EXPECT_EQ(said.find("metrics.command"), said.rfind("metrics.command")) << said;
 }
 
-TEST_F(MetricsCommandTest, OneThatEndsBeforeItsLastLineIsSaidToHave) {
+TEST_F(MetricsCommandTest, CommandThatEndsBeforeItsLastLineIsReported) {
   const std::string said =
       said_of("read line; exit 0", std::vector<std::string>(1000, std::string(1000, 'x') + "\n"));
   EXPECT_THAT(said, HasSubstr("metrics.command: sh: it ended before its last line. Training"));
@@ -79,7 +79,7 @@ TEST_F(MetricsCommandTest, AFailureAfterTheLastLineIsSaidToo) {
   EXPECT_THAT(said_of("cat >/dev/null; exit 4", {"a\n"}), HasSubstr("exit code 4"));
 }
 
-TEST_F(MetricsCommandTest, OneThatIsNotThereIsSaidOnce) {
+TEST_F(MetricsCommandTest, MissingCommandIsReportedOnce) {
   testing::internal::CaptureStderr();
   MetricsCommand command({"/no/such/program"});
   command.feed("a\n");
@@ -92,7 +92,7 @@ TEST_F(MetricsCommandTest, OneThatIsNotThereIsSaidOnce) {
   EXPECT_EQ(said.find("metrics.command"), said.rfind("metrics.command")) << said;
 }
 
-TEST_F(MetricsCommandTest, WhatItHasStartedGoesWithIt) {
+TEST_F(MetricsCommandTest, ChildrenOfTheCommandAreKilledWithIt) {
   EXPECT_THAT(said_of("(trap '' TERM; kill -STOP $(sh -c 'echo $PPID')) & echo $! >$1/pid; "
                       "cat >/dev/null",
                       {}),

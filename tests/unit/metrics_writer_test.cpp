@@ -66,7 +66,7 @@ TEST(MetricsWriter, WritesTheRecordsOfTheDesign) {
                           "epoch,2,20,,,0.25,0.5,0.125,0.9875,11000,1.5,,,,,,,"));
 }
 
-TEST(MetricsWriter, WhatIsNotEvaluatedOrNotFiniteIsNull) {
+TEST(MetricsWriter, MissingAndNonFiniteValuesAreNull) {
   const Scratch scratch;
   const OwnedDir directory = OwnedDir::require(scratch.path());
   MetricsWriter writer({.directory = directory, .tensorboard = false});
@@ -222,7 +222,7 @@ TEST(MetricsWriter, ALineThatACrashCutOffGoes) {
   EXPECT_EQ(scratch.read("metrics.csv"), csv);
 }
 
-TEST(MetricsWriter, WhatIsSwitchedOffIsNotThere) {
+TEST(MetricsWriter, DisabledFilesAreNotWritten) {
   const Scratch scratch;
   const OwnedDir directory = OwnedDir::require(scratch.path());
   MetricsWriter writer(

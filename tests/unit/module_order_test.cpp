@@ -26,7 +26,7 @@ TEST(ModuleOrder, BuffersStandWithTheirModule) {
       ElementsAre("conv.weight", "bn.weight", "bn.bias", "bn.mean", "bn.count", "fc.weight"));
 }
 
-TEST(ModuleOrder, WhatIsAModulesOwnComesBeforeTheModulesInIt) {
+TEST(ModuleOrder, OwnParametersComeBeforeThoseOfSubmodules) {
   EXPECT_THAT(ordered({"block.conv.weight", "block.scale", "scale", "block.offset", "offset"}),
               ElementsAre("scale", "offset", "block.scale", "block.offset", "block.conv.weight"));
 }
@@ -38,7 +38,7 @@ TEST(ModuleOrder, ModulesAreInTheOrderThatTheyAreMet) {
   EXPECT_THAT(ordered({"w"}), ElementsAre("w"));
 }
 
-TEST(ModuleOrder, ThatOfTorchvisionIsFound) {
+TEST(ModuleOrder, OrderOfTorchvisionIsReproduced) {
   std::ifstream file(DDP_TESTS_DIR "/unit/resnet_keys.txt");
   std::vector<std::string> python;
   std::vector<std::string> ours;

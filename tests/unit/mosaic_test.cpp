@@ -188,7 +188,7 @@ TEST(MosaicTest, HasFourImagesAndTheirBoxes) {
   EXPECT_GT(whole, 20);
 }
 
-TEST(MosaicTest, IsGreyWhereNothingIs) {
+TEST(MosaicTest, MosaicIsGreyWhereNoImageIs) {
   const Rectangles source(3);
   const Sample sample = augmented(source, std::vector<Augment>{make("mosaic", source)}, 1);
   EXPECT_GT(std::ranges::count(sample.input.bytes, 114), 1000);
@@ -227,7 +227,7 @@ TEST(MosaicTest, ABadSampleAmongTheOthersIsDrawnAnew) {
   EXPECT_THROW(augmented(bad, usual(bad), 1), BadSample);
 }
 
-TEST(MosaicTest, NothingIsDrawnButFromItsNumbersAndNoBoxIsOutside) {
+TEST(MosaicTest, SamplesRepeatForTheSameNumbersAndBoxesStayInside) {
   const Rectangles source(40);
   const std::vector<Augment> list = usual(source, 30);
   int boxes = 0;
@@ -326,7 +326,7 @@ TEST(MosaicTest, MovedAsItIsReadItIsTheSameAsStepByStep) {
   }
 }
 
-TEST(MosaicTest, WhatASourceKeepsIsNotChanged) {
+TEST(MosaicTest, CachedSamplesAreNotChanged) {
   /// Images of the size that a mosaic takes as they are.
   class Square : public Rectangles {
    public:
@@ -359,7 +359,7 @@ TEST(MosaicTest, WhatASourceKeepsIsNotChanged) {
   }
 }
 
-TEST(MosaicTest, OnlyBoxesTakeIt) {
+TEST(MosaicTest, MosaicNeedsBoxes) {
   DataFacts labels;
   labels.name = "labels";
   labels.shape = {3, 8, 8};
@@ -415,7 +415,7 @@ TEST(RandomPerspectiveTest, WithoutAnyMoveItIsALetterbox) {
   }
 }
 
-TEST(RandomPerspectiveTest, WhatTellsNothingOfAnObjectIsDropped) {
+TEST(RandomPerspectiveTest, TooSmallRestsOfBoxesAreDropped) {
   const Rectangles source(3);
   const std::vector<Augment> list{
       make("random-perspective", source, {{"translate", "0"}, {"scale", "0"}})};
@@ -461,7 +461,7 @@ TEST(MixupTest, KeepsTheBoxesOfBoth) {
   EXPECT_NEAR(painted_sum / both, kPainted / 2.0, 12);
 }
 
-TEST(MixupTest, OfBoxesEndsBeforeTheRunDoes) {
+TEST(MixupTest, MixupOfBoxesStopsBeforeTheLastEpochs) {
   const Rectangles source(12);
   std::vector<Augment> list{letterbox(64)};
   const Sample alone = augmented(source, list, 0, 95);

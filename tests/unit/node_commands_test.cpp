@@ -244,7 +244,7 @@ TEST(NodeCommands, TheSignalAndTheGraceAreThoseOfTheCommand) {
 }
 
 /// The agent's loop, one step at a time.
-struct PlayedAgent {
+struct FakeAgent {
   NodeCommands commands{kWorkers, 5s};
   bool is_over = false;
   int alive = 0;
@@ -272,7 +272,7 @@ TEST(NodeCommands, AfterAnyCommandsAtAnyTimeAnEndJobEndsAll) {
     return std::uniform_int_distribution<int>(0, count - 1)(random);
   };
   for (int job = 0; job < 20000; ++job) {
-    PlayedAgent agent;
+    FakeAgent agent;
     for (int i = pick(30); i > 0; --i) {
       const int round = pick(5);
       const std::vector<NodeCommand> given{start_of(round),

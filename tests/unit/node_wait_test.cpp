@@ -58,7 +58,7 @@ TEST(NodeWait, ALaterRoundOfEnoughNodesBeginsAtOnceUnlessALostOneMayBeReplaced) 
   EXPECT_EQ(wait.advance(kOneLost, {}, kNow + 60s), WaitStep::begin);
 }
 
-TEST(NodeWait, NothingBeginsBehindAFence) {
+TEST(NodeWait, NoRoundBeginsBeforeALostNodesWorkersHaveEnded) {
   NodeWait wait = later_wait(60s);
   EXPECT_EQ(wait.advance(kAll, kNow + 7s, kNow), WaitStep::wait);
   EXPECT_EQ(wait.deadline(), kNow + 7s);

@@ -30,14 +30,14 @@ NodeZeroFacts from_row(int row) {
   return facts;
 }
 
-TEST(EndWithoutNodeZero, NothingWhileNodeZeroIsHeard) {
+TEST(NodeZeroLost, JobGoesOnWhileNodeZeroIsHeard) {
   EXPECT_FALSE(end_without_node_zero(well(), kGrace));
   NodeZeroFacts facts = well();
   facts.silence = 5s;  // not more than the lease
   EXPECT_FALSE(end_without_node_zero(facts, kGrace));
 }
 
-TEST(EndWithoutNodeZero, TheFirstRowThatAppliesDecides) {
+TEST(NodeZeroLost, TheFirstRowThatAppliesDecides) {
   struct Row {
     EndReason reason;
     int signal;
@@ -73,13 +73,13 @@ TEST(EndWithoutNodeZero, TheFirstRowThatAppliesDecides) {
   }
 }
 
-TEST(EndWithoutNodeZero, WorkersHaveTheJobsGraceOfAtMostFiveSeconds) {
+TEST(NodeZeroLost, WorkersHaveTheJobsGraceOfAtMostFiveSeconds) {
   EXPECT_EQ(end_without_node_zero(from_row(2), 30s)->command.grace, 5s);
   EXPECT_EQ(end_without_node_zero(from_row(2), 2s)->command.grace, 2s);
 }
 
 /// The guard's clock goes on while the agent is stopped.
-TEST(EndWithoutNodeZero, WorkersKilledByTheGuardAreLostThoughOurOwnClockSaysNothing) {
+TEST(NodeZeroLost, WorkersKilledByTheGuardAreLostThoughOurOwnClockSaysNothing) {
   NodeZeroFacts facts = well();
   facts.is_fenced = true;
   facts.silence_hint = " (a hint)";

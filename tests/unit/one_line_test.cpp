@@ -9,13 +9,13 @@ TEST(OneLine, TextStaysAsItIs) {
   EXPECT_EQ(one_line("optimizer.lr was 0.05, \u00b5 = 3"), "optimizer.lr was 0.05, \u00b5 = 3");
 }
 
-TEST(OneLine, NothingInItMovesATerminalOrForgesALine) {
+TEST(OneLine, ControlCharactersAreReplaced) {
   EXPECT_EQ(one_line("a\nddp-launch: b\r\t\x1b[2J\x7f"), "a?ddp-launch: b???[2J?");
   EXPECT_EQ(one_line("\u009b31m"), "?31m");
   EXPECT_EQ(one_line("\xff\xc2"), "\ufffd\ufffd");
 }
 
-TEST(OneLine, NothingInItTurnsTheDirectionOfWhatFollows) {
+TEST(OneLine, DirectionMarksAreReplaced) {
   EXPECT_EQ(one_line("a\u202eb\u2066c\u200fd\u2028e"), "a?b?c?d?e");
   EXPECT_EQ(one_line("\u05e9\u05dc\u05d5\u05dd"), "\u05e9\u05dc\u05d5\u05dd") << "Hebrew stays";
 }

@@ -227,7 +227,7 @@ Weights expected_of(const OptimizerJob& job, bool is_static) {
   return train_pair_alone(adamw, pair, is_static);
 }
 
-TEST(OptimizerOnRanks, WhatNoRankUsedKeepsItsValueAsWithTorch) {
+TEST(OptimizerOnRanks, UnusedParametersKeepTheirValuesAsWithTorch) {
   for (const auto name :
        {OptimizerJob::Name::sgd, OptimizerJob::Name::adam, OptimizerJob::Name::adamw}) {
     for (const bool is_static : {false, true}) {

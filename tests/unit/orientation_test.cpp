@@ -29,7 +29,7 @@ Bytes jpeg_with(std::uint8_t number, std::uint8_t type = 3) {
   return file;
 }
 
-TEST(OrientationTest, ItIsFoundAmongOtherSegmentsAndTags) {
+TEST(OrientationTest, OrientationIsFoundAmongOtherSegmentsAndTags) {
   for (std::uint8_t number = 1; number <= 8; ++number)
     EXPECT_EQ(static_cast<int>(read_orientation(jpeg_with(number))), number);
 }

@@ -7,7 +7,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(OutputDrain, IsOverWhenEveryStreamHasEnded) {
+TEST(OutputDrain, DrainIsOverWhenEveryStreamHasEnded) {
   OutputDrain drain;
   EXPECT_FALSE(drain.is_over(1));
   EXPECT_TRUE(drain.is_over(0));

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::UnorderedElementsAre;
 
-class ReplaceWith : public testing::Test {
+class OutputFileTest : public testing::Test {
  protected:
   void put(const std::string& name, const std::string& text) {
     replace_with(scratch_.path() / name, [&](OutputFile file) {
@@ -43,7 +43,7 @@ class ReplaceWith : public testing::Test {
   Scratch scratch_;
 };
 
-TEST_F(ReplaceWith, AnOldFileIsReplacedAndKeepsItsMode) {
+TEST_F(OutputFileTest, AnOldFileIsReplacedAndKeepsItsMode) {
   put("a", "first");
   EXPECT_EQ(scratch_.read("a"), "first");
   fs::permissions(scratch_.path() / "a", fs::perms(0600));
@@ -53,7 +53,7 @@ TEST_F(ReplaceWith, AnOldFileIsReplacedAndKeepsItsMode) {
   EXPECT_THAT(names(), UnorderedElementsAre("a"));
 }
 
-TEST_F(ReplaceWith, ALinkIsFollowed) {
+TEST_F(OutputFileTest, ALinkIsFollowed) {
   put("a", "first");
   fs::create_symlink("a", scratch_.path() / "link");
   put("link", "second");
@@ -61,7 +61,7 @@ TEST_F(ReplaceWith, ALinkIsFollowed) {
   EXPECT_EQ(scratch_.read("a"), "second");
 }
 
-TEST_F(ReplaceWith, AnythingButAFileIsLeftAlone) {
+TEST_F(OutputFileTest, AnythingButAFileIsLeftAlone) {
   fs::create_directory(scratch_.path() / "folder");
   ASSERT_EQ(::mkfifo((scratch_.path() / "fifo").c_str(), 0600), 0);
   EXPECT_THAT(refusal("folder"), HasSubstr("it is not a regular file"));
@@ -71,7 +71,7 @@ TEST_F(ReplaceWith, AnythingButAFileIsLeftAlone) {
 }
 
 // A disk that is full, played by the limit of a file's size.
-TEST_F(ReplaceWith, K4AFullDiskLeavesWhatWasThereAndNothingElse) {
+TEST_F(OutputFileTest, K4AFullDiskLeavesWhatWasThereAndNothingElse) {
   put("a", "first");
   ::signal(SIGXFSZ, SIG_IGN);
   rlimit before{};

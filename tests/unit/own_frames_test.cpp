@@ -74,7 +74,7 @@ TEST(OwnFrames, WithoutAddr2lineTheOffsetInTheProgramIsLeft) {
   EXPECT_THAT(frames[0], HasSubstr("unit_worker +0x"));
 }
 
-TEST(OwnFrames, WhatIsNoBacktraceHasNone) {
+TEST(OwnFrames, TextWithoutABacktraceHasNoFrames) {
   EXPECT_THAT(read_backtrace(""), IsEmpty());
   EXPECT_THAT(own_frames(read_backtrace(
                   "frame #0: x + 0x1 (0x12 in /gone)\nframe #1: y (0x in )\nframe #2")),

@@ -67,7 +67,7 @@ TEST_F(OwnedDirTest, ALinkOrAFileIsNotTaken) {
   EXPECT_EQ(refusal(folder_ / "none"), "No such file or directory");
 }
 
-TEST_F(OwnedDirTest, WhereOthersCanWriteNothingIsTaken) {
+TEST_F(OwnedDirTest, FilesAndFoldersThatOthersCanWriteAreRefused) {
   for (const mode_t mode : {0770U, 0702U, 01777U}) {
     const fs::path path = folder_ / std::to_string(mode);
     fs::create_directory(path);

@@ -56,7 +56,7 @@ TEST(PackagedWorker, AnAnswerOfPythonBeforeItHangsCounts) {
               HasSubstr("torch of an unknown version is in /nowhere"));
 }
 
-TEST(PackagedWorker, WhatAPythonThatDoesNotAnswerHasStartedIsKilled) {
+TEST(PackagedWorker, ChildrenOfAPythonThatTimedOutAreKilled) {
   const Scratch scratch;
   const fs::path pid_file = scratch.path() / "pid";
   const fs::path self =

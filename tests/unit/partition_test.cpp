@@ -36,7 +36,7 @@ std::multiset<std::int64_t> samples_of(PartitionRequest request,
 }
 
 // Where all ranks hold equally many: the sampler's list of each rank, cut into batches.
-TEST(Deal, EqualSharesAreThoseOfPythonsSamplerAndLoader) {
+TEST(Partition, EqualSharesAreThoseOfPythonsSamplerAndLoader) {
   for (const std::int64_t size : {96, 100, 101, 7}) {
     for (const int ranks : {1, 2, 4}) {
       const std::int64_t per_rank = 3;
@@ -61,7 +61,7 @@ TEST(Deal, EqualSharesAreThoseOfPythonsSamplerAndLoader) {
   }
 }
 
-TEST(Deal, AStepIsTheSameSamplesForEveryNumberOfRanks) {
+TEST(Partition, AStepIsTheSameSamplesForEveryNumberOfRanks) {
   const std::int64_t size = 128 * 3;
   for (std::int64_t step = 0; step < 3; ++step) {
     const std::multiset<std::int64_t> alone = samples_of(request_of(size, 128, 1, 128), 2, step);
@@ -70,7 +70,7 @@ TEST(Deal, AStepIsTheSameSamplesForEveryNumberOfRanks) {
   }
 }
 
-TEST(Deal, SharesDifferByOneAndEveryRankHasAsManyMicroSteps) {
+TEST(Partition, SharesDifferByOneAndEveryRankHasAsManyMicroSteps) {
   for (const std::int64_t per_rank : {43, 22, 15}) {
     PartitionRequest request = request_of(128, 128, 3, per_rank);
     std::vector<std::size_t> shares;
@@ -92,7 +92,7 @@ TEST(Deal, SharesDifferByOneAndEveryRankHasAsManyMicroSteps) {
   }
 }
 
-TEST(Deal, TheLastStepIsFilledUpToEqualSharesButNotBeyondABatch) {
+TEST(Partition, TheLastStepIsFilledUpToEqualSharesButNotBeyondABatch) {
   // 10 samples in batches of 8 over 3 ranks: 2 are left, filled up to 3.
   EXPECT_EQ(EpochPartition(request_of(10, 8, 3, 3), 0).step(1).whole, 3);
   // 23 in batches of 8: 7 are left; 9 would be more than a batch.
@@ -100,7 +100,7 @@ TEST(Deal, TheLastStepIsFilledUpToEqualSharesButNotBeyondABatch) {
   EXPECT_EQ(steps_per_epoch(request_of(23, 8, 3, 3)), 3);
 }
 
-TEST(Deal, EveryRankHasASampleInEveryStepOfAnySize) {
+TEST(Partition, EveryRankHasASampleInEveryStepOfAnySize) {
   for (int ranks = 1; ranks <= 7; ++ranks) {
     for (std::int64_t size = 1; size <= 30; ++size) {
       for (std::int64_t batch = ranks; batch <= 2 * ranks + 3; ++batch) {
@@ -121,7 +121,7 @@ TEST(Deal, EveryRankHasASampleInEveryStepOfAnySize) {
 }
 
 // A run goes on with more ranks or fewer: a step is made of the same samples, the short one too.
-TEST(Deal, StepsOfARunHoldTheSameSamplesForAnyNumberOfRanks) {
+TEST(Partition, StepsOfARunHoldTheSameSamplesForAnyNumberOfRanks) {
   for (const std::int64_t size : {96, 50, 33, 17}) {
     for (const int first : {1, 2, 3, 4}) {
       const PartitionRequest begun = request_of(size, 16, first, 8);
@@ -139,7 +139,7 @@ TEST(Deal, StepsOfARunHoldTheSameSamplesForAnyNumberOfRanks) {
   }
 }
 
-TEST(Deal, WhatCannotBeDealtIsRefused) {
+TEST(Partition, InconsistentSizesAreRefused) {
   EXPECT_THROW(EpochPartition(request_of(10, 2, 3, 1), 0), std::logic_error);
   EXPECT_THROW(EpochPartition(request_of(0, 3, 3, 1), 0), std::logic_error);
 }

@@ -142,7 +142,7 @@ TEST(PerspectiveTest, AnInverseBringsBack) {
     EXPECT_NEAR(product[i], kIdentity3[i], 1e-12);
 }
 
-TEST(PerspectiveTest, WhatCannotBeMovedIsAMistakeOfTheCaller) {
+TEST(PerspectiveTest, InvalidMatrixOrSizeThrowsLogicError) {
   Image into;
   const double none = std::numeric_limits<double>::quiet_NaN();
   EXPECT_THROW(move_perspective(waves({3, 3}), Matrix3{}, {3, 3}, kBorder, into), std::logic_error);

@@ -52,7 +52,7 @@ TEST(PictureWriter, AllIsWrittenBeforeItEnds) {
   EXPECT_EQ(scratch.read("b.png"), png_of(2));
 }
 
-TEST(PictureWriter, OfANameTheNewestAloneWaits) {
+TEST(PictureWriter, OnlyTheNewestPictureOfANameWaits) {
   const Scratch scratch;
   const OwnedDir directory = OwnedDir::require(scratch.path());
   std::promise<void> may_go_on;
@@ -77,7 +77,7 @@ TEST(PictureWriter, OfANameTheNewestAloneWaits) {
   EXPECT_EQ(scratch.read("later.png"), png_of(4));
 }
 
-TEST(PictureWriter, WhatCannotBeWrittenOrDrawnIsOneWarning) {
+TEST(PictureWriter, FailedPicturesGiveOneWarning) {
   log::open("ddp-test", log::Level::info);
   const Scratch scratch;
   const OwnedDir directory = OwnedDir::require(scratch.path());

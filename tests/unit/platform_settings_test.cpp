@@ -60,7 +60,7 @@ Environment with(Environment environment, const Environment& more) {
   return environment;
 }
 
-TEST(Detect, TakesAllFromSlurm) {
+TEST(PlatformSettings, TakesAllFromSlurm) {
   const Job job = detect_for({}, kSlurm);
   EXPECT_EQ(job.job.text("launch.nnodes"), "2");
   EXPECT_EQ(job.text("node_rank"), "1");
@@ -75,7 +75,7 @@ TEST(Detect, TakesAllFromSlurm) {
                           "--no-auto-env turns this off"));
 }
 
-TEST(Detect, AGpuOfSlurmIsAWorker) {
+TEST(PlatformSettings, AGpuOfSlurmIsAWorker) {
   const Environment gpus = with(kSlurm, {{"SLURM_GPUS_ON_NODE", "4"}});
   EXPECT_EQ(detect_for({}, gpus).text("nproc_per_node"), "4");
   EXPECT_THAT(detect_for({}, gpus).notes, ElementsAre(HasSubstr("4 workers, one per GPU")));
@@ -91,7 +91,7 @@ TEST(Detect, AGpuOfSlurmIsAWorker) {
   EXPECT_EQ(detect_for({}, one_node).origin("rdzv_id"), "default");
 }
 
-TEST(Detect, TheUserComesFirst) {
+TEST(PlatformSettings, TheUserComesFirst) {
   const Job job = detect_for({"--master-addr=far", "--master-port=7", "--rdzv-id=mine"},
                              with(kSlurm, {{"PET_NODE_RANK", "0"}, {"PET_NNODES", "1:2"}}));
   EXPECT_EQ(job.origin("nnodes"), "PET_NNODES");
@@ -101,14 +101,14 @@ TEST(Detect, TheUserComesFirst) {
   EXPECT_THAT(job.notes, IsEmpty());
 }
 
-TEST(Detect, AnEndpointIsAnAddress) {
+TEST(PlatformSettings, AnEndpointIsAnAddress) {
   const Job job = detect_for({"--rdzv-backend=c10d", "--rdzv-endpoint=far:7"}, kSlurm);
   EXPECT_EQ(job.origin("master_addr"), "default");
   EXPECT_EQ(job.origin("master_port"), "default");
   EXPECT_EQ(job.text("node_rank"), "1");
 }
 
-TEST(Detect, AnotherNumberOfNodesTurnsItOff) {
+TEST(PlatformSettings, AnotherNumberOfNodesTurnsItOff) {
   const Job job = detect_for({"--nnodes=1"}, kSlurm);
   EXPECT_EQ(job.origin("node_rank"), "default");
   EXPECT_EQ(job.origin("master_addr"), "default");
@@ -117,7 +117,7 @@ TEST(Detect, AnotherNumberOfNodesTurnsItOff) {
                           "Slurm."));
 }
 
-TEST(Detect, CanBeTurnedOff) {
+TEST(PlatformSettings, CanBeTurnedOff) {
   for (const char* const flag : {"--no-auto-env", "--standalone"}) {
     const Job job = detect_for({flag}, kSlurm);
     EXPECT_EQ(job.origin("nnodes"), "default") << flag;
@@ -126,7 +126,7 @@ TEST(Detect, CanBeTurnedOff) {
   EXPECT_EQ(detect_for({"--no-auto-env"}, {}).text("auto_env"), "false");
 }
 
-TEST(Detect, OneOfSeveralTasksOfANodeIsNoAgent) {
+TEST(PlatformSettings, OneOfSeveralTasksOfANodeIsNoAgent) {
   Environment side_by_side = with(kSlurm, {{"SLURM_STEP_NUM_TASKS", "8"}});
   side_by_side["SLURM_STEP_TASKS_PER_NODE"] = "4(x2)";
   EXPECT_THAT([&] { (void)detect_for({}, side_by_side); },
@@ -135,20 +135,20 @@ TEST(Detect, OneOfSeveralTasksOfANodeIsNoAgent) {
   EXPECT_THAT(detect_for({"--nnodes=1"}, side_by_side).notes, IsEmpty());
 }
 
-TEST(Detect, ABatchScriptWithoutSrunGetsAHint) {
+TEST(PlatformSettings, ABatchScriptWithoutSrunGetsAHint) {
   const Environment batch{{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "2"}};
   EXPECT_EQ(detect_for({}, batch).origin("nnodes"), "default");
   EXPECT_THAT(detect_for({}, batch).notes, ElementsAre(HasSubstr("not started by srun")));
   EXPECT_THAT(detect_for({"--nnodes=1"}, batch).notes, IsEmpty());
 }
 
-TEST(Detect, HalfASetIsNotTaken) {
+TEST(PlatformSettings, HalfASetIsNotTaken) {
   const Job job = detect_for({}, with(kSlurm, {{"SLURM_NODEID", ""}}));
   EXPECT_EQ(job.origin("nnodes"), "default");
   EXPECT_THAT(job.notes, ElementsAre(HasSubstr("SLURM_NODEID is not set, so nothing is taken")));
 }
 
-TEST(Detect, APodOfAnIndexedJobHasItsRank) {
+TEST(PlatformSettings, APodOfAnIndexedJobHasItsRank) {
   const Environment pod{{"JOB_COMPLETION_INDEX", "1"}, {"KUBERNETES_SERVICE_HOST", "10.0.0.1"}};
   const Job job = detect_for({"--nnodes=4", "--master-addr=job-0.job"}, pod);
   EXPECT_EQ(job.text("node_rank"), "1");
@@ -163,7 +163,7 @@ TEST(Detect, APodOfAnIndexedJobHasItsRank) {
 }
 
 // Kubeflow's operator sets all of these in every pod, the ones that the user left out to "".
-TEST(Detect, KubeflowSetsTorchrunsVariables) {
+TEST(PlatformSettings, KubeflowSetsTorchrunsVariables) {
   const Job job = detect_for({},
                              {{"PET_NNODES", "2"},
                               {"PET_NODE_RANK", "1"},
@@ -192,7 +192,7 @@ TEST(Detect, KubeflowSetsTorchrunsVariables) {
   EXPECT_EQ(elastic.origin("node_rank"), "default");
 }
 
-TEST(Detect, MpirunGivesRanksAndNoAddress) {
+TEST(PlatformSettings, MpirunGivesRanksAndNoAddress) {
   const Job job = detect_for({"--master-addr=n1"}, kOpenMpi);
   EXPECT_EQ(job.job.text("launch.nnodes"), "3");
   EXPECT_EQ(job.text("node_rank"), "2");
@@ -213,7 +213,7 @@ TEST(Detect, MpirunGivesRanksAndNoAddress) {
 }
 
 // mpirun starts one process of its own per node by srun; those variables are not the program's.
-TEST(Detect, MpirunIsNearerThanSlurm) {
+TEST(PlatformSettings, MpirunIsNearerThanSlurm) {
   const Job job = detect_for({"--master-addr=n1"}, with(kSlurm, kOpenMpi));
   EXPECT_EQ(job.job.text("launch.nnodes"), "3");
 }

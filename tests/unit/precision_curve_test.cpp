@@ -25,7 +25,7 @@ MatchedDetection ignored(std::int64_t image, float score, int label = 0) {
 }
 
 // Two objects: precision is 1 up to recall 0.5, then 2 / 3: (51 + 50 * 2 / 3) / 101.
-TEST(PrecisionCurve, IsReadAt101Recalls) {
+TEST(PrecisionCurve, AveragePrecisionIsReadAt101Recalls) {
   const DetectionQuality quality = measure_detections(
       {hit(0, 0.9F), miss(0, 0.8F), ignored(0, 0.75F), hit(1, 0.7F), miss(1, 0.2F)},
       {objects(0, 0, 1), objects(1, 0, 1)},
@@ -72,7 +72,7 @@ TEST(PrecisionCurve, ClassesWithoutObjectsAreLeftOutOfMeans) {
   EXPECT_DOUBLE_EQ(quality.classes[1].mean_ap(), 0);
 }
 
-TEST(PrecisionCurve, NothingAtAllIsZero) {
+TEST(PrecisionCurve, NoObjectsAndNoDetectionsScoreZero) {
   const DetectionQuality quality = measure_detections({}, {}, {}, 2);
   EXPECT_EQ(quality.mean_ap(), 0);
   EXPECT_EQ(quality.precision, 0);

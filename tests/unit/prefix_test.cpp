@@ -54,7 +54,7 @@ TEST(Prefix, SaysWhetherItNeedsATime) {
   EXPECT_TRUE(Prefix(spec, StreamPlan{}, facts()).tells_time());
 }
 
-TEST(Prefix, ItsColorEndsWithIt) {
+TEST(Prefix, ColorEndsWithThePrefix) {
   Prefix prefix(LogSpec{}, StreamPlan{}, facts());
   prefix.set_color(9);
   const std::string text = prefix.text("");

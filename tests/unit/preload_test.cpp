@@ -94,7 +94,7 @@ TEST(Preload, AVariableThatAnImportMayHaveReadMustBeTheSame) {
               Optional(HasSubstr("CUDA_VISIBLE_DEVICES")));
 }
 
-TEST(Preload, NothingOfDdpWorkerReadsTheGpusOfARankBeforeItIsCopied) {
+TEST(Preload, VisibleGpusDoNotDivideTemplatesOfDdpWorker) {
   const JobSpec spec = make({"--nproc-per-node", "2", "--virtual-local-rank", "t.py"});
   const auto base_of = [&](int rank) {
     Environment environment = environment_of(spec, rank, 0);

@@ -31,7 +31,7 @@ TEST(PublishedSets, TheirWordsAreWellFormed) {
 }
 
 // Two lists of the same names: what is fetched, and what is looked for.
-TEST(PublishedSets, WhatIsFetchedIsFoundBelowDataRoot) {
+TEST(PublishedSets, FetchedSetsAreFoundBelowDataRoot) {
   for (const PublishedSet& set : published_sets()) {
     const Scratch scratch;
     std::filesystem::create_directories(scratch.path() / set.folder);

@@ -19,7 +19,7 @@ TEST(Random, NeighboursHaveNothingInCommon) {
   EXPECT_EQ(seeds.size(), 512U) << "neighbours share a seed";
 }
 
-TEST(Random, IsEvenAndTheSameForOneSample) {
+TEST(Random, DrawsAreUniformAndRepeatForOneSample) {
   Random one(1, 2, 3);
   Random same(1, 2, 3);
   double sum = 0;

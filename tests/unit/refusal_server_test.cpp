@@ -64,7 +64,7 @@ TEST(RefusalServer, AllHearItAndNoneLeavesBeforeTheLastHasSpoken) {
   refusing.end.wait();
 }
 
-TEST(RefusalServer, OneThatDoesNotSpeakIsLeftBehindAtTheLimit) {
+TEST(RefusalServer, SilentRankIsAbandonedAtTheLimit) {
   const Refusing refusing("why", milliseconds(2000));
   const WorkerIdentity first = rank_of_three(1, refusing.port);
   const StoreProbe heard = hear(first);
@@ -91,7 +91,7 @@ TEST(RefusalServer, ARankOfAnotherJobHearsNothingAndIsNotCounted) {
   let_both_speak(refusing);
 }
 
-TEST(RefusalServer, WhatNoRankSaysChangesNothing) {
+TEST(RefusalServer, InvalidMessagesAreIgnored) {
   const Refusing refusing;
   const WorkerIdentity self = rank_of_three(1, refusing.port);
   std::vector<Descriptor> callers;
@@ -119,7 +119,7 @@ TEST(RefusalServer, ALongReasonIsCut) {
   let_both_speak(refusing);
 }
 
-TEST(RefusalServer, ItMakesRoomForRankZeroOfANewStart) {
+TEST(RefusalServer, ServerClosesForRankZeroOfANewStart) {
   const Refusing refusing;
   const WorkerIdentity joining = rank_of_three(1, refusing.port);
   const StoreProbe heard = hear(joining);
@@ -132,12 +132,12 @@ TEST(RefusalServer, ItMakesRoomForRankZeroOfANewStart) {
   refusing.end.wait();
 }
 
-TEST(RefusalServer, WhereThePortIsAnothersNobodyIsTold) {
+TEST(RefusalServer, TakenPortEndsTheServerAtOnce) {
   const Descriptor another = listen_on_loopback();
   serve_refusal(rank_of_three(0, port_of(another)), "why", kLong);
 }
 
-TEST(RefusalServer, WhereOnlyIpv4IsToBeHadItIsToldThere) {
+TEST(RefusalServer, ServerListensOnIpv4WhenIpv6IsTaken) {
   const Descriptor another(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (another.fd() < 0) GTEST_SKIP() << "there is no IPv6 here";
   const int yes = 1;

@@ -72,9 +72,9 @@ ModelRequest request_of(const std::string& name, std::int64_t channels, std::int
   return request;
 }
 
-class ResNets : public ::testing::TestWithParam<std::string> {};
+class RegistryResNets : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(ResNets, HaveTorchvisionsNamesAndShapesInItsOrder) {
+TEST_P(RegistryResNets, HaveTorchvisionsNamesAndShapesInItsOrder) {
   ModelRequest request = request_of(GetParam(), 3, 224);
   request.classes = 1000;
   const std::vector<std::string> expected = pythons_lines("resnet_keys.txt", GetParam());
@@ -82,7 +82,7 @@ TEST_P(ResNets, HaveTorchvisionsNamesAndShapesInItsOrder) {
   EXPECT_EQ(lines_of(*build_model(request)), expected);
 }
 
-TEST_P(ResNets, TheCifarStemChangesTheFirstShapeAlone) {
+TEST_P(RegistryResNets, TheCifarStemChangesTheFirstShapeAlone) {
   ModelRequest request = request_of(GetParam(), 3, 32);
   request.classes = 1000;
   std::vector<std::string> expected = pythons_lines("resnet_keys.txt", GetParam());
@@ -92,9 +92,9 @@ TEST_P(ResNets, TheCifarStemChangesTheFirstShapeAlone) {
   EXPECT_EQ(lines_of(*build_model(request)), expected);
 }
 
-class Yolos : public ::testing::TestWithParam<std::string> {};
+class RegistryYolos : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(Yolos, HaveTheNamesAndShapesOfTheFieldsPackageInItsOrder) {
+TEST_P(RegistryYolos, HaveTheNamesAndShapesOfTheFieldsPackageInItsOrder) {
   ModelRequest request = request_of(GetParam(), 3, 64);
   request.classes = 80;
   const std::vector<std::string> expected = pythons_lines("yolo_keys.txt", GetParam());
@@ -102,17 +102,19 @@ TEST_P(Yolos, HaveTheNamesAndShapesOfTheFieldsPackageInItsOrder) {
   EXPECT_EQ(lines_of(*build_model(request)), expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Yolos, ::testing::Values("yolov5n", "yolov8n"));
+INSTANTIATE_TEST_SUITE_P(All, RegistryYolos, ::testing::Values("yolov5n", "yolov8n"));
 
-TEST(Yolo, SidesAreMultiplesOfTheLastStride) {
+TEST(RegistryYolo, SidesAreMultiplesOfTheLastStride) {
   EXPECT_EQ(complaint_about(request_of("yolov8n", 3, 100)),
             "images of 100 x 100 pixels: a yolo needs sides that are multiples of 32. Set "
             "data.image_size to one.");
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ResNets, ::testing::Values("resnet18", "resnet34", "resnet50"));
+INSTANTIATE_TEST_SUITE_P(All,
+                         RegistryResNets,
+                         ::testing::Values("resnet18", "resnet34", "resnet50"));
 
-TEST(ResNet, TheStemFollowsTheImagesUnlessSaid) {
+TEST(RegistryResNet, TheStemFollowsTheImagesUnlessSaid) {
   const auto first_kernel = [](std::int64_t side, const std::string& stem) {
     ModelRequest request = request_of("resnet18", 1, side);
     request.stem = stem;
@@ -125,7 +127,7 @@ TEST(ResNet, TheStemFollowsTheImagesUnlessSaid) {
   EXPECT_EQ(first_kernel(224, "cifar"), 3);
 }
 
-TEST(ResNet, AsksItsFactoryForEveryNorm) {
+TEST(RegistryResNet, AsksItsFactoryForEveryNorm) {
   std::vector<std::int64_t> asked;
   ModelRequest request = request_of("resnet18", 3, 32);
   request.norm = [&asked](std::int64_t channels) {
@@ -138,7 +140,7 @@ TEST(ResNet, AsksItsFactoryForEveryNorm) {
   EXPECT_EQ(asked.back(), 512);
 }
 
-TEST(Models, GiveOneScorePerClass) {
+TEST(Registry, ModelsGiveOneScorePerClass) {
   at::set_num_threads(1);  // small pictures: two threads wait for each other longer than they work
   const torch::NoGradGuard no_grad;
   for (const auto& [name, factory] : built_in_models()) {
@@ -150,7 +152,7 @@ TEST(Models, GiveOneScorePerClass) {
   }
 }
 
-TEST(Models, DetectorsGiveDistancesAndScoresOfEachPlace) {
+TEST(Registry, DetectorsGiveDistancesAndScoresOfEachPlace) {
   at::set_num_threads(1);
   const torch::NoGradGuard no_grad;
   for (const char* const name : {"yolov5n", "yolov8n"}) {
@@ -162,12 +164,12 @@ TEST(Models, DetectorsGiveDistancesAndScoresOfEachPlace) {
   }
 }
 
-TEST(Models, LeNetOf28PixelsIsThatOf32) {
+TEST(Registry, LeNetOf28PixelsIsThatOf32) {
   EXPECT_EQ(lines_of(*build_model(request_of("lenet", 1, 28))),
             lines_of(*build_model(request_of("lenet", 1, 32))));
 }
 
-TEST(Models, MlpTakesItsLayersFromTheJob) {
+TEST(Registry, MlpTakesItsLayersFromTheJob) {
   ModelRequest request = request_of("mlp", 1, 28);
   request.args = Args("model.args", {{"hidden", "32, 16"}});
   EXPECT_THAT(lines_of(*build_model(request)),
@@ -179,7 +181,7 @@ TEST(Models, MlpTakesItsLayersFromTheJob) {
                           "fc3.bias parameter 10"));
 }
 
-TEST(Models, WhatAModelCannotDoIsRefusedByName) {
+TEST(Registry, WrongModelArgumentsAreRefusedByName) {
   EXPECT_THAT(complaint_about(request_of("resnet19", 3, 32)),
               AllOf(HasSubstr("model.name: resnet19"),
                     HasSubstr("Known: convnet, lenet, linear, mlp, resnet18, resnet34")));

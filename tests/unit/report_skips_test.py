@@ -45,9 +45,9 @@ class ReportSkipsTest(unittest.TestCase):
         tests = SCRIPT.parent
         words = {line.split()[0] for line in (tests / "expected_skips").read_text().splitlines() if line and line[0] != "#"}
         told = set(re.findall(r"--missing ([\w-]+)\)", (tests.parent / "make.sh").read_text()))
-        tried = set(re.findall(r'(?m)^    "([\w.-]+)": ', (tests / "lacking.py").read_text()))
+        tried = set(re.findall(r'(?m)^    "([\w.-]+)": ', (tests / "missing_features.py").read_text()))
         self.assertEqual(words - {"always", "may"}, told | tried)
-        here = subprocess.run([sys.executable, tests / "lacking.py"], capture_output=True, text=True, check=True).stdout.split()
+        here = subprocess.run([sys.executable, tests / "missing_features.py"], capture_output=True, text=True, check=True).stdout.split()
         self.assertLessEqual(set(here), tried)
 
     def test_expected_skips_are_named_with_their_reasons(self):
@@ -63,7 +63,7 @@ class ReportSkipsTest(unittest.TestCase):
         self.assertIn("Skipped tests: 2, expected: 1\n", text)
         self.assertIn("interop_c: no Python with torch   <-- not expected\n", text)
 
-    def test_what_only_some_machines_allow_may_run_or_not(self):
+    def test_optional_skips_may_run_or_not(self):
         code, text = report("may A.*\npython interop_*\n", "python")
         self.assertEqual(code, 0, text)
         self.assertIn("Skipped tests: 2, expected: 2\n", text)

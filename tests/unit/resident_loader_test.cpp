@@ -9,8 +9,8 @@
 #include <string>
 
 #include "named_augments.h"
-#include "step_rig.h"
-#include "tests/support/second_device.h"
+#include "step_fixture.h"
+#include "tests/support/fake_gpu.h"
 
 namespace ddp::worker {
 namespace {
@@ -69,7 +69,7 @@ void expect_same_walk(const PartitionRequest& partition,
 
 class Resident : public ::testing::TestWithParam<bool> {
  protected:
-  at::Device device_ = GetParam() ? second_device() : at::Device(at::kCPU);
+  at::Device device_ = GetParam() ? fake_gpu() : at::Device(at::kCPU);
 };
 
 TEST_P(Resident, BatchesOfEachRankAreTheLoaders) {
@@ -107,7 +107,7 @@ TEST_P(Resident, BatchesHaveTheTypeAndLayoutThatTheModelTakes) {
   }
 }
 
-TEST_P(Resident, OneBatchIsLoadedHereAndNow) {
+TEST_P(Resident, LoadReturnsTheSamplesOfTheHostLoader) {
   const std::shared_ptr<const MemorySource> source = draw_images(3);
   const LoaderRequest request{.augments = make("zero", source->facts()), .seed = 2, .repeats = 2};
   const Loader loader(source, request);
@@ -119,7 +119,7 @@ TEST_P(Resident, OneBatchIsLoadedHereAndNow) {
     EXPECT_THROW((void)resident.load({&outside, 1}), std::out_of_range);
 }
 
-TEST_P(Resident, NothingIsGivenBeyondTheLastPlan) {
+TEST_P(Resident, NextThrowsAfterTheLastPlan) {
   ResidentLoader resident(draw_images(1), {}, device_);
   EXPECT_THROW((void)resident.next(), std::logic_error);
   resident.start([left = 1]() mutable -> std::optional<MicroBatch> {
@@ -137,14 +137,14 @@ INSTANTIATE_TEST_SUITE_P(Devices, Resident, ::testing::Bool(), [](const auto& de
 TEST(ResidentBatches, NeitherMakeTheHostWaitNorReadMemoryTooEarly) {
   for (const auto& [name, list] : lists()) {
     const std::shared_ptr<const MemorySource> source = draw_images(3);
-    ResidentLoader resident(source, {.augments = make(name, source->facts())}, second_device());
+    ResidentLoader resident(source, {.augments = make(name, source->facts())}, fake_gpu());
     const PartitionRequest partition{.size = kSetSize, .batch = 8, .per_rank = 8};
     resident.start([walk = PartitionWalk(partition, 0, 0)]() mutable { return walk.next(); });
-    const DeviceCounts before = second_device_counts();
+    const DeviceCounts before = fake_gpu_counts();
     constexpr int kBatches = 100;
     for (int i = 0; i < kBatches; ++i)
       (void)resident.next();
-    const DeviceCounts counts = second_device_counts() - before;
+    const DeviceCounts counts = fake_gpu_counts() - before;
     EXPECT_EQ(counts.host_waits, 0) << name;
     EXPECT_EQ(counts.event_waits, 0) << name;
     EXPECT_EQ(counts.early_frees, 0) << name;
@@ -169,7 +169,7 @@ TEST(ResidentBatches, ASetTakesItsBordersItsLabelsAndTheCopyOfAPart) {
   EXPECT_EQ(bytes_of(2, {1, 8192, 8192}), 2 * (8193 * 8193 + 8) + (64 << 20));
 }
 
-TEST(ResidentBatches, WhatADeviceCannotMakeIsFound) {
+TEST(ResidentBatches, UnsupportedAugmentsAreFound) {
   const std::shared_ptr<const MemorySource> source = draw_images(3);
   const auto find = [&](const std::vector<NamedAugment>& list) {
     return ResidentLoader::first_unsupported(make_named(list, source->facts()));

@@ -49,7 +49,7 @@ TEST(ResizeTest, AResizerThatIsUsedAgainIsAsANewOne) {
   }
 }
 
-TEST(ResizeTest, NothingOutsideOfARegionIsSeen) {
+TEST(ResizeTest, PixelsOutsideTheRegionHaveNoEffect) {
   Image image = noise(3, 40, 50);
   const Region region{7, 9, 20, 30};
   Image before;

@@ -159,7 +159,7 @@ TEST(RestartPolicy, AFinishedJobIsNotDoneAgain) {
   EXPECT_EQ(decision.reason, "every worker had finished before the node was lost");
 }
 
-TEST(RestartPolicy, NothingIsStartedBesideWhatCouldNotBeKilled) {
+TEST(RestartPolicy, UnkilledProcessesPreventARestart) {
   RoundResult round = failed(1);
   round.unkilled = {"pid 5"};
   EXPECT_FALSE(RestartPolicy(RestartLimits{3}).decide(round).restart);

@@ -32,7 +32,7 @@ TEST(ResumeCheck, AKeyAllowsItselfAndASectionAllThatIsInIt) {
       << "optimizer.lr is not the beginning of optimizer.lr_factors";
 }
 
-TEST(ResumeCheck, WhatTheCheckpointDoesNotKnowAndTheBatchAreNoDifferences) {
+TEST(ResumeCheck, UnknownKeysAndTheBatchAreNotDifferences) {
   TextMap now = kBefore;
   now["data.batch"] = "null";
   now["data.batch_per_rank"] = "32";

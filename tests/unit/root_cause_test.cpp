@@ -210,7 +210,7 @@ Ending joined(Ending ending) {
 }
 
 // The table of root_cause.h: each row goes before those below it, though it ended later.
-TEST(RootCause, OfTwoFailuresTheOneOfTheEarlierRowIsTheRootCause) {
+TEST(RootCause, RootCauseIsTheFailureOfTheEarlierRow) {
   const auto saved = [](int rank, std::chrono::nanoseconds at, bool is_asked) {
     Ending ending = ending_of(rank, at, exited(143));
     ending.opened_page = true;

@@ -81,9 +81,9 @@ WorkerEnded exited(const Ending& ending) {
 }
 
 /// A round of two nodes with two workers each, told of event after event.
-struct Rig {
-  explicit Rig(const Round::Rules& rules = usual_rules(),
-               const std::vector<std::size_t>& workers = {2, 2})
+struct RoundDriver {
+  explicit RoundDriver(const Round::Rules& rules = usual_rules(),
+                       const std::vector<std::size_t>& workers = {2, 2})
       : round(rules, nodes_of(workers), kBegin) {}
 
   void exit(int node, const Ending& ending) {
@@ -152,119 +152,119 @@ std::vector<Ending> all_stopped(const std::vector<int>& ranks, nanoseconds at = 
 // --- Who comes to an end, and when.
 
 TEST(Round, TheStoreAnswersOnceEveryNodeHasStarted) {
-  Rig rig;
+  RoundDriver driver;
   GroupStarted started;
   started.pids = {11, 12};
-  rig.round.note_group_started(0, started);
-  EXPECT_THAT(rig.round.take_actions(), IsEmpty());
+  driver.round.note_group_started(0, started);
+  EXPECT_THAT(driver.round.take_actions(), IsEmpty());
   started.pids = {21, 22};
-  rig.round.note_group_started(1, started);
-  const std::vector<Round::Action> commands = rig.round.take_actions();
+  driver.round.note_group_started(1, started);
+  const std::vector<Round::Action> commands = driver.round.take_actions();
   ASSERT_THAT(commands, SizeIs(1));
   EXPECT_TRUE(std::holds_alternative<Round::ReleaseStore>(commands.front()));
-  EXPECT_EQ(rig.round.ranks().at(3).pid, 22);
-  rig.round.note_group_started(1, started);
-  EXPECT_THAT(rig.round.take_actions(), IsEmpty());
+  EXPECT_EQ(driver.round.ranks().at(3).pid, 22);
+  driver.round.note_group_started(1, started);
+  EXPECT_THAT(driver.round.take_actions(), IsEmpty());
 }
 
 TEST(Round, ARoundWhoseWorkersAllEndWellIsSuccess) {
-  Rig rig;
+  RoundDriver driver;
   for (int rank = 0; rank < 4; ++rank)
-    rig.exit(rank / 2, ended(rank, 5s, code(0)));
-  EXPECT_EQ(rig.end_command().reason, EndReason::all_ended);
-  EXPECT_FALSE(rig.round.is_over());
-  rig.end(0, {ended(0, 5s, code(0)), ended(1, 5s, code(0))});
-  rig.end(1, {ended(2, 5s, code(0)), ended(3, 5s, code(0))});
-  const RoundResult result = rig.result();
+    driver.exit(rank / 2, ended(rank, 5s, code(0)));
+  EXPECT_EQ(driver.end_command().reason, EndReason::all_ended);
+  EXPECT_FALSE(driver.round.is_over());
+  driver.end(0, {ended(0, 5s, code(0)), ended(1, 5s, code(0))});
+  driver.end(1, {ended(2, 5s, code(0)), ended(3, 5s, code(0))});
+  const RoundResult result = driver.result();
   EXPECT_EQ(result.outcome, Outcome(Succeeded()));
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.workers, SizeIs(4));
 }
 
 TEST(Round, TheFirstFailureStopsTheOthersOnEveryNodeOnce) {
-  Rig rig;
-  rig.exit(1, ended(3, 2s, code(7)));
-  const EndRound command = rig.end_command();
+  RoundDriver driver;
+  driver.exit(1, ended(3, 2s, code(7)));
+  const EndRound command = driver.end_command();
   EXPECT_EQ(command.signal, SIGTERM);
   EXPECT_EQ(command.grace, 30s);
   EXPECT_EQ(describe_end_round(command, 1, true),
             "rank 3 (node 1, b, pid 103) has failed: exit code 7; stopping the other 1 worker.");
-  rig.exit(0, ended(0, 3s, code(97)));
-  EXPECT_THAT(rig.commands(), IsEmpty());
+  driver.exit(0, ended(0, 3s, code(97)));
+  EXPECT_THAT(driver.commands(), IsEmpty());
 }
 
 TEST(Round, ReportsOfOthersAboutAWorkerChangeNothing) {
-  Rig rig;
-  rig.exit(0, ended(3, 2s, code(7)));  // of node 1
-  rig.exit(0, ended(9, 2s, code(7)));  // of nobody
-  rig.exit(0, ended(-1, 2s, code(7)));
+  RoundDriver driver;
+  driver.exit(0, ended(3, 2s, code(7)));  // of node 1
+  driver.exit(0, ended(9, 2s, code(7)));  // of nobody
+  driver.exit(0, ended(-1, 2s, code(7)));
   WorkerEnded old = exited(ended(0, 2s, code(7)));
   old.round = 5;
-  rig.round.note_worker_ended(0, old, kBegin + 2s);
-  EXPECT_FALSE(rig.round.is_ending());
-  rig.exit(0, ended(0, 2s, code(7)));
-  rig.end(0, {ended(0, 2s, code(7)), ended(2, 1s, code(8))});
-  rig.end(1, all_stopped({2, 3}));
-  EXPECT_EQ(rig.result().exit_code, 7);
+  driver.round.note_worker_ended(0, old, kBegin + 2s);
+  EXPECT_FALSE(driver.round.is_ending());
+  driver.exit(0, ended(0, 2s, code(7)));
+  driver.end(0, {ended(0, 2s, code(7)), ended(2, 1s, code(8))});
+  driver.end(1, all_stopped({2, 3}));
+  EXPECT_EQ(driver.result().exit_code, 7);
 }
 
 TEST(Round, TheOthersFollowAWorkerThatLeftAfterACheckpointWithinTheGrace) {
-  Rig rig;
-  rig.exit(0, with_page(ended(0, 2s, code(143)), Phase::training));
-  const std::vector<NodeCommand> told = rig.commands();
+  RoundDriver driver;
+  driver.exit(0, with_page(ended(0, 2s, code(143)), Phase::training));
+  const std::vector<NodeCommand> told = driver.commands();
   ASSERT_THAT(told, SizeIs(1));
   EXPECT_EQ(std::get<AnnounceStop>(told.front()).line,
             "rank 0 (pid 100) was asked to stop and has left after a checkpoint; waiting 30s for "
             "the others.");
-  EXPECT_EQ(rig.round.deadline(), kBegin + 32s);
-  rig.round.note_time(kBegin + 31s);
-  EXPECT_FALSE(rig.round.is_ending());
-  rig.round.note_time(kBegin + 32s);
-  EXPECT_EQ(describe_end_round(rig.end_command(), 2, true),
+  EXPECT_EQ(driver.round.deadline(), kBegin + 32s);
+  driver.round.note_time(kBegin + 31s);
+  EXPECT_FALSE(driver.round.is_ending());
+  driver.round.note_time(kBegin + 32s);
+  EXPECT_EQ(describe_end_round(driver.end_command(), 2, true),
             "3 workers did not follow within 30s; stopping 2 workers.");
-  rig.end(0, {with_page(ended(0, 2s, code(143)), Phase::training), all_stopped({1}).front()});
-  rig.end(1, all_stopped({2, 3}));
-  const RoundResult result = rig.result();
+  driver.end(0, {with_page(ended(0, 2s, code(143)), Phase::training), all_stopped({1}).front()});
+  driver.end(1, all_stopped({2, 3}));
+  const RoundResult result = driver.result();
   EXPECT_EQ(std::get<Failed>(result.outcome).root_cause, 0U);
   EXPECT_EQ(result.exit_code, 143);
 }
 
 TEST(Round, ANodeThatDoesNotReportInTimeIsGivenUpAndOurOwnNever) {
-  Rig rig(usual_rules(), {1, 1, 1});
-  rig.exit(0, ended(0, 2s, code(7)));
-  rig.end(2, all_stopped({2}));
-  ASSERT_EQ(rig.round.deadline(), kBegin + 2s + 30s + Round::kGroupEndWait);
-  (void)rig.round.take_actions();
-  rig.round.note_time(*rig.round.deadline());
-  const std::vector<Round::Action> commands = rig.round.take_actions();
+  RoundDriver driver(usual_rules(), {1, 1, 1});
+  driver.exit(0, ended(0, 2s, code(7)));
+  driver.end(2, all_stopped({2}));
+  ASSERT_EQ(driver.round.deadline(), kBegin + 2s + 30s + Round::kGroupEndWait);
+  (void)driver.round.take_actions();
+  driver.round.note_time(*driver.round.deadline());
+  const std::vector<Round::Action> commands = driver.round.take_actions();
   ASSERT_THAT(commands, SizeIs(1));
   EXPECT_EQ(std::get<Round::LoseNode>(commands.front()).node_rank, 1);
-  EXPECT_FALSE(rig.round.deadline());
-  rig.lose(1, 40s);
-  EXPECT_FALSE(rig.round.is_over());
-  rig.end(0, {ended(0, 2s, code(7))});
-  EXPECT_TRUE(rig.round.is_over());
+  EXPECT_FALSE(driver.round.deadline());
+  driver.lose(1, 40s);
+  EXPECT_FALSE(driver.round.is_over());
+  driver.end(0, {ended(0, 2s, code(7))});
+  EXPECT_TRUE(driver.round.is_over());
 }
 
 // Of one that is heard: a disk that is slow is not a node that is lost.
 TEST(Round, ANodeWhoseWorkersAreGoneMayTakeLongerToReport) {
-  Rig rig(usual_rules(), {1, 1, 1});
-  rig.exit(0, ended(0, 2s, code(7)));
-  rig.end(0, {ended(0, 2s, code(7))});
-  rig.round.note_group_gone(1);
-  const Round::Time deadline = rig.round.deadline().value();
-  (void)rig.round.take_actions();
-  rig.round.note_time(deadline);
-  const std::vector<Round::Action> actions = rig.round.take_actions();
+  RoundDriver driver(usual_rules(), {1, 1, 1});
+  driver.exit(0, ended(0, 2s, code(7)));
+  driver.end(0, {ended(0, 2s, code(7))});
+  driver.round.note_group_gone(1);
+  const Round::Time deadline = driver.round.deadline().value();
+  (void)driver.round.take_actions();
+  driver.round.note_time(deadline);
+  const std::vector<Round::Action> actions = driver.round.take_actions();
   ASSERT_THAT(actions, SizeIs(2));
   EXPECT_THAT(std::get<Round::Warn>(actions[0]).text, testing::StartsWith("node 1 (b) has ended"));
   EXPECT_EQ(std::get<Round::LoseNode>(actions[1]).node_rank, 2) << "its workers may live";
-  rig.lose(2, 40s);
-  ASSERT_EQ(rig.round.deadline(), deadline + Round::kLinesWait);
-  Rig late = rig;
-  rig.end(1, all_stopped({1}));
-  EXPECT_TRUE(rig.round.is_over());
-  EXPECT_EQ(rig.result().exit_code, 7);
+  driver.lose(2, 40s);
+  ASSERT_EQ(driver.round.deadline(), deadline + Round::kLinesWait);
+  RoundDriver late = driver;
+  driver.end(1, all_stopped({1}));
+  EXPECT_TRUE(driver.round.is_over());
+  EXPECT_EQ(driver.result().exit_code, 7);
   late.round.note_time(deadline + Round::kLinesWait);
   const std::vector<Round::Action> then = late.round.take_actions();
   ASSERT_THAT(then, SizeIs(1));
@@ -278,31 +278,32 @@ TEST(Round, AReportMayTakeAsLongAsAllThatANodeWaitsFor) {
   spec.hang_timeout = 5s;
   spec.keeps_survivors = true;
   const nanoseconds least = spec.grace + Escalation::kKillWait + OutputDrain::kLongest;
-  const auto wait_of = [&](const std::function<void(Rig&)>& end, nanoseconds& at) {
+  const auto wait_of = [&](const std::function<void(RoundDriver&)>& end, nanoseconds& at) {
     Round::Rules rules = Round::make_rules(spec);
     rules.has_restarts = true;
-    Rig rig(rules);
-    end(rig);
-    if (rig.hung_at > 0s) at = rig.hung_at;
-    return rig.round.deadline().value() - kBegin - at;
+    RoundDriver driver(rules);
+    end(driver);
+    if (driver.hung_at > 0s) at = driver.hung_at;
+    return driver.round.deadline().value() - kBegin - at;
   };
   nanoseconds at = 1s;
-  EXPECT_GT(wait_of([](Rig& rig) { rig.stop(SIGTERM); }, at), least);
-  EXPECT_GT(wait_of([](Rig& rig) { rig.exit(0, ended(0, 1s, code(7))); }, at),
+  EXPECT_GT(wait_of([](RoundDriver& driver) { driver.stop(SIGTERM); }, at), least);
+  EXPECT_GT(wait_of([](RoundDriver& driver) { driver.exit(0, ended(0, 1s, code(7))); }, at),
             least + SurvivorWait::kLongest);
-  EXPECT_GT(wait_of([](Rig& rig) { rig.hang(1); }, at), least + kSpyWait + kPrintWait);
+  EXPECT_GT(wait_of([](RoundDriver& driver) { driver.hang(1); }, at),
+            least + kSpyWait + kPrintWait);
 }
 
 TEST(Round, ANodeWithABrokenGpuIsPutLast) {
-  Rig rig;
-  rig.exit(1, ended(2, 1s, code(7)));
-  (void)rig.round.take_actions();
-  rig.end(0, all_stopped({0, 1}));
-  EXPECT_THAT(rig.round.take_actions(), IsEmpty());
+  RoundDriver driver;
+  driver.exit(1, ended(2, 1s, code(7)));
+  (void)driver.round.take_actions();
+  driver.end(0, all_stopped({0, 1}));
+  EXPECT_THAT(driver.round.take_actions(), IsEmpty());
   GroupEnded end = group_ended({ended(2, 1s, code(7)), all_stopped({3}).front()});
   end.gpu_error = "NVRM: Xid 79";
-  rig.round.note_group_ended(1, end, kBegin + 60s);
-  const std::vector<Round::Action> actions = rig.round.take_actions();
+  driver.round.note_group_ended(1, end, kBegin + 60s);
+  const std::vector<Round::Action> actions = driver.round.take_actions();
   ASSERT_THAT(actions, SizeIs(1));
   const auto* const last = std::get_if<Round::PutLast>(&actions.front());
   ASSERT_NE(last, nullptr);
@@ -311,7 +312,7 @@ TEST(Round, ANodeWithABrokenGpuIsPutLast) {
 }
 
 TEST(Round, AHangLeavesTimeForStacksAndKeptWorkersTimeToSettle) {
-  Rig hung;
+  RoundDriver hung;
   hung.hang(1);
   const EndRound command = hung.end_command();
   EXPECT_EQ(command.reason, EndReason::hang);
@@ -319,7 +320,7 @@ TEST(Round, AHangLeavesTimeForStacksAndKeptWorkersTimeToSettle) {
   Round::Rules rules = usual_rules();
   rules.keeps_survivors = true;
   rules.has_restarts = true;
-  Rig waits(rules);
+  RoundDriver waits(rules);
   waits.exit(0, ended(0, 2s, code(7)));
   EXPECT_TRUE(waits.end_command().keeps_survivors);
   EXPECT_EQ(waits.round.deadline(), kBegin + 2s + 30s + Round::kGroupEndWait + 5s);
@@ -328,16 +329,16 @@ TEST(Round, AHangLeavesTimeForStacksAndKeptWorkersTimeToSettle) {
 TEST(Round, NobodyIsKeptWhereNoRoundFollows) {
   Round::Rules rules = usual_rules();
   rules.keeps_survivors = true;
-  Rig last(rules);
+  RoundDriver last(rules);
   last.exit(0, ended(0, 2s, code(7)));
   EXPECT_FALSE(last.end_command().keeps_survivors);
   rules.has_restarts = true;
-  Rig final_code(rules);
+  RoundDriver final_code(rules);
   final_code.exit(0, ended(0, 2s, code(exit_code::kNoRestart)));
   EXPECT_FALSE(final_code.end_command().keeps_survivors);
   rules.has_restarts = false;
   rules.lost_nodes_are_free = true;
-  Rig lost(rules);
+  RoundDriver lost(rules);
   lost.lose(1, 2s);
   EXPECT_TRUE(lost.end_command().keeps_survivors);
 }
@@ -345,15 +346,15 @@ TEST(Round, NobodyIsKeptWhereNoRoundFollows) {
 // --- The user's signals.
 
 TEST(Round, TheUsersSignalIsPassedOnAndSigusr1IsTheWishForACheckpoint) {
-  Rig rig;
-  rig.stop(SIGINT, 1s, 1);
-  EndRound command = rig.end_command();
+  RoundDriver driver;
+  driver.stop(SIGINT, 1s, 1);
+  EndRound command = driver.end_command();
   EXPECT_EQ(command.signal, SIGINT);
   EXPECT_EQ(command.stop_reason(), StopReason::preempt);
   EXPECT_EQ(describe_end_round(command, 2, true),
             "SIGINT at node 1 (b): stopping 2 workers, they have 30s. A second SIGINT or SIGTERM "
             "kills them now.");
-  Rig announced;
+  RoundDriver announced;
   announced.stop(SIGUSR1);
   command = announced.end_command();
   EXPECT_EQ(command.signal, SIGTERM);
@@ -361,114 +362,114 @@ TEST(Round, TheUsersSignalIsPassedOnAndSigusr1IsTheWishForACheckpoint) {
 }
 
 TEST(Round, TheSecondSignalOfOneUserKillsNow) {
-  Rig rig;
-  rig.stop(SIGTERM, 1s);
-  rig.stop(SIGTERM, 1s, 1);       // the other node's scheduler
-  rig.stop(SIGTERM, 1s + 100ms);  // delivered twice
-  EXPECT_THAT(rig.commands(), SizeIs(1));
-  rig.stop(SIGTERM, 1s + 101ms);
-  EXPECT_EQ(rig.end_command().signal, SIGKILL);
-  rig.stop(SIGTERM, 9s);
-  EXPECT_THAT(rig.commands(), IsEmpty());
+  RoundDriver driver;
+  driver.stop(SIGTERM, 1s);
+  driver.stop(SIGTERM, 1s, 1);       // the other node's scheduler
+  driver.stop(SIGTERM, 1s + 100ms);  // delivered twice
+  EXPECT_THAT(driver.commands(), SizeIs(1));
+  driver.stop(SIGTERM, 1s + 101ms);
+  EXPECT_EQ(driver.end_command().signal, SIGKILL);
+  driver.stop(SIGTERM, 9s);
+  EXPECT_THAT(driver.commands(), IsEmpty());
 }
 
 TEST(Round, AnAnnouncementIsNoFirstSignal) {
-  Rig rig;
-  rig.stop(SIGUSR1, 1s);
-  rig.stop(SIGTERM, 5s);
-  EXPECT_THAT(rig.commands(), SizeIs(1));
-  rig.stop(SIGTERM, 6s);
-  EXPECT_EQ(rig.end_command().signal, SIGKILL);
+  RoundDriver driver;
+  driver.stop(SIGUSR1, 1s);
+  driver.stop(SIGTERM, 5s);
+  EXPECT_THAT(driver.commands(), SizeIs(1));
+  driver.stop(SIGTERM, 6s);
+  EXPECT_EQ(driver.end_command().signal, SIGKILL);
 }
 
 // --- The table of the header, row by row, each against the rows below it.
 
 TEST(RoundTable, Row1TheUsersStopBeforeAnyOtherReasonStands) {
-  Rig rig;
-  rig.stop(SIGTERM);
-  rig.round.note_own_node_slept("slept", kBegin + 1s);            // row 2
-  rig.lose(1, 2s);                                                // row 4
-  rig.end(0, {ended(0, 500ms, code(7)), ended(1, 2s, code(0))});  // row 6
-  const RoundResult result = rig.result();
+  RoundDriver driver;
+  driver.stop(SIGTERM);
+  driver.round.note_own_node_slept("slept", kBegin + 1s);            // row 2
+  driver.lose(1, 2s);                                                // row 4
+  driver.end(0, {ended(0, 500ms, code(7)), ended(1, 2s, code(0))});  // row 6
+  const RoundResult result = driver.result();
   EXPECT_EQ(result.outcome, Outcome(Stopped{SIGTERM}));
   EXPECT_EQ(result.exit_code, 143);
 }
 
 TEST(RoundTable, Row1AStopThatCameTooLateForAFinishedJobIsSuccess) {
-  Rig rig(usual_rules(), {1});
-  rig.stop(SIGINT);
-  rig.end(0, {with_page(ended(0, 2s, code(0)), Phase::finished)});
-  EXPECT_EQ(rig.result().outcome, Outcome(Succeeded()));
+  RoundDriver driver(usual_rules(), {1});
+  driver.stop(SIGINT);
+  driver.end(0, {with_page(ended(0, 2s, code(0)), Phase::finished)});
+  EXPECT_EQ(driver.result().outcome, Outcome(Succeeded()));
 }
 
 TEST(RoundTable, Row1AStopAfterAnotherReasonChangesNothing) {
-  Rig rig(usual_rules(), {1, 1});
-  rig.exit(0, ended(0, 1s, code(7)));
-  rig.stop(SIGTERM, 2s);
-  rig.end(0, {ended(0, 1s, code(7))});
-  rig.end(1, all_stopped({1}));
-  EXPECT_EQ(rig.result().exit_code, 7);
+  RoundDriver driver(usual_rules(), {1, 1});
+  driver.exit(0, ended(0, 1s, code(7)));
+  driver.stop(SIGTERM, 2s);
+  driver.end(0, {ended(0, 1s, code(7))});
+  driver.end(1, all_stopped({1}));
+  EXPECT_EQ(driver.result().exit_code, 7);
 }
 
 TEST(RoundTable, Row2TheLaunchersFailureBeatsALossAndAWorkersFailure) {
-  Rig rig;
-  rig.fail(1, 126, "no memory");
-  const EndRound command = rig.end_command();
+  RoundDriver driver;
+  driver.fail(1, 126, "no memory");
+  const EndRound command = driver.end_command();
   EXPECT_EQ(command.signal, SIGKILL);
   EXPECT_EQ(describe_end_round(command, 2, true), "node 1 (b): no memory; stopping 2 workers.");
-  rig.lose(1, 2s);
-  rig.end(0, {ended(0, 500ms, code(7)), ended(1, 2s, code(0))});
-  const RoundResult result = rig.result();
+  driver.lose(1, 2s);
+  driver.end(0, {ended(0, 500ms, code(7)), ended(1, 2s, code(0))});
+  const RoundResult result = driver.result();
   EXPECT_EQ(result.outcome, Outcome(LauncherFailed{126, "node 1 (b): no memory"}));
   EXPECT_EQ(result.exit_code, 126);
   EXPECT_THAT(result.workers, IsEmpty());
 }
 
 TEST(RoundTable, Row2OurOwnNodeThatWasFencedIsWhyTheOthersAreLost) {
-  Rig rig;
-  rig.round.note_own_node_slept("this agent did not run for 7 s", kBegin + 1s);
-  rig.lose(1, 2s);
-  rig.end(0, all_stopped({0, 1}));
-  EXPECT_EQ(rig.result().outcome,
+  RoundDriver driver;
+  driver.round.note_own_node_slept("this agent did not run for 7 s", kBegin + 1s);
+  driver.lose(1, 2s);
+  driver.end(0, all_stopped({0, 1}));
+  EXPECT_EQ(driver.result().outcome,
             Outcome(LauncherFailed{exit_code::kNodeLost, "this agent did not run for 7 s"}));
 }
 
 TEST(RoundTable, Row2ASleepOfOurOwnAgentBeatsAStopRequestAndAFailureThatCameMeanwhile) {
   for (const bool is_stop : {true, false}) {
-    Rig rig;
-    rig.round.note_own_node_slept("this agent did not run for 7 s", kBegin + 8s);
-    if (is_stop) rig.stop(SIGTERM, 8s);
-    rig.exit(1, ended(2, 3s, code(7)));
-    rig.end(1, {ended(2, 3s, code(7)), all_stopped({3}).front()});
-    rig.end(0, all_stopped({0, 1}));
-    EXPECT_EQ(rig.result().exit_code, exit_code::kNodeLost);
+    RoundDriver driver;
+    driver.round.note_own_node_slept("this agent did not run for 7 s", kBegin + 8s);
+    if (is_stop) driver.stop(SIGTERM, 8s);
+    driver.exit(1, ended(2, 3s, code(7)));
+    driver.end(1, {ended(2, 3s, code(7)), all_stopped({3}).front()});
+    driver.end(0, all_stopped({0, 1}));
+    EXPECT_EQ(driver.result().exit_code, exit_code::kNodeLost);
   }
 }
 
 TEST(RoundTable, Row2AFenceInARoundThatWasBeingEndedIsNotTheCause) {
-  Rig rig;
-  rig.exit(0, ended(0, 1s, code(7)));
-  rig.round.note_own_node_slept("this agent did not run for 7 s", kBegin + 1s);
-  rig.lose(1, 2s);
-  rig.end(0, {ended(0, 1s, code(7)), all_stopped({1}).front()});
-  EXPECT_EQ(rig.result().exit_code, 7);
+  RoundDriver driver;
+  driver.exit(0, ended(0, 1s, code(7)));
+  driver.round.note_own_node_slept("this agent did not run for 7 s", kBegin + 1s);
+  driver.lose(1, 2s);
+  driver.end(0, {ended(0, 1s, code(7)), all_stopped({1}).front()});
+  EXPECT_EQ(driver.result().exit_code, 7);
 }
 
 TEST(RoundTable, Row2AFailureToStartThatFollowsFromTheEndIsNotTheCause) {
-  Rig rig;
-  rig.exit(0, ended(0, 1s, code(7)));
-  rig.fail(1, 126, "no memory");
-  rig.end(0, {ended(0, 1s, code(7)), all_stopped({1}).front()});
-  rig.end(1, {});
-  EXPECT_EQ(rig.result().exit_code, 7);
+  RoundDriver driver;
+  driver.exit(0, ended(0, 1s, code(7)));
+  driver.fail(1, 126, "no memory");
+  driver.end(0, {ended(0, 1s, code(7)), all_stopped({1}).front()});
+  driver.end(1, {});
+  EXPECT_EQ(driver.result().exit_code, 7);
 }
 
 TEST(RoundTable, Row3AHangBeatsALossAndAWorkersFailure) {
-  Rig rig;
-  rig.hang(1);
-  rig.lose(1, 20s);
-  rig.end(0, {ended(0, 2s, code(7)), stopped(ended(1, 30s, killed_by(SIGTERM)))});
-  const RoundResult result = rig.result();
+  RoundDriver driver;
+  driver.hang(1);
+  driver.lose(1, 20s);
+  driver.end(0, {ended(0, 2s, code(7)), stopped(ended(1, 30s, killed_by(SIGTERM)))});
+  const RoundResult result = driver.result();
   EXPECT_EQ(std::get<Failed>(result.outcome).root_cause, 1U);
   EXPECT_EQ(result.exit_code, exit_code::kTimeout);
   EXPECT_THAT(result.hang, HasSubstr("step 4"));
@@ -491,72 +492,72 @@ TEST(Round, AnUninterruptibleSleepBeyondItsLimitIsItsLastRound) {
 }
 
 TEST(RoundTable, Row3WithoutTheEndOfTheRankThatHungTheLossStands) {
-  Rig rig;
-  rig.hang(3);
-  rig.lose(1, 20s);
-  rig.end(0, all_stopped({0, 1}));
-  EXPECT_EQ(std::get<NodeLost>(rig.result().outcome).node_rank, 1);
+  RoundDriver driver;
+  driver.hang(3);
+  driver.lose(1, 20s);
+  driver.end(0, all_stopped({0, 1}));
+  EXPECT_EQ(std::get<NodeLost>(driver.result().outcome).node_rank, 1);
 }
 
 TEST(RoundTable, Row4ALossBeatsAFailureThatCameAfterTheNodesLastWord) {
-  Rig rig;
-  rig.exit(0, ended(0, 3s, code(7)));  // seen first
-  rig.lose(1, 2s);
-  rig.end(0, {ended(0, 3s, code(7)), all_stopped({1}).front()});
-  const RoundResult result = rig.result();
+  RoundDriver driver;
+  driver.exit(0, ended(0, 3s, code(7)));  // seen first
+  driver.lose(1, 2s);
+  driver.end(0, {ended(0, 3s, code(7)), all_stopped({1}).front()});
+  const RoundResult result = driver.result();
   EXPECT_EQ(std::get<NodeLost>(result.outcome).node_rank, 1);
   EXPECT_THAT(std::get<NodeLost>(result.outcome).victims, ElementsAre(0U, 1U));
   EXPECT_EQ(result.exit_code, exit_code::kNodeLost);
 }
 
 TEST(RoundTable, Row4AFailureWhileTheNodeWasStillHeardIsTheCause) {
-  Rig rig;
-  rig.lose(1, 2s);  // seen first
-  rig.end(0, {ended(0, 1s, code(7)), all_stopped({1}).front()});
-  EXPECT_EQ(rig.result().exit_code, 7);
+  RoundDriver driver;
+  driver.lose(1, 2s);  // seen first
+  driver.end(0, {ended(0, 1s, code(7)), all_stopped({1}).front()});
+  EXPECT_EQ(driver.result().exit_code, 7);
 }
 
 TEST(RoundTable, Row4WhatALostNodeToldAtOnceCounts) {
-  Rig rig;
-  rig.exit(1, ended(2, 1s, killed_by(SIGSEGV)));
-  rig.lose(1, 2s);
-  rig.end(0, all_stopped({0, 1}));
-  const RoundResult result = rig.result();
+  RoundDriver driver;
+  driver.exit(1, ended(2, 1s, killed_by(SIGSEGV)));
+  driver.lose(1, 2s);
+  driver.end(0, all_stopped({0, 1}));
+  const RoundResult result = driver.result();
   EXPECT_EQ(result.exit_code, 128 + SIGSEGV);
   EXPECT_EQ(result.workers.at(std::get<Failed>(result.outcome).root_cause).host, "b");
 }
 
 TEST(RoundTable, Row5WhereAllLeaveAfterACheckpointTheJobIsStopped) {
-  Rig rig(usual_rules(), {1, 1});
+  RoundDriver driver(usual_rules(), {1, 1});
   const Ending first = with_page(ended(0, 1s, code(143)), Phase::training);
   Ending asked = with_page(ended(1, 2s, code(143)), Phase::training);
   asked.was_asked_elsewhere = true;
-  rig.exit(0, first);
-  rig.exit(1, asked);
-  rig.end(0, {first});
-  rig.end(1, {asked});
-  const RoundResult result = rig.result();
+  driver.exit(0, first);
+  driver.exit(1, asked);
+  driver.end(0, {first});
+  driver.end(1, {asked});
+  const RoundResult result = driver.result();
   EXPECT_EQ(result.outcome, Outcome(Stopped{0, 1}));
   EXPECT_EQ(result.exit_code, 143);
 }
 
 TEST(RoundTable, Row6AFailureBeatsThoseWhoLeave) {
-  Rig rig(usual_rules(), {1, 1});
+  RoundDriver driver(usual_rules(), {1, 1});
   const Ending left = with_page(ended(0, 1s, code(143)), Phase::training);
-  rig.exit(0, left);
-  rig.exit(1, ended(1, 2s, code(7)));
-  rig.end(0, {left});
-  rig.end(1, {ended(1, 2s, code(7))});
-  EXPECT_EQ(rig.result().exit_code, 7);
+  driver.exit(0, left);
+  driver.exit(1, ended(1, 2s, code(7)));
+  driver.end(0, {left});
+  driver.end(1, {ended(1, 2s, code(7))});
+  EXPECT_EQ(driver.result().exit_code, 7);
 }
 
 TEST(RoundTable, Row7ALostNodeWhoseWorkersHadAllFinishedIsNotDoneAgain) {
-  Rig rig(usual_rules(), {1, 1});
-  rig.exit(0, ended(0, 1s, code(0)));
-  rig.exit(1, ended(1, 2s, code(0)));
-  rig.lose(1, 3s);
-  rig.end(0, {ended(0, 1s, code(0))});
-  const RoundResult result = rig.result();
+  RoundDriver driver(usual_rules(), {1, 1});
+  driver.exit(0, ended(0, 1s, code(0)));
+  driver.exit(1, ended(1, 2s, code(0)));
+  driver.lose(1, 3s);
+  driver.end(0, {ended(0, 1s, code(0))});
+  const RoundResult result = driver.result();
   EXPECT_TRUE(result.all_finished);
   EXPECT_EQ(result.exit_code, exit_code::kNodeLost);
 }
@@ -564,33 +565,33 @@ TEST(RoundTable, Row7ALostNodeWhoseWorkersHadAllFinishedIsNotDoneAgain) {
 // --- What is left for the next round.
 
 TEST(Round, SurvivorsAndLeftoversOfALostNodeAreGoneWithIt) {
-  Rig rig(usual_rules(), {1, 1});
-  rig.exit(0, ended(0, 1s, code(7)));
+  RoundDriver driver(usual_rules(), {1, 1});
+  driver.exit(0, ended(0, 1s, code(7)));
   GroupEnded other;
   other.survivors = 1;
   other.survivor_step = 8;
   other.unkilled = {"pid 9 (x, state D)"};
-  rig.round.note_group_ended(1, other, kBegin + 2s);
-  rig.lose(1, 3s);
-  rig.end(0, {ended(0, 1s, code(7))});
-  EXPECT_EQ(rig.round.later_lost_node()->node_rank, 1);
-  EXPECT_TRUE(rig.round.has_lost_node());
-  const RoundResult result = rig.result();
+  driver.round.note_group_ended(1, other, kBegin + 2s);
+  driver.lose(1, 3s);
+  driver.end(0, {ended(0, 1s, code(7))});
+  EXPECT_EQ(driver.round.later_lost_node()->node_rank, 1);
+  EXPECT_TRUE(driver.round.has_lost_node());
+  const RoundResult result = driver.result();
   EXPECT_EQ(result.survivors, 0);
   EXPECT_TRUE(result.unkilled.empty());
   EXPECT_EQ(result.exit_code, 7);
 }
 
 TEST(Round, LeftoversOfOtherNodesAreNamedWithTheirNode) {
-  Rig rig(usual_rules(), {1, 1});
-  rig.exit(0, ended(0, 1s, code(7)));
+  RoundDriver driver(usual_rules(), {1, 1});
+  driver.exit(0, ended(0, 1s, code(7)));
   GroupEnded end = group_ended({ended(0, 1s, code(7))});
   end.unkilled = {"pid 8 (x, state D)"};
-  rig.round.note_group_ended(0, end, kBegin + 2s);
+  driver.round.note_group_ended(0, end, kBegin + 2s);
   end = group_ended(all_stopped({1}));
   end.unkilled = {"pid 9 (x, state D)"};
-  rig.round.note_group_ended(1, end, kBegin + 2s);
-  const RoundResult result = rig.result();
+  driver.round.note_group_ended(1, end, kBegin + 2s);
+  const RoundResult result = driver.result();
   EXPECT_FALSE(result.unkilled.empty());
   EXPECT_THAT(result.unkilled, ElementsAre("pid 8 (x, state D)", "node 1 (b): pid 9 (x, state D)"));
 }

@@ -57,7 +57,7 @@ TEST(RunComparison, EveryRunHasARow) {
   EXPECT_THAT(text, HasSubstr("unknown"));
 }
 
-TEST(RunComparison, OfAnUnknownJobNothingIsTakenForItsDefault) {
+TEST(RunComparison, MissingJobIsNotTakenForTheDefaults) {
   std::vector<RunRecord> runs{make_run("a", 0.5, {{"optimizer.lr", "0.9", "0.05"}}),
                               make_run("b", 0.7)};
   runs[1].has_job = false;

@@ -53,7 +53,7 @@ TEST_F(RunDirTest, ANewRunHasItsRecords) {
   EXPECT_EQ(fs::read_symlink(folder_ / "latest"), "run");
 }
 
-TEST_F(RunDirTest, OfARefusedJobNothingIsLeft) {
+TEST_F(RunDirTest, RunDirOfARefusedJobIsRemoved) {
   const fs::path output = folder_ / "runs";
   const std::vector<std::string> there{"output=" + output.string()};
   RunDir::choose(job(there), 2, "a").remove_unused(exit_code::kUsage);
@@ -291,7 +291,7 @@ TEST_F(RunDirTest, ARunThatBeganSoAndWasInterruptedIsContinuedByTheSameCommand) 
   }
 }
 
-TEST_F(RunDirTest, OneThatBeganFromAPathIsContinuedByThePlainCommandFromItsOwnCheckpointsAlone) {
+TEST_F(RunDirTest, RunResumedFromAPathContinuesOnlyFromItsOwnCheckpoints) {
   { const RunDir first = RunDir::choose(job({kPath}), 1, "a"); }
   {
     const RunDir plain = RunDir::choose(job(), 1, "b");

@@ -44,7 +44,7 @@ std::string header_refusal(const std::string& header, const std::string& data) {
   return header_refusal(file_of(header, data));
 }
 
-TEST(Safetensors, WhatIsWrittenIsReadBack) {
+TEST(Safetensors, TensorsRoundTrip) {
   const Scratch scratch;
   const std::array<float, 6> weights{1.5F, -0.0F, 3, 4, 5, std::numeric_limits<float>::infinity()};
   const std::array<std::uint8_t, 3> flags{1, 0, 1};

@@ -16,7 +16,7 @@ TEST(ScreenBlock, StaysWithinTheTerminal) {
   EXPECT_EQ(fit_block("xä\n", 2, 24), "x\n");  // no half of a character
 }
 
-TEST(ScreenBlock, IsDrawnOverTheOneBefore) {
+TEST(ScreenBlock, BlockIsDrawnOverTheLastOne) {
   EXPECT_EQ(redraw("a\nb\n", 0), "a\nb\n");
   EXPECT_EQ(redraw("c\n", 2), "\x1b[2A\r\x1b[Jc\n");
 }

@@ -51,7 +51,7 @@ TEST(Secret, LiesInNoCoreFile) {
   EXPECT_THAT(flags_of(Secret(bare).text()), HasSubstr(" dd "));
 }
 
-TEST(Secret, IsNotInAForkedChild) {
+TEST(Secret, ForkedChildHasNoSecret) {
   const Secret secret(std::string(64, 'a'));
   const pid_t child = ::fork();
   if (child == 0) ::raise(secret.text() == std::string(64, '\0') ? SIGUSR1 : SIGKILL);

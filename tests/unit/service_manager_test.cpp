@@ -56,7 +56,7 @@ TEST(ServiceManager, TheWatchdogOfAnotherProcessIsNotOurs) {
   EXPECT_THAT(manager.heard(), ElementsAre("READY=1"));
 }
 
-TEST(ServiceManager, NobodyNeedsToListen) {
+TEST(ServiceManager, MissingServiceManagerIsIgnored) {
   asio::io_context io{1};
   const Environment cases[] = {{},
                                {{"NOTIFY_SOCKET", "/nowhere/notify"}, {"WATCHDOG_USEC", "x"}},

@@ -8,7 +8,7 @@ namespace {
 // Session 100 began at tick 50, and was surely itself until tick 80.
 constexpr Session kSession{100, 50, 80};
 
-TEST(Session, A9_ItsLeaderProvesItAndNobodyElseWhoHasTheNumber) {
+TEST(Session, A9_OnlyTheLeaderWithItsStartTimeProvesASession) {
   EXPECT_TRUE(proves(kSession, {100, 100, 50}));
   EXPECT_FALSE(proves(kSession, {100, 100, 51})) << "another process, that leads a session too";
   EXPECT_FALSE(proves(kSession, {100, 100, 49}));

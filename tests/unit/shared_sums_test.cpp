@@ -282,7 +282,7 @@ TEST(SharedSums, ACallbackWaitsForAnotherSum) {
   EXPECT_THAT(errors, Each(""));
 }
 
-TEST(SharedSums, WhoEndsDoesWhatItHasStarted) {
+TEST(SharedSums, DestructorWaitsForStartedCalls) {
   std::vector<at::Tensor> tensors{at::ones({400000}), at::ones({400000})};
   const auto errors = run_ranks(2, [&](SharedSums& sums, int rank) {
     const at::Tensor& tensor = tensors[static_cast<std::size_t>(rank)];
@@ -314,7 +314,7 @@ TEST(SharedSums, AWaitEndsAtItsOwnTimeOut) {
   EXPECT_THAT(errors, Each(""));
 }
 
-TEST(SharedSums, WhoLetsGoEndsTheOthers) {
+TEST(SharedSums, AbandonFailsTheCallsOfOtherRanks) {
   const auto errors = run_ranks(2, [](SharedSums& sums, int rank) {
     if (rank == 1) {
       sums.abandon();

@@ -5,7 +5,7 @@
 namespace ddp::launcher {
 namespace {
 
-TEST(SignalMeaning, IsWhatTheUserHasListedAndWhatSchedulersMean) {
+TEST(SignalMeaning, ListedAndSchedulersSignalsStopTheJob) {
   const std::vector<int> listed{SIGTERM, SIGINT};
   EXPECT_EQ(meaning_of(SIGCHLD, listed, true), SignalMeaning::child_changed);
   EXPECT_EQ(meaning_of(SIGTSTP, listed, true), SignalMeaning::ignored);

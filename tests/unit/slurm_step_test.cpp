@@ -29,7 +29,7 @@ Environment with(const std::string& name, const std::string& text) {
   return environment;
 }
 
-TEST(SlurmStep, IsWhatSrunSays) {
+TEST(SlurmStep, StepIsReadFromTheEnvironmentOfSrun) {
   const SlurmFacts facts = read_slurm(kTask);
   EXPECT_TRUE(facts.in_step);
   EXPECT_EQ(facts.problem, "");

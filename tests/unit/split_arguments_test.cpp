@@ -151,7 +151,7 @@ TEST(SplitArguments, ProblemsAreCollected) {
   EXPECT_EQ(split({"--one", "--two", "-z", "p"}).problems.size(), 3U);
 }
 
-TEST(SplitArguments, NothingIsFine) {
+TEST(SplitArguments, NoArgumentsAreAccepted) {
   EXPECT_EQ(split({}), SplitArguments());
 }
 

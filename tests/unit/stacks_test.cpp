@@ -108,7 +108,7 @@ TEST(Stacks, AnImportIsShownWithoutTheImporter) {
   EXPECT_EQ(where_it_stands(stacks), "train.py:1 in <module>");
 }
 
-TEST(Stacks, OfLibtorchTheInnermostCallsAreShown) {
+TEST(Stacks, InnermostCallsOfLibtorchAreShown) {
   std::vector<Frame> frames{{"clock_nanosleep", "/lib/libc.so.6", 0}};
   for (const std::string name : {"c10d::a", "c10d::b", "c10d::c", "c10d::d"})
     frames.push_back({name, "/l/libtorch_cpu.so", 0});
@@ -132,7 +132,7 @@ TEST(Stacks, EqualOnesAreOneGroup) {
   EXPECT_THAT(groups[1].ranks, ElementsAre(1));
 }
 
-TEST(Stacks, OfTheOthersEachPlaceIsShownOnce) {
+TEST(Stacks, EachPlaceOfTheOtherRanksIsShownOnce) {
   EXPECT_THAT(describe_others({{0, in_backward()}, {1, sleeps()}, {2, in_backward()}}, 1),
               ElementsAre("ranks 0,2:",
                           "  main thread",
@@ -147,7 +147,7 @@ TEST(Stacks, OfTheOthersEachPlaceIsShownOnce) {
   EXPECT_EQ(describe_others(many, 0).back(), "ranks 9-11: in other places");
 }
 
-TEST(Culprit, IsOutsideOfTheCollectiveInWhichTheOthersWait) {
+TEST(Culprit, RankOutsideOfTheCollectiveIsTheCulprit) {
   const auto odd = find_culprit({{0, in_backward()}, {1, sleeps()}});
   ASSERT_TRUE(odd);
   EXPECT_EQ(odd->rank, 1);
@@ -168,13 +168,13 @@ TEST(Culprit, StandsInAnotherCollectiveThanMost) {
   EXPECT_EQ(find_culprit({{0, in_barrier(3)}, {1, in_barrier(3)}, {2, in_barrier(9)}})->rank, 2);
 }
 
-TEST(Culprit, OfTwoHasSkippedTheCallThatTheOtherWaitsIn) {
+TEST(Culprit, RankThatSkippedAnEarlierCallIsTheCulprit) {
   EXPECT_EQ(find_culprit({{0, in_backward()}, {1, in_barrier(7)}})->rank, 0);
   EXPECT_EQ(find_culprit({{0, in_barrier(7)}, {1, in_backward()}})->rank, 1);
   EXPECT_FALSE(find_culprit({{0, in_barrier(7)}, {1, in_barrier(9)}}));
 }
 
-TEST(Culprit, IsNobodyWhereTheStacksDoNotTell) {
+TEST(Culprit, EqualStacksGiveNoCulprit) {
   EXPECT_FALSE(find_culprit({}));
   EXPECT_FALSE(find_culprit({{0, sleeps()}}));
   EXPECT_FALSE(find_culprit({{0, sleeps()}, {1, sleeps()}}));
@@ -182,7 +182,7 @@ TEST(Culprit, IsNobodyWhereTheStacksDoNotTell) {
   EXPECT_FALSE(find_culprit({{0, in_backward()}, {1, Stacks()}}));
 }
 
-TEST(Culprit, IsBlamedWhereTheWatchdogCouldOnlyGuess) {
+TEST(Culprit, OutlierReplacesOnlyAGuessOfTheWatchdog) {
   const StacksByRank stacks{{0, in_backward()}, {1, sleeps()}};
   Finding hang{true, 0, "neither ran nor printed for 5 s", false};
   EXPECT_EQ(blame_outlier(hang, stacks), hang);
@@ -195,7 +195,7 @@ TEST(Culprit, IsBlamedWhereTheWatchdogCouldOnlyGuess) {
             "nor printed for 5 s");
 }
 
-TEST(Culprit, IsFoundByCppStacksToo) {
+TEST(Culprit, CppStacksGiveACulprit) {
   const Stacks waits = only({{"", "/lib/libc.so.6", 0},
                              {"std::condition_variable::wait", "/lib/libstdc++.so.6", 0},
                              {"c10d::ProcessGroupGloo::wait", "/l/libtorch_cpu.so", 0},
@@ -204,7 +204,7 @@ TEST(Culprit, IsFoundByCppStacksToo) {
   EXPECT_EQ(find_culprit({{0, waits}, {1, hangs}})->rank, 1);
 }
 
-TEST(Culprit, IsFoundWhereTheOthersWaitForASumThroughSharedMemory) {
+TEST(Culprit, SharedMemorySumsCountAsCollectives) {
   const Stacks waits = only({{"syscall", "/lib/libc.so.6", 0},
                              {"ddp::worker::SharedSums::wait_for", "./mine", 0},
                              {"mine::train", "./mine", 0}});

@@ -104,7 +104,7 @@ class StartTest(unittest.TestCase):
             file.symlink_to(cache / file.parent.parent.name)
         self.assertEqual(self.start(), (0, f"{worker}||{place}/torch/lib", ""))
 
-    def test_nothing_of_the_current_directory_is_run_or_taken(self):
+    def test_current_directory_is_not_used(self):
         self.put_package(f"lib/{PYTHON}/site-packages", "2.15")
         (self.prefix / "bin/python3").symlink_to(sys.executable)
         other, current = self.prefix / "other", self.prefix / "current"
@@ -119,7 +119,7 @@ class StartTest(unittest.TestCase):
         self.assertIn(f"||{other}/torch/lib", text)
         self.assertFalse((self.prefix / "run").exists())
 
-    def test_what_the_start_of_python_prints_is_no_answer(self):
+    def test_output_of_python_s_start_is_ignored(self):
         self.put_package(f"lib/{PYTHON}/site-packages", "2.15")
         (self.prefix / "bin/python3").symlink_to(sys.executable)
         other = self.prefix / "other"
@@ -128,7 +128,7 @@ class StartTest(unittest.TestCase):
         (other / "sitecustomize.py").write_text("print('hello', end='')")
         self.assertIn(f"||{other}/torch/lib", self.start(PYTHONPATH=str(other))[1])
 
-    def test_what_an_older_python_has_left_is_passed_over(self):
+    def test_packages_of_older_pythons_are_skipped(self):
         place = self.put_package("lib/python3.11/site-packages", "2.15")
         self.put_torch(place, "__version__ = '2.15.0'")
         for site, release in (("lib/python3.10/site-packages", "2.11"), ("lib/python3.9/site-packages", "2.11")):

@@ -45,7 +45,7 @@ TEST(StatusJson, AWorkerThatWasNotStartedHasNoPid) {
   EXPECT_THAT(status_json(job), HasSubstr("\"pid\":null"));
 }
 
-TEST(StatusJson, ItIsJsonWhateverWorkersWrite) {
+TEST(StatusJson, StatusIsJsonWhateverWorkersWrite) {
   JobView job = a_job(200);
   job.ranks[0].sample.loss = std::numeric_limits<double>::quiet_NaN();
   job.ranks[1].last_lines = {"\xff\x1b[31m\"</script>\n"};

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "tests/unit/ranks.h"
-#include "tests/unit/step_rig.h"
+#include "tests/unit/step_fixture.h"
 
 namespace ddp::worker {
 namespace {
@@ -25,17 +25,18 @@ struct StepResult {
 };
 
 StepResult train(Group& group, const Case& one) {
-  Rig rig(group, one);
+  StepFixture fixture(group, one);
   StepResult result;
-  for (std::int64_t step = 0; step < rig.plan().steps; ++step) {
-    rig.run(step);
-    const std::vector<double> row = SumNames::to_row(rig.meters().take(group, true)->sums);
+  for (std::int64_t step = 0; step < fixture.plan().steps; ++step) {
+    fixture.run(step);
+    const std::vector<double> row = SumNames::to_row(fixture.meters().take(group, true)->sums);
     at::Tensor all = at::tensor(row, at::kDouble);
     group.sum(all);
     const double* const value = all.data_ptr<double>();
-    result.losses.push_back(rig.meters().names().to_sums(std::span(value, row.size())).mean_loss());
+    result.losses.push_back(
+        fixture.meters().names().to_sums(std::span(value, row.size())).mean_loss());
   }
-  for (const NamedTensor& one_of_all : rig.parameters())
+  for (const NamedTensor& one_of_all : fixture.parameters())
     result.weights.push_back(one_of_all.tensor.data().clone());
   return result;
 }
@@ -82,10 +83,10 @@ TEST(StepOnRanks, AShortLastStepToo) {
 
 TEST(StepOnRanks, ATaskMayVaryTheBatchesOfAStepAlike) {
   const auto seeds = on_ranks(2, [](Group& group) {
-    Rig rig(group, {.accumulate = 2});
+    StepFixture fixture(group, {.accumulate = 2});
     for (const std::int64_t step : {0, 1})
-      rig.run(step);
-    return rig.task().seeds();
+      fixture.run(step);
+    return fixture.task().seeds();
   });
   ASSERT_EQ(seeds[0].size(), 4u) << "two micro-steps each, and none of what settles the reducer";
   EXPECT_EQ(seeds[0], seeds[1]);
@@ -168,7 +169,7 @@ class CountedOperators {
   at::CallbackHandle handle_;
 };
 
-TEST(StepAlone, NothingInASteadyStepReadsANumberOfTheDevice) {
+TEST(StepAlone, SteadyStepReadsNoNumberOfTheDevice) {
   const std::unique_ptr<Group> alone = single_process_group();
   // With SGD: the CPU's fused Adam reads its step counts, which on a device stay there.
   const Case plain{OptimizerJob::Name::sgd, false, 2};
@@ -179,11 +180,11 @@ TEST(StepAlone, NothingInASteadyStepReadsANumberOfTheDevice) {
   cases[3].amp.level = 2;
   cases[3].amp.type = AmpJob::Type::fp16;
   for (const Case& one : cases) {
-    Rig rig(*alone, one);
-    (void)rig.run_and_hear(0);
-    (void)rig.run_and_hear(1);
+    StepFixture fixture(*alone, one);
+    (void)fixture.run_and_hear(0);
+    (void)fixture.run_and_hear(1);
     const CountedOperators counted;
-    const std::optional<AgreedStep> heard = rig.run_and_hear(2);
+    const std::optional<AgreedStep> heard = fixture.run_and_hear(2);
     ASSERT_TRUE(heard);
     EXPECT_EQ(heard->step, 1);
     EXPECT_GT(CountedOperators::counts()["aten::addmm"], 0) << "operators are counted";
@@ -195,13 +196,13 @@ TEST(StepAlone, NothingInASteadyStepReadsANumberOfTheDevice) {
 
 TEST(Step, ThePageTellsHowLongTheDataWereWaitedForAndThatACpuHoldsNoDevice) {
   const std::unique_ptr<Group> group = single_process_group();
-  Rig rig(*group, {});
-  rig.run(0);
-  const std::int64_t after_one = rig.page().data_wait_ns;
+  StepFixture fixture(*group, {});
+  fixture.run(0);
+  const std::int64_t after_one = fixture.page().data_wait_ns;
   EXPECT_GT(after_one, 0);
-  rig.run(1);
-  EXPECT_GT(rig.page().data_wait_ns.load(), after_one);
-  EXPECT_EQ(rig.page().device_bytes.load(), 0);
+  fixture.run(1);
+  EXPECT_GT(fixture.page().data_wait_ns.load(), after_one);
+  EXPECT_EQ(fixture.page().device_bytes.load(), 0);
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// Ranks compare texts through the store before they join: the ones that differ are named.
 #include "worker/dist/agreement.h"
 
 #include <gmock/gmock.h>

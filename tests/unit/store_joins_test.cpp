@@ -26,7 +26,7 @@ TEST(StoreJoins, NamesThoseThatHaveNotComeOnceOthersHave) {
                                    "101), rank 3 (pid 103)")));
 }
 
-TEST(StoreJoins, IsSilentWhileNobodyOrEverybodyHasCome) {
+TEST(StoreJoins, NobodyIsMissingBeforeTheFirstOrAfterTheLastJoin) {
   EXPECT_EQ(who_is_missing(std::vector{missing(0), missing(1)}, 0), std::nullopt);
   EXPECT_EQ(who_is_missing(std::vector{here(0), here(1)}, 0), std::nullopt);
   EXPECT_EQ(who_is_missing({}, 0), std::nullopt);

@@ -33,7 +33,7 @@ std::string frame(const std::string& job, const std::string& why) {
          std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + job + why;
 }
 
-TEST(StoreProbe, NobodyThere) {
+TEST(StoreProbe, ClosedPortIsNotListening) {
   const int port = free_port();
   const StoreProbe found = StoreAddresses(rank_of_three(1, port)).probe(Clock::now() + kLong);
   EXPECT_FALSE(found.is_listening);
@@ -52,7 +52,7 @@ TEST(StoreProbe, ARankZeroOfThisJobAloneIsHeard) {
   EXPECT_EQ(probe_of(frame("x" + job, "why")).refusal, std::nullopt);
 }
 
-TEST(StoreProbe, WhatIsTooLongOrCutOffIsNone) {
+TEST(StoreProbe, TooLongOrTruncatedRefusalIsIgnored) {
   const std::string job = job_line(rank_of_three(1, 0));
   const std::string longest(kLongestRefusal, 'x');
   EXPECT_EQ(probe_of(frame(job, longest)).refusal, longest);
@@ -63,7 +63,7 @@ TEST(StoreProbe, WhatIsTooLongOrCutOffIsNone) {
   EXPECT_EQ(cut.refusal, std::nullopt);
 }
 
-TEST(StoreProbe, WhoIsSilentIsWaitedForUntilTheDeadlineAndForASecondAtMost) {
+TEST(StoreProbe, ProbeOfASilentStoreEndsAtTheDeadline) {
   const Descriptor silent = listen_on_loopback();
   const StoreAddresses addresses(rank_of_three(1, port_of(silent)));
   EXPECT_TRUE(addresses.probe(Clock::now()).is_listening);

@@ -128,7 +128,7 @@ TEST(StoreProtocol, UnknownCommandsAndASecondValidateBreakIt) {
   EXPECT_TRUE(breaks(std::string("\0\xce\xf7\x85\x3c", 5)));
 }
 
-TEST(StoreProtocol, NothingComesAfterABrokenRequest) {
+TEST(StoreProtocol, NoRequestFollowsABrokenOne) {
   StoreDecoder decoder;
   decoder.feed(command(StoreCommand::list_keys) + "\xff" + command(StoreCommand::list_keys));
   EXPECT_TRUE(decoder.next());

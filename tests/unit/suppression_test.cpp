@@ -164,7 +164,7 @@ TEST(Suppression, ClassesAreToldApartWithoutRounding) {
       << "their IoU is 0.53";
 }
 
-TEST(Suppression, WhatIsNotANumberNeverPasses) {
+TEST(Suppression, NonFiniteBoxesAndScoresAreDropped) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float infinity = std::numeric_limits<float>::infinity();
   const SuppressionOptions options = all_that_are_sure();
@@ -188,7 +188,7 @@ TEST(Suppression, ImagesWithoutDetectionsHaveNoRows) {
   EXPECT_EQ(suppress(at::zeros({1, 5, 4}), at::zeros({1, 5, 3}), {}).detections[0].size(0), 0);
 }
 
-TEST(Suppression, WhatTheTimeLimitLeftIsTold) {
+TEST(Suppression, TimeLimitReportsTheUnprocessedBoxes) {
   SuppressionOptions options = all_that_are_sure();
   options.time_limit = std::chrono::seconds(0);
   const Suppressed late = suppress(draw_boxes(3, 10), at::ones({3, 10, 1}), options);

@@ -6,7 +6,7 @@
 namespace ddp {
 namespace {
 
-TEST(SurvivorPage, IsEmptyOnANewPageAndSharedWithTheWorker) {
+TEST(SurvivorPage, NewPageIsEmptyAndSharedWithTheWorker) {
   const MappedProgressPage agent = MappedProgressPage::create();
   const MappedProgressPage worker = MappedProgressPage::open(::dup(agent.fd()));
   const SurvivorPage& seen = survivor_page(*worker);

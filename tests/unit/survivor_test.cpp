@@ -76,7 +76,7 @@ TEST(Survivors, TheMostStepsAreTheNewestState) {
   EXPECT_EQ(newest_of({kNoStep, kNoStep, kNoStep}), Answers(kRanks, std::nullopt));
 }
 
-TEST(Survivors, WhatOneHoldsIsOnAllRanksBitForBit) {
+TEST(Survivors, AllRanksGetTheHoldersStateBitForBit) {
   constexpr int kHolder = 1;
   const Position expected = position_of(41);
   on_ranks(kRanks, [&](Group& group) {

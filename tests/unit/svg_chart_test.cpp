@@ -51,7 +51,7 @@ TEST(SvgChart, TheLastNumberBelowIsWhole) {
   EXPECT_LE(std::stod(svg.substr(begin, y - begin)) + kHalf, 420);
 }
 
-TEST(SvgChart, OfNothingThereIsNoChart) {
+TEST(SvgChart, NoPointsGiveNoChart) {
   EXPECT_EQ(svg_chart({.title = "Loss", .curves = {}}), "");
   EXPECT_EQ(svg_chart({.title = "Loss", .curves = {{"train", {{1, kNaN}}}}}), "");
 }

@@ -163,7 +163,7 @@ TEST(SyncBatchNorm, AMeanFarFromZeroCostsNoDigits) {
   expect_equal_to_the_joined_batch(far, 1e-9);
 }
 
-TEST(GpuSyncBatchNorm, ItsKernelsEqualTheCpuInDouble) {
+TEST(GpuSyncBatchNorm, GpuKernelsEqualTheCpuInDouble) {
   constexpr double kKernelBound = 1e-5;  // single precision, and a sum in another order
   const Device gpu = gpu_of_test("gloo");
   for (const at::MemoryFormat format :

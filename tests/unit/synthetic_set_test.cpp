@@ -34,7 +34,7 @@ std::int64_t label(const Sample& sample) {
   return number;
 }
 
-TEST(SyntheticSet, IsAsLargeAsImageNetWhereTheJobSaysNothing) {
+TEST(SyntheticSet, DefaultSizeIsThatOfImageNet) {
   const Sources sources = make_synthetic_set({.name = "synthetic"});
   EXPECT_EQ(sources.train->facts().count, 1281167);
   EXPECT_EQ(sources.test->facts().count, 50000);

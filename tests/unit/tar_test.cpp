@@ -73,7 +73,7 @@ TEST(Tar, MembersComeInTheirOrder) {
               ElementsAre("dir/", "dir/a:text", "empty:", "long:" + std::string(1000, 'x')));
 }
 
-TEST(Tar, WhatIsNotReadIsPassedOver) {
+TEST(Tar, NextSkipsUnreadContent) {
   const std::string archive = member("a", std::string(1000, 'x')) + member("b", "text") + kEnd;
   const Bytes bytes(archive.begin(), archive.end());
   TarReader reader(ByteSource::of(bytes, "input", "a tar archive"));

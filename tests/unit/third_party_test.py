@@ -67,7 +67,7 @@ class ThirdParty(unittest.TestCase):
         looked_for = set(re.findall(r"find_package\(([\w-]+)", text)) | set(re.findall(r"find_path\(\w+ ([\w./]+)", text))
         self.assertEqual(looked_for - {"Threads"}, {name for row in ROWS for name in row["found_by"]})
 
-    def test_what_is_linked_is_in_the_table(self):
+    def test_linked_libraries_are_in_the_table(self):
         self.assertTrue(linked_into("ddp-launch"))
         for program in (program for program in PROGRAMS if program in BUILT):
             named = {file for row in ROWS if program in row["in"] for file in row["files"]}

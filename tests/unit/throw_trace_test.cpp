@@ -56,19 +56,19 @@ TEST(ThrowTrace, TheInnermostFrameIsWhereItWasThrown) {
   EXPECT_THAT(frames[0], StartsWith("ddp::worker::throw_from_here(char const*)"));
 }
 
-TEST(ThrowTrace, WhatTheStandardLibraryThrowsComesFromWhoCalledIt) {
+TEST(ThrowTrace, TraceStartsAtTheCallerOfTheStandardLibrary) {
   const std::vector<std::string> frames = frames_where([] { (void)take_from_an_empty_one(); });
   ASSERT_THAT(frames, Not(IsEmpty()));
   EXPECT_THAT(frames[0], StartsWith("ddp::worker::take_from_an_empty_one()"));
 }
 
-TEST(ThrowTrace, OneThatIsThrownAgainComesFromItsFirstPlace) {
+TEST(ThrowTrace, RethrownExceptionKeepsItsFirstPlace) {
   const std::vector<std::string> frames = frames_where([] { rethrow_what_was_caught(); });
   ASSERT_THAT(frames, Not(IsEmpty()));
   EXPECT_THAT(frames[0], StartsWith("ddp::worker::throw_from_here"));
 }
 
-TEST(ThrowTrace, OneOfAnotherThreadIsKnownThoughThatHasThrownSinceAndEnded) {
+TEST(ThrowTrace, ExceptionOfAnEndedThreadKeepsItsTrace) {
   const std::vector<std::string> frames = frames_where([] {
     std::exception_ptr first;
     std::thread loader([&first] {
@@ -87,7 +87,7 @@ TEST(ThrowTrace, OneOfAnotherThreadIsKnownThoughThatHasThrownSinceAndEnded) {
   EXPECT_THAT(frames[0], StartsWith("ddp::worker::throw_from_here"));
 }
 
-TEST(ThrowTrace, OneThatWasMadeWithoutAThrowComesFromWhereItWasMade) {
+TEST(ThrowTrace, MadeExceptionComesFromWhereItWasMade) {
   // The memory of one that was thrown, and is gone, is that of the next of its kind.
   (void)frames_where([] { throw_from_here("gone"); });
   const std::vector<std::string> frames =
@@ -96,7 +96,7 @@ TEST(ThrowTrace, OneThatWasMadeWithoutAThrowComesFromWhereItWasMade) {
   EXPECT_THAT(frames[0], StartsWith("ddp::worker::make_here(char const*)"));
 }
 
-TEST(ThrowTrace, OneThatWasNeverThrownHasNone) {
+TEST(ThrowTrace, UnthrownExceptionHasNoTrace) {
   const std::runtime_error here("here");
   EXPECT_THAT(throw_trace(&here, typeid(here)), IsEmpty());
 }

@@ -1,5 +1,5 @@
-// Ranks as threads whose collectives fail: who did not come is named, and the clock decides what a
-// lost peer was.
+// Collective time-outs: the error names the missing ranks, and 97 (lost) and 124 (timed out) are
+// told apart by the time waited.
 #include <ATen/ops/ones.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(Ways,
                          TimeOut,
                          testing::Values(SharedMemory::never, SharedMemory::required));
 
-TEST_P(TimeOut, WhoDoesNotComeIsNamedByBothOthers) {
+TEST_P(TimeOut, BothOtherRanksNameTheMissingRank) {
   std::latch others(2);
   const std::vector<End> ends = ends_of(GetParam(), 3, [&](Group& group, int rank) {
     sum(group);  // all are here

@@ -15,7 +15,7 @@ void write(const std::filesystem::path& path, const std::string& text) {
   std::ofstream(path) << text << "\n";
 }
 
-TEST(Topology, IsReadFromSys) {
+TEST(Topology, TopologyIsReadFromSys) {
   const Scratch scratch;
   const std::filesystem::path system = scratch.path();
   const int cpu = read_topology(system).front().cpu;  // one that we may use

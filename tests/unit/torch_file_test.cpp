@@ -94,7 +94,7 @@ TEST(TorchFile, OtherOrdersKeepTheirStrides) {
   EXPECT_EQ(file.tensors()[0].bytes.size(), 6 * sizeof(float));
 }
 
-TEST(TorchFile, WhatReachesBeyondItsStorageIsRefused) {
+TEST(TorchFile, TensorBeyondItsStorageIsRefused) {
   EXPECT_EQ(refusal_of(tensor(0, {6}, {1})), "accepted");
   EXPECT_THAT(refusal_of(tensor(1, {6}, {1})), HasSubstr("tensor w reaches beyond its storage"));
   EXPECT_THAT(refusal_of(tensor(0, {7}, {1})), HasSubstr("reaches beyond"));
@@ -104,7 +104,7 @@ TEST(TorchFile, WhatReachesBeyondItsStorageIsRefused) {
   EXPECT_EQ(refusal_of(tensor(0, {0, 100}, {1, 1})), "accepted");
 }
 
-TEST(TorchFile, WhatIsNoTensorIsLeftOutAndNothingIsRun) {
+TEST(TorchFile, OtherObjectsAreSkippedAndNothingIsExecuted) {
   const std::string call = "cos\nsystem\n" + text("false") + "\x85R";
   const TensorFile file = parse(archive_of(
       dict_of("args", call + text("w") + tensor(0, {6}, {1}) + text("epoch") + number(3))));
@@ -269,7 +269,7 @@ TEST(TorchFile, ASafetensorsFileOfAnyHeaderLengthIsOne) {
   EXPECT_TRUE(is_torch_file(std::as_bytes(std::span(old))));
 }
 
-TEST(TorchFile, WhatIsWrittenIsReadBack) {
+TEST(TorchFile, TensorsRoundTrip) {
   const Scratch scratch;
   const std::vector<std::int64_t> numbers{-1, 1, std::int64_t{1} << 40};
   const std::vector<std::uint16_t> halves{0x3C00, 0xC000};

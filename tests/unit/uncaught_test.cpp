@@ -57,7 +57,7 @@ struct WithoutText : std::exception {
 
 enum class ThrownEnum { red };
 
-TEST(Uncaught, WhatIsNotAnExceptionIsNamedByItsTypeAndPlace) {
+TEST(Uncaught, ThrownNonExceptionIsNamedByTypeAndPlace) {
   const Uncaught number = uncaught_of([] { throw 7; });
   EXPECT_EQ(number.error.code(), 1);
   EXPECT_STREQ(number.error.what(), "int: 7");
@@ -173,7 +173,7 @@ c10::AcceleratorError device_error(int code) {
   return {c10::SourceLocation{"", "", 0}, code, "CUDA error: it is so\nCompile with more."};
 }
 
-TEST(Uncaught, OfAGpuThatIsLostItIsSaidHowToFindTheCause) {
+TEST(Uncaught, LostGpuErrorSaysHowToFindTheCause) {
   for (const int code : {700, 710, 719, 999}) {
     const Error lost = error_of([code] { throw device_error(code); });
     EXPECT_EQ(lost.code(), 125);
@@ -233,7 +233,7 @@ void lose_a_gpu_in_a_destructor() {
   throw c10::AcceleratorError({"", "", 0}, 710, "CUDA error: the first");
 }
 
-TEST(UncaughtDeathTest, WhereTheProgramMayGoOnTheFirstErrorIsToldAllTheSame) {
+TEST(UncaughtDeathTest, FirstErrorIsPrintedWhenUnwindingThrowsAgain) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(lose_a_gpu_in_a_destructor(),
               testing::ExitedWithCode(125),

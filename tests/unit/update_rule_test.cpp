@@ -6,7 +6,14 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/error.h"
 #include "tests/unit/optimizer_bench.h"
+#include "worker/train/registry.h"
 
 namespace ddp::worker {
 namespace {
@@ -36,7 +43,7 @@ OptimizerJob own() {
   return job;
 }
 
-TEST(UpdateRule, OfOnesOwnStepsParametersAndKeepsItsState) {
+TEST(UpdateRule, CustomRuleStepsParametersAndKeepsItsState) {
   Bench bench;
   OptimizerJob job = own();
   job.decay_norms_and_biases = false;
@@ -58,7 +65,7 @@ TEST(UpdateRule, OfOnesOwnStepsParametersAndKeepsItsState) {
   EXPECT_EQ(optimizer.state()[1].tensor.item<float>(), 1);
 }
 
-TEST(UpdateRule, OfOnesOwnSkipsAStepWhoseGradientIsNotFinite) {
+TEST(UpdateRule, CustomRuleSkipsAStepWithANonFiniteGradient) {
   for (const AmpJob& amp : {kScaled, kMasters}) {
     Bench bench(amp.level == 2 ? at::kHalf : at::kFloat, amp);
     Optimizer optimizer = bench.make(own(), {}, std::make_unique<Signs>());
@@ -81,6 +88,52 @@ TEST(UpdateRule, OfOnesOwnSkipsAStepWhoseGradientIsNotFinite) {
 
 TEST(UpdateRule, WithoutAFactoryAForeignNameIsABug) {
   EXPECT_THROW(make_update_rule(own()), std::logic_error);
+}
+
+/// Keeps states of these names, and does nothing.
+class Keeping : public UpdateRule {
+ public:
+  explicit Keeping(std::vector<std::string> names) : names_(std::move(names)) {}
+  [[nodiscard]] std::vector<State> state() const override {
+    std::vector<State> states;
+    for (const std::string& name : names_)
+      states.push_back({name});
+    return states;
+  }
+  void step(const UpdateLists& /*lists*/, double /*lr*/, double /*decay*/) const override {}
+
+ private:
+  std::vector<std::string> names_;
+};
+
+TEST(UpdateRule, StatesWithoutANameOfTheirOwnAreRefusedWithIt) {
+  const auto refusal = [](const std::vector<std::string>& names) -> std::string {
+    Registry registry = built_in();
+    registry.optimizers["keeping"] = [&names](const OptimizerJob& /*job*/) {
+      return std::make_unique<Keeping>(names);
+    };
+    Job job;
+    job.optimizer.name = OptimizerJob::Name::own;
+    job.optimizer.name_in_job = "keeping";
+    try {
+      make_rule(registry, job);
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal({}), "");
+  EXPECT_EQ(refusal({"first", "second"}), "");
+  EXPECT_EQ(refusal({"first", "first"}),
+            "optimizer.name: keeping keeps a state called \"first\" (UpdateRule::state()), which "
+            "is taken. Give each state a name of its own.");
+  EXPECT_THAT(refusal({"first", ""}),
+              testing::HasSubstr("a state called \"\" (UpdateRule::state()), which "
+                                 "is not a name"));
+  EXPECT_THAT(refusal({"master"}), testing::HasSubstr("\"master\""));
+  EXPECT_THAT(refusal({"ema"}), testing::HasSubstr("\"ema\""));
+  Job sgd;  // keeps its momentum under the parameter's own name
+  EXPECT_NO_THROW(make_rule(built_in(), sgd));
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ TEST(Utf8, ASequenceHasItsLength) {
   EXPECT_EQ(utf8_length("\xf4\x8f\xbf\xbf"), 4U);
 }
 
-TEST(Utf8, WhatIsNoneHasNoLength) {
+TEST(Utf8, InvalidUtf8HasNoLength) {
   for (const std::string_view text : {"",
                                       "\x80",
                                       "\xc3",
@@ -29,7 +29,7 @@ TEST(Utf8, WhatIsNoneHasNoLength) {
     EXPECT_EQ(utf8_length(text), 0U) << testing::PrintToString(std::string(text));
 }
 
-TEST(Utf8, WhatATerminalObeysIsTold) {
+TEST(Utf8, ControlCharactersAreFound) {
   for (const std::string_view text : {"\x1b",
                                       "\x7f",
                                       "\n",

@@ -37,7 +37,7 @@ VerdictBuilder::NotBegun why_not() {
   return why;
 }
 
-TEST(VerdictBuilder, IsThatOfTheNewestRound) {
+TEST(VerdictBuilder, VerdictIsThatOfTheNewestRound) {
   VerdictBuilder verdict = after(failed_round(7));
   EXPECT_EQ(verdict.note_restart().find("round 0 failed after 2.0 s: rank 0 (pid 17), exit code 7"),
             0U);

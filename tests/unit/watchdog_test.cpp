@@ -282,7 +282,7 @@ TEST(Watchdog, ARankThatWaitsElsewhereThanTheMajorityIsTheCause) {
   EXPECT_THAT(end->text, HasSubstr("in state S in poll_schedule_timeout"));
 }
 
-TEST(Watchdog, OfTwoTheOneThatSleepsIsTheCauseNotTheOneInAFutexOrASocket) {
+TEST(Watchdog, SleepingRankIsTheCauseRatherThanOneInAFutexOrSocket) {
   for (const std::string peers : {"futex_do_wait", "sk_wait_data", "futex_wait_queue"}) {
     for (const std::string elsewhere : {"hrtimer_nanosleep", "anon_pipe_read", "do_wait"}) {
       const auto end = judge_waits({waiting(0, peers), waiting(1, elsewhere)});
@@ -301,7 +301,7 @@ TEST(Watchdog, ARankThatWaitsInOurStoreWaitsForPeers) {
   EXPECT_EQ(end->rank, 1);
 }
 
-TEST(Watchdog, WhereAllWaitAlikeTheStacksHaveToTell) {
+TEST(Watchdog, EqualWaitsGiveAGuessThatStacksMustSettle) {
   const auto end = judge_waits({waiting(0, "futex_do_wait"), waiting(1, "futex_do_wait")});
   ASSERT_TRUE(end);
   EXPECT_TRUE(end->is_guess);
@@ -380,7 +380,7 @@ TEST(Watchdog, TimeWithoutSamplesDoesNotCount) {
   EXPECT_EQ(end->first, 113);
 }
 
-TEST(Watchdog, OfRanksThatAreAllInCollectivesTheOneAheadHasLeftOneOut) {
+TEST(Watchdog, RankAheadInCollectivesHasSkippedOne) {
   Watchdog dog(WatchLimits{5s});
   WorkerSample first = page_worker(0, 7, Phase::backward);
   WorkerSample ahead = page_worker(1, 8, Phase::backward);

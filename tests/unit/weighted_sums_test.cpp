@@ -35,7 +35,7 @@ class WeightedSums : public ::testing::Test {
   std::uint32_t state_ = 1;
 };
 
-TEST_F(WeightedSums, OfPixelsSideBySide) {
+TEST_F(WeightedSums, PixelSumsEqualTheFormula) {
   for (const std::size_t taps : {4U, 8U, 20U}) {
     for (const std::size_t count : {1U, 4U, 7U, 8U, 21U}) {
       const std::vector<std::uint8_t> row = draw_bytes(kPixel * (taps + 10));
@@ -63,7 +63,7 @@ TEST_F(WeightedSums, OfPixelsSideBySide) {
   }
 }
 
-TEST_F(WeightedSums, OfRowsOneBelowTheOther) {
+TEST_F(WeightedSums, RowSumsEqualTheFormula) {
   constexpr std::size_t kStride = 3 * kVectorBytes;
   for (std::size_t taps = 1; taps <= 9; ++taps) {
     const std::vector<std::uint8_t> rows = draw_bytes(taps * kStride);

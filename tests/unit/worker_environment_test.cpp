@@ -164,7 +164,7 @@ TEST(JobSpec, WordsForTheNumberOfWorkers) {
   EXPECT_THROW(spec_of({"--nproc-per-node=gpu", "p"}, {}, NodeFacts{6, 0}), UsageError);
 }
 
-TEST(JobSpec, OneNodeThatNothingElseIsSaidOfHasARandomId) {
+TEST(JobSpec, SingleNodeWithoutAnIdHasARandomId) {
   const auto is_random = [](const std::vector<std::string>& flags) {
     std::vector<std::string> words = flags;
     words.emplace_back("p");

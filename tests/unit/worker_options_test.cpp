@@ -1,3 +1,4 @@
+// The command line of ddp-worker.
 #include "worker/plan/options.h"
 
 #include <gmock/gmock.h>
@@ -30,7 +31,7 @@ std::string refusal(const std::vector<const char*>& words) {
   return "accepted";
 }
 
-TEST(WorkerOptions, WithoutAWordItTrains) {
+TEST(WorkerOptions, TrainIsTheDefaultVerb) {
   const Options options = parse({"job.yaml", "train.epochs=3", "--check"});
   EXPECT_EQ(options.verb, Verb::train);
   EXPECT_EQ(options.job_file, "job.yaml");
@@ -74,7 +75,7 @@ TEST(WorkerOptions, AFlagOfAnotherVerbIsRefusedWithThoseThatTakeIt) {
                     HasSubstr("ddp-worker inspect CKPT [OTHER] [--json]")));
 }
 
-TEST(WorkerOptions, WhatIsNearASlipIsNamed) {
+TEST(WorkerOptions, NearbyNamesAreSuggested) {
   EXPECT_THAT(refusal({"job.yaml", "--chekc"}), HasSubstr("did you mean --check?"));
   EXPECT_THAT(refusal({"evaluate", "runs/job"}), HasSubstr("did you mean ddp-worker eval?"));
   EXPECT_THAT(refusal({"something"}), HasSubstr("nor KEY=VALUE. Try --help."));
