@@ -110,23 +110,23 @@ void RoundRunner::carry_out() {
 }
 
 void RoundRunner::carry_out(const Round::Action& action) {
-  if (const auto* const tell = std::get_if<Round::CommandNodes>(&action)) {
+  if (const auto* const command = std::get_if<Round::CommandNodes>(&action)) {
     // Show no progress from now on, as ranks that are being ended make none.
-    const bool ends = std::holds_alternative<EndRound>(tell->command);
+    const bool ends = std::holds_alternative<EndRound>(command->command);
     if (ends) parts_.links.show({});
-    parts_.links.send_to_round(tell->command);
+    parts_.links.send_to_round(command->command);
   }
   if (std::holds_alternative<Round::ReleaseStore>(action)) {
-    parts_.store.expect(round_.ranks());
+    parts_.store.expect(round_.workers());
     if (parts_.spec.max_nodes > 1) parts_.store.endpoint()->release();
   }
-  if (const auto* const late = std::get_if<Round::LoseNode>(&action)) {
+  if (const auto* const late = std::get_if<Round::DeclareNodeLost>(&action)) {
     const JobNode* const node = parts_.links.at(late->node_rank);
     if (node != nullptr) parts_.lose(node->id, late->how);
   }
-  if (const auto* const broken = std::get_if<Round::PutLast>(&action)) {
+  if (const auto* const broken = std::get_if<Round::DeprioritizeNode>(&action)) {
     JobNode* const node = parts_.links.at(broken->node_rank);
-    if (node != nullptr) parts_.links.put_last(*node, broken->gpu_error);
+    if (node != nullptr) parts_.links.deprioritize(*node, broken->gpu_error);
   }
   if (const auto* const warn = std::get_if<Round::Warn>(&action))
     parts_.console.warning(warn->text);
@@ -134,14 +134,14 @@ void RoundRunner::carry_out(const Round::Action& action) {
 
 /// Notes all workers of all nodes, as their newest heartbeats show them.
 void RoundRunner::look_at_workers(Clock::time_point now) {
-  if (!parts_.spec.debug_rank) parts_.store.remind_of_missing(round_.ranks());
-  std::vector<WorkerSample> samples(round_.ranks().size());
+  if (!parts_.spec.debug_rank) parts_.store.remind_of_missing(round_.workers());
+  std::vector<WorkerSample> samples(round_.workers().size());
   for (std::size_t rank = 0; rank < samples.size(); ++rank)
     samples[rank].rank = static_cast<int>(rank);
   for (const JobNode* const node : parts_.links.in_round()) {
     for (const WorkerSample& sample : node->samples) {
       // Ignore samples of ranks that are not the node's own.
-      if (!round_.is_of(node->node_rank, sample.rank)) continue;
+      if (!round_.runs_on(sample.rank, node->node_rank)) continue;
       const auto rank = static_cast<std::size_t>(sample.rank);
       samples[rank] = sample;
       samples[rank].ended_at += node->begin_since(round_.began_at());
