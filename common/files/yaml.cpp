@@ -17,7 +17,6 @@
 #include "common/files/input_file.h"
 #include "common/files/similar_file.h"
 #include "common/files/unclosed.h"
-#include "common/shown_problems.h"
 #include "common/text/utf8.h"
 
 namespace ddp {

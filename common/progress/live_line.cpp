@@ -14,19 +14,19 @@ namespace {
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
 
-/// A narrow terminal leaves out the last first.
-enum Importance {
+/// Most important first. On a narrow terminal the last of these are dropped first.
+enum DropOrder {
   kStep,
   kLoss,
   kPhase,
   kLostRanks,
-  kLeft,
+  kTimeLeft,
   kImages,
   kEpoch,
   kSlowest,
   kElapsed,
-  kRanks,
-  kEachRank,
+  kRanksAlive,
+  kPerRank,
   kRound,
   kLr,
   kDeviceMemory,
@@ -181,16 +181,16 @@ LiveLine::Parts LiveLine::describe_training(nanoseconds now,
   if (images > 0) parts.push_back({kImages, group_digits(images) + " images/s"});
   const auto ranks = static_cast<std::int64_t>(samples.size());
   if (images > 0 && ranks > 1)
-    parts.push_back({kEachRank, group_digits(images / ranks) + " per rank"});
+    parts.push_back({kPerRank, group_digits(images / ranks) + " per rank"});
   const bool is_complete = count_alive(samples) == ranks;
   if (ranks > 1 || !is_complete)
-    parts.push_back({is_complete ? kRanks : kLostRanks, count_ranks(samples)});
+    parts.push_back({is_complete ? kRanksAlive : kLostRanks, count_ranks(samples)});
   append_slowest(parts, opened);
   append_costs(parts, now, opened);
   const std::int64_t left = first.steps_total - first.step;
   if (steps > 0 && left > 0) {
     const double time = std::min(static_cast<double>(left) / steps, kLongestTime);
-    parts.push_back({kLeft, "ETA " + clock_text(seconds(static_cast<std::int64_t>(time)))});
+    parts.push_back({kTimeLeft, "ETA " + clock_text(seconds(static_cast<std::int64_t>(time)))});
   }
   return parts;
 }
