@@ -11,7 +11,7 @@
 #include "launcher/os/descendants.h"
 #include "launcher/os/resources.h"
 #include "launcher/plan/round/end_round_line.h"
-#include "launcher/plan/round/signal_meaning.h"
+#include "launcher/plan/round/received_signals.h"
 #include "launcher/run/coordinator.h"
 #include "launcher/run/group_end.h"
 #include "launcher/run/job_view.h"

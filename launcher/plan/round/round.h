@@ -37,11 +37,11 @@
 #include <variant>
 #include <vector>
 
+#include "launcher/plan/failure/root_cause.h"
 #include "launcher/plan/hang/watchdog.h"
 #include "launcher/plan/round/escalation.h"
 #include "launcher/plan/round/messages.h"
 #include "launcher/plan/round/output_drain.h"
-#include "launcher/plan/round/root_cause.h"
 #include "launcher/plan/round/round_result.h"
 #include "launcher/plan/round/stop_requests.h"
 #include "launcher/plan/round/worker_state.h"
