@@ -49,7 +49,7 @@
 #include <string>
 #include <vector>
 
-#include "common/node/identity.h"
+#include "common/node/environment.h"
 #include "common/progress/progress_page.h"
 #include "tests/support/send_signal.h"
 

@@ -10,7 +10,7 @@
 #include "common/job/job_keys.h"
 #include "common/job/job_rules.h"
 #include "common/job/read_job_value.h"
-#include "common/node/users.h"
+#include "common/node/home_path.h"
 #include "common/text/join_words.h"
 #include "common/text/spelling.h"
 

@@ -27,8 +27,9 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/node/environment.h"
 #include "common/node/helper_process.h"
-#include "common/node/identity.h"
+#include "common/node/process_signals.h"
 #include "launcher/os/cgroup.h"
 #include "launcher/os/descendants.h"
 

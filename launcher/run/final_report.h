@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "common/files/owned_dir.h"
-#include "common/node/identity.h"
+#include "common/node/environment.h"
 #include "common/run/run_dir.h"
 #include "launcher/plan/round/messages.h"
 #include "launcher/plan/start/job_spec.h"

@@ -7,7 +7,7 @@
 
 #include "common/error.h"
 #include "common/files/descriptor.h"
-#include "common/node/helper_process.h"
+#include "common/node/process_signals.h"
 #include "common/progress/survivor_page.h"
 #include "common/text/join_words.h"
 #include "launcher/os/descendants.h"

@@ -10,7 +10,7 @@
 
 #include "common/job/job_values.h"
 #include "common/job/resolve_job.h"
-#include "common/node/identity.h"
+#include "common/node/environment.h"
 #include "common/node/visible_gpus.h"
 #include "launcher/plan/command_line/options.h"
 #include "launcher/plan/secret.h"
