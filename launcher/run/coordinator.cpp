@@ -119,9 +119,9 @@ void Coordinator::begin_round() {
   }
   assignment.start.run_dir = run_dir_.string();
   const auto lose_node = [this](int id, const std::string& how) { lose(id, how); };
-  const RoundRunner::Parts parts{links_, store_, console_, spec_, begin_, lose_node};
+  const RoundRunner::Dependencies dependencies{links_, store_, console_, spec_, begin_, lose_node};
   Round& round = job_.begin_round(RoundRunner::describe_nodes(assignment), Clock::now());
-  runner_.emplace(parts, round);
+  runner_.emplace(dependencies, round);
   runner_->begin(std::move(assignment));
 }
 
