@@ -6,7 +6,6 @@
 #include <span>
 #include <sstream>
 
-#include "common/shown_problems.h"
 #include "common/text/one_line.h"
 
 namespace ddp {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cerrno>
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -21,6 +22,10 @@ class Error : public std::runtime_error {
  private:
   int code_;
 };
+
+/// A UsageError with more problems shows the first of them and the number of the rest. Code that
+/// collects problems may leave the text of the rest empty.
+inline constexpr std::size_t kShownProblems = 20;
 
 /// A mistake of the user in a flag, a variable or a line of YAML. Several are shown together, one
 /// per line.

@@ -7,18 +7,18 @@
 namespace ddp::exit_code {
 
 inline constexpr int kOk = 0;
-inline constexpr int kUsage = 2;
-inline constexpr int kNoRestart = 93;
-inline constexpr int kDiverged = 96;
-inline constexpr int kLostPeer = 97;
-inline constexpr int kTimeout = 124;
-inline constexpr int kInternal = 125;
-inline constexpr int kCannotExecute = 126;
-inline constexpr int kNotFound = 127;
-inline constexpr int kStoppedAfterCheckpoint = 143;
-inline constexpr int kNodeLost = 201;
-inline constexpr int kRendezvous = 202;
-inline constexpr int kRefused = 203;
+inline constexpr int kUsage = 2;            // a mistake in a flag, a variable or the job file
+inline constexpr int kNoRestart = 93;       // failed; another round would fail in the same way
+inline constexpr int kDiverged = 96;        // replicas differ, or a number is not finite
+inline constexpr int kLostPeer = 97;        // another rank is gone
+inline constexpr int kTimeout = 124;        // a hang, or a peer that did not come
+inline constexpr int kInternal = 125;       // an error of the program itself, or of the system
+inline constexpr int kCannotExecute = 126;  // the program is there, but cannot be executed
+inline constexpr int kNotFound = 127;       // the program or a library of it is not there
+inline constexpr int kStoppedAfterCheckpoint = 143;  // as of SIGTERM
+inline constexpr int kNodeLost = 201;                // a node, or its agent, is gone
+inline constexpr int kRendezvous = 202;              // the nodes did not come together
+inline constexpr int kRefused = 203;                 // node 0 does not take this node
 
 /// The code that a shell shows for a process that died of `signal`.
 inline constexpr int of_signal(int signal) {

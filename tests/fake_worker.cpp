@@ -18,7 +18,7 @@
 //   session            leave session and group
 //   progress STEP      open and set the page
 //   collective         the page says that it is inside of one
-//   train N T          N steps of T seconds each, told by the page, in ten epochs
+//   train N T          N steps of T seconds each, page by the page, in ten epochs
 //   steps N T          the same, of 2N steps in two epochs
 //   checkpoint STEP    the page tells of this checkpoint
 //   finish             phase finished
@@ -49,7 +49,7 @@
 #include <string>
 #include <vector>
 
-#include "common/node/identity.h"
+#include "common/node/environment.h"
 #include "common/progress/progress_page.h"
 #include "tests/support/send_signal.h"
 
@@ -83,21 +83,21 @@ ddp::ProgressPage& open_page() {
 /// Of `planned` steps in `epochs`: 64 images a step, a falling loss, a checkpoint and an evaluation
 /// every 20 steps.
 void train(long steps, double seconds, long planned, long epochs) {
-  ddp::ProgressPage& told = open_page();
-  told.phase = ddp::Phase::training;
-  told.steps_total = planned;
-  for (long step = told.step + 1; step <= steps; ++step) {
+  ddp::ProgressPage& progress = open_page();
+  progress.phase = ddp::Phase::training;
+  progress.steps_total = planned;
+  for (long step = progress.step + 1; step <= steps; ++step) {
     ::usleep(static_cast<useconds_t>(seconds * 1e6));
-    told.epoch = 1 + (step - 1) * epochs / planned;
-    told.loss = 2.3 / (1 + 0.1 * static_cast<double>(step)) + 0.05;
-    told.lr = 0.1 * (1 - static_cast<double>(step) / static_cast<double>(planned));
-    told.samples = 64 * step;
-    told.data_wait_ns = told.data_wait_ns + static_cast<long>(seconds * 1e8);  // a tenth
-    told.device_bytes = 256L << 20;
-    if (step % 20 == 0) told.checkpoint_step = step;
-    if (step % 20 == 0) told.accuracy = 1 - 1 / (1 + 0.1 * static_cast<double>(step));
-    told.step = step;
-    ddp::touch(told);
+    progress.epoch = 1 + (step - 1) * epochs / planned;
+    progress.loss = 2.3 / (1 + 0.1 * static_cast<double>(step)) + 0.05;
+    progress.lr = 0.1 * (1 - static_cast<double>(step) / static_cast<double>(planned));
+    progress.samples = 64 * step;
+    progress.data_wait_ns = progress.data_wait_ns + static_cast<long>(seconds * 1e8);  // a tenth
+    progress.device_bytes = 256L << 20;
+    if (step % 20 == 0) progress.checkpoint_step = step;
+    if (step % 20 == 0) progress.accuracy = 1 - 1 / (1 + 0.1 * static_cast<double>(step));
+    progress.step = step;
+    ddp::touch(progress);
   }
 }
 

@@ -16,8 +16,7 @@
 #include "common/error.h"
 #include "common/files/input_file.h"
 #include "common/files/similar_file.h"
-#include "common/files/unclosed.h"
-#include "common/shown_problems.h"
+#include "common/files/unclosed_sign.h"
 #include "common/text/utf8.h"
 
 namespace ddp {

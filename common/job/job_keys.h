@@ -22,7 +22,7 @@ enum class JobType {
   text_map,      // names to texts, as environment variables
   integer_list,  // each within min and max, ascending
   text_list,     // none empty
-  part_list,     // names, each perhaps with a text_map: [flip, {crop: {padding: 4}}]
+  named_list,    // names, each perhaps with a text_map: [flip, {crop: {padding: 4}}]
 };
 
 struct JobKey {

@@ -15,12 +15,12 @@ namespace ddp {
 
 using TextMap = std::map<std::string, std::string>;
 
-/// One entry of a list of parts, as `flip` or `{crop: {padding: 4}}`.
-struct JobPart {
+/// One entry of a named_list, as `flip` or `{crop: {padding: 4}}`.
+struct NamedEntry {
   std::string name;
   TextMap args;
 
-  bool operator==(const JobPart&) const = default;
+  bool operator==(const NamedEntry&) const = default;
 };
 
 using JobValue = std::variant<std::monostate,  // null
@@ -32,7 +32,7 @@ using JobValue = std::variant<std::monostate,  // null
                               TextMap,
                               std::vector<std::int64_t>,
                               std::vector<std::string>,
-                              std::vector<JobPart>>;
+                              std::vector<NamedEntry>>;
 
 class JobValues {
   using Path = std::string_view;
@@ -60,8 +60,8 @@ class JobValues {
   [[nodiscard]] const std::vector<std::string>& texts(Path path) const {
     return get<std::vector<std::string>>(path);
   }
-  [[nodiscard]] const std::vector<JobPart>& parts(Path path) const {
-    return get<std::vector<JobPart>>(path);
+  [[nodiscard]] const std::vector<NamedEntry>& named_list(Path path) const {
+    return get<std::vector<NamedEntry>>(path);
   }
   [[nodiscard]] auto maybe_integer(Path path) const { return maybe<std::int64_t>(path); }
   [[nodiscard]] auto maybe_real(Path path) const { return maybe<double>(path); }

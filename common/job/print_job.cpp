@@ -53,12 +53,12 @@ std::string to_text(const JobKey& key, const JobValue& value) {
       return key.type == JobType::integer ? text : quote_yaml(text);
     }
     std::string operator()(std::chrono::milliseconds time) const { return format_duration(time); }
-    std::string operator()(const std::vector<JobPart>& parts) const {
-      const auto to_text = [this](const JobPart& part) {
-        const std::string name = quote_yaml(part.name);
-        return part.args.empty() ? name : "{" + name + ": " + (*this)(part.args) + "}";
+    std::string operator()(const std::vector<NamedEntry>& entries) const {
+      const auto to_text = [this](const NamedEntry& entry) {
+        const std::string name = quote_yaml(entry.name);
+        return entry.args.empty() ? name : "{" + name + ": " + (*this)(entry.args) + "}";
       };
-      return "[" + join_words(parts, ", ", to_text) + "]";
+      return "[" + join_words(entries, ", ", to_text) + "]";
     }
     std::string operator()(const TextMap& map) const {
       const auto to_text = [this](const auto& entry) {

@@ -144,32 +144,32 @@ Parsed parse_text_list(const YamlNode& node) {
   return {texts, ""};
 }
 
-Parsed parse_part_list(const YamlNode& node) {
+Parsed parse_named_list(const YamlNode& node) {
   const Parsed wrong{{}, "a list of names, some with arguments, as [flip, {crop: {padding: 4}}]"};
   if (node.kind != YamlNode::Kind::sequence) return wrong;
-  std::vector<JobPart> parts;
+  std::vector<NamedEntry> named;
   for (const YamlNode& item : node.items) {
-    const std::string where = "[" + std::to_string(parts.size()) + "]";
-    JobPart& part = parts.emplace_back();
+    const std::string where = "[" + std::to_string(named.size()) + "]";
+    NamedEntry& entry = named.emplace_back();
     if (item.kind == YamlNode::Kind::scalar) {
-      part.name = item.text;
+      entry.name = item.text;
     } else if (item.kind == YamlNode::Kind::map && item.entries.size() == 1) {
-      part.name = item.entries[0].key;
+      entry.name = item.entries[0].key;
       const YamlNode& args = item.entries[0].value;
       if (args.kind != YamlNode::Kind::null) {
-        const std::string place = where + "." + one_line(part.name, 100);
+        const std::string place = where + "." + one_line(entry.name, 100);
         if (args.kind != YamlNode::Kind::map)
           return {{}, "a map of its arguments, as in {crop: {padding: 4}}", place, &args};
         const Parsed parsed = parse_text_map(args);
         if (!parsed.expected.empty())
           return {{}, parsed.expected, place + parsed.where, parsed.what ? parsed.what : &args};
-        part.args = std::get<TextMap>(parsed.value);
+        entry.args = std::get<TextMap>(parsed.value);
       }
     }
-    if (!is_name(part.name))
+    if (!is_name(entry.name))
       return {{}, "a name, or one with its arguments, as {crop: {padding: 4}}", where, &item};
   }
-  return {parts, ""};
+  return {named, ""};
 }
 
 Parsed parse_node(const JobKey& key, const YamlNode& node) {
@@ -200,8 +200,8 @@ Parsed parse_node(const JobKey& key, const YamlNode& node) {
       return parse_integer_list(key, node);
     case JobType::text_list:
       return parse_text_list(node);
-    case JobType::part_list:
-      return parse_part_list(node);
+    case JobType::named_list:
+      return parse_named_list(node);
   }
   throw std::logic_error("unknown job type");
 }
@@ -243,7 +243,7 @@ std::optional<std::string> read_job_value(const JobKey& key,
            ".";
   }
   const bool is_collection = key.type == JobType::text_map || key.type == JobType::integer_list ||
-                             key.type == JobType::text_list || key.type == JobType::part_list;
+                             key.type == JobType::text_list || key.type == JobType::named_list;
   const bool shape_fits = is_collection || node.kind == YamlNode::Kind::scalar;
   Parsed parsed = shape_fits ? parse_node(key, node) : Parsed{{}, "a single value"};
   if (!parsed.expected.empty())

@@ -10,8 +10,7 @@
 #include "common/job/job_keys.h"
 #include "common/job/job_rules.h"
 #include "common/job/read_job_value.h"
-#include "common/node/users.h"
-#include "common/shown_problems.h"
+#include "common/node/home_path.h"
 #include "common/text/join_words.h"
 #include "common/text/spelling.h"
 
@@ -78,7 +77,7 @@ TextMap origins_of(const YamlDocument& file, const JobKey& key, const YamlNode& 
     for (const YamlNode::Entry& entry : node.entries)
       origins[entry.key] = locate(file.name, entry.value.mark);
   }
-  if (key.type != JobType::part_list) return origins;
+  if (key.type != JobType::named_list) return origins;
   for (std::size_t i = 0; i < node.items.size(); ++i) {
     const YamlNode& item = node.items[i];
     origins[std::to_string(i)] = locate(file.name, item.mark);

@@ -50,7 +50,7 @@ std::vector<JobKey> training_keys() {
                "keeps its number of samples, so it has fewer different ones"},
       {.path = "data.drop_last", .type = boolean, .default_value = "false",
        .help = "leave the last step of an epoch out where it has less than a whole batch"},
-      {.path = "data.augment", .type = part_list, .default_value = "[]",
+      {.path = "data.augment", .type = named_list, .default_value = "[]",
        .help = "what changes samples of the training set, in this order, as [{crop: {padding: 4}}, "
                "flip]: affine, center-crop, color-jitter, crop, cutmix, cutout, flip, "
                "flip-vertical, hsv, letterbox, mixup, mosaic, rand-augment, random-perspective, "

@@ -1,5 +1,5 @@
-// What a flag may be that a program does not know: one of the other program, or a key of the job
-// file. The lists are compared with the programs' own by their tests. Pure.
+// Suggestions for an unknown flag: one of the other program, or a key of the job file. The lists
+// are compared with the programs' own by their tests. Pure.
 #pragma once
 
 #include <optional>

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "common/node/driver_facts.h"
-#include "common/node/gpus.h"
+#include "common/node/driver_support.h"
 #include "common/node/helper_process.h"
+#include "common/node/visible_gpus.h"
 
 namespace ddp {
 

@@ -3,8 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -12,6 +10,7 @@
 
 #include "common/error.h"
 #include "common/files/descriptor.h"
+#include "common/node/process_signals.h"
 
 namespace ddp {
 namespace {
@@ -135,38 +134,6 @@ HelperAnswer ask_command(std::vector<std::string> words, std::chrono::seconds li
     become_command(fd, words);
   };
   return ask_helper(body, limit);
-}
-
-bool write_all(int fd, std::string_view text) {
-  for (std::size_t sent = 0; sent < text.size();) {
-    const ssize_t more = ::write(fd, text.data() + sent, text.size() - sent);
-    if (more < 0) return false;
-    sent += static_cast<std::size_t>(more);
-  }
-  return true;
-}
-
-bool signal_process(pid_t pid, int signal) {
-  return pid > 1 && ::kill(pid, signal) == 0;
-}
-
-bool reap_within(pid_t pid, std::chrono::milliseconds limit) {
-  if (pid <= 0) return false;  // for waitpid(2) it means any child
-  const int pidfd = open_pidfd(pid);
-  pollfd entry{pidfd, POLLIN, 0};
-  const Clock::time_point deadline = Clock::now() + limit;
-  auto left = limit;
-  while (pidfd >= 0 && ::poll(&entry, 1, static_cast<int>(left.count())) < 0 && errno == EINTR) {
-    left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
-    if (left.count() < 0) left = std::chrono::milliseconds(0);
-  }
-  if (pidfd >= 0) ::close(pidfd);
-  return ::waitpid(pid, nullptr, WNOHANG) == pid;
-}
-
-int open_pidfd(pid_t pid) {
-  // glibc 2.36 declares pidfd_open without extern "C", so ask the kernel.
-  return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
 }
 
 }  // namespace ddp

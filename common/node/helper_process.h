@@ -9,7 +9,6 @@
 #include <csignal>
 #include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace ddp {
@@ -52,19 +51,5 @@ HelperAnswer ask_helper(const HelperBody& body, std::chrono::seconds limit);
 /// As ask_helper(), of a command that is found on the PATH; it reads nothing, and what it writes
 /// into stderr is dropped. No text: it cannot be started, or has printed nothing.
 HelperAnswer ask_command(std::vector<std::string> words, std::chrono::seconds limit);
-
-/// Writes all of `text`, without an exception: a helper's body may call it. False: it cannot, and
-/// errno says why.
-bool write_all(int fd, std::string_view text);
-
-/// Sends `signal` to one process. For kill(2) 0 and negative numbers mean many processes, -1 all of
-/// the machine; such a number, or init's, is refused. False: refused, or the process is gone.
-bool signal_process(pid_t pid, int signal);
-
-/// Reaps one child. Blocks: until it ends, at most `limit`. False: it has not ended by then.
-bool reap_within(pid_t pid, std::chrono::milliseconds limit);
-
-/// A descriptor for a process that need not be a child (pidfd_open(2)), or -1.
-int open_pidfd(pid_t pid);
 
 }  // namespace ddp

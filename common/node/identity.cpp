@@ -2,10 +2,8 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <climits>
-#include <string_view>
 #include <vector>
 
 #include "common/error.h"
@@ -76,31 +74,6 @@ Environment with_platform(const Environment& given, std::string& platform) {
 }
 
 }  // namespace
-
-Environment read_environment() {
-  Environment environment;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const std::string_view text(*entry);
-    const std::size_t split = text.find('=');
-    if (split == std::string_view::npos) continue;
-    environment.emplace(text.substr(0, split), text.substr(split + 1));
-  }
-  return environment;
-}
-
-void hide_variable(const std::string& name) {
-  const std::string start = name + "=";
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const std::string_view text(*entry);
-    if (text.starts_with(start)) std::fill_n(*entry, text.size(), '\0');
-  }
-}
-
-std::optional<std::string> find_variable(const Environment& environment, const std::string& name) {
-  const auto found = environment.find(name);
-  if (found == environment.end() || found->second.empty()) return {};
-  return found->second;
-}
 
 WorkerIdentity read_identity(const Environment& given) {
   WorkerIdentity self;

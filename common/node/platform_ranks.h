@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "common/node/identity.h"
+#include "common/node/environment.h"
 
 namespace ddp {
 

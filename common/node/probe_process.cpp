@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/files/embedded_file.h"
+#include "common/files/write_all.h"
 #include "common/node/helper_process.h"
 #include "common/text/parse_whole.h"
 #include "common/text/split.h"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "common/node/identity.h"
+#include "common/node/environment.h"
 
 namespace ddp {
 

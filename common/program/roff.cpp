@@ -78,7 +78,7 @@ std::string exit_codes_text(std::span<const int> codes) {
   std::string text;
   for (const int code : codes)
     text += item(std::to_string(code), plain(exit_code::describe(code)));
-  return text + item("128+n", "stopped by signal n");
+  return text + item("128+n", "ended by signal n");
 }
 
 }  // namespace ddp::roff

@@ -30,12 +30,12 @@ std::string join(const std::vector<LinePart>& parts) {
 }
 
 std::string fit(const std::vector<LinePart>& parts, std::size_t width) {
-  std::vector<std::size_t> by_importance(parts.size());
-  std::iota(by_importance.begin(), by_importance.end(), 0);
-  std::ranges::stable_sort(by_importance, {}, [&](std::size_t i) { return parts[i].importance; });
+  std::vector<std::size_t> by_drop_order(parts.size());
+  std::iota(by_drop_order.begin(), by_drop_order.end(), 0);
+  std::ranges::stable_sort(by_drop_order, {}, [&](std::size_t i) { return parts[i].drop_order; });
   std::vector<std::size_t> shown;  // in their order
   std::string text;
-  for (const std::size_t i : by_importance) {
+  for (const std::size_t i : by_drop_order) {
     std::vector<std::size_t> more = shown;
     more.insert(std::ranges::upper_bound(more, i), i);
     std::vector<LinePart> chosen;

@@ -9,14 +9,14 @@
 namespace ddp {
 
 struct LinePart {
-  int importance = 0;  // 0: left out last
+  int drop_order = 0;  // 0: kept longest; the largest is dropped first
   std::string text;
   bool operator==(const LinePart&) const = default;
 };
 
-/// The parts that fit into `width` columns, in their order, joined by ", ". The most important part
-/// is tried first; of equally important ones the first. That part always stays, and is cut if it is
-/// too long.
+/// The parts that fit into `width` columns, in their order, joined by ", ". The part with the
+/// lowest drop_order is tried first; of equal ones the first. That part always stays, and is cut if
+/// it is too long.
 std::string fit(const std::vector<LinePart>& parts, std::size_t width);
 
 /// All parts, joined by ", ".

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <utility>
 
-#include "common/text/join_words.h"
 #include "common/text/units.h"
 
 namespace ddp {
@@ -14,19 +13,19 @@ namespace {
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
 
-/// A narrow terminal leaves out the last first.
-enum Importance {
+/// Most important first. On a narrow terminal the last of these are dropped first.
+enum DropOrder {
   kStep,
   kLoss,
   kPhase,
   kLostRanks,
-  kLeft,
+  kTimeLeft,
   kImages,
   kEpoch,
   kSlowest,
   kElapsed,
-  kRanks,
-  kEachRank,
+  kRanksAlive,
+  kPerRank,
   kRound,
   kLr,
   kDeviceMemory,
@@ -52,16 +51,6 @@ std::string count_ranks(std::span<const RankProgress> samples) {
 
 bool is_behind(const RankProgress& left, const RankProgress& right) {
   return left.step < right.step;
-}
-
-/// "cuda:0 cuda:1"; repeated devices are shown once.
-std::string join_devices(const std::vector<std::string>& devices) {
-  std::string text;
-  for (std::size_t i = 0; i < devices.size(); ++i) {
-    if (i > 0 && devices[i] == devices[i - 1]) continue;
-    add_word(text, devices[i], " ");
-  }
-  return text;
 }
 
 }  // namespace
@@ -181,16 +170,16 @@ LiveLine::Parts LiveLine::describe_training(nanoseconds now,
   if (images > 0) parts.push_back({kImages, group_digits(images) + " images/s"});
   const auto ranks = static_cast<std::int64_t>(samples.size());
   if (images > 0 && ranks > 1)
-    parts.push_back({kEachRank, group_digits(images / ranks) + " per rank"});
+    parts.push_back({kPerRank, group_digits(images / ranks) + " per rank"});
   const bool is_complete = count_alive(samples) == ranks;
   if (ranks > 1 || !is_complete)
-    parts.push_back({is_complete ? kRanks : kLostRanks, count_ranks(samples)});
+    parts.push_back({is_complete ? kRanksAlive : kLostRanks, count_ranks(samples)});
   append_slowest(parts, opened);
   append_costs(parts, now, opened);
   const std::int64_t left = first.steps_total - first.step;
   if (steps > 0 && left > 0) {
     const double time = std::min(static_cast<double>(left) / steps, kLongestTime);
-    parts.push_back({kLeft, "ETA " + clock_text(seconds(static_cast<std::int64_t>(time)))});
+    parts.push_back({kTimeLeft, "ETA " + clock_text(seconds(static_cast<std::int64_t>(time)))});
   }
   return parts;
 }
@@ -222,18 +211,6 @@ LiveLine::Parts LiveLine::describe_external(nanoseconds now,
         {kLoss, group_digits(silence.count()) + " s since the last output of rank " + rank});
   }
   return parts;
-}
-
-std::string describe_node(const NodeView& node) {
-  const int last = node.first_rank + static_cast<int>(node.devices.size()) - 1;
-  std::string text = "node " + std::to_string(node.node_rank) + " (" + node.host + "): ";
-  text += last > node.first_rank
-              ? "ranks " + std::to_string(node.first_rank) + "-" + std::to_string(last)
-              : "rank " + std::to_string(node.first_rank);
-  const std::string devices = join_devices(node.devices);
-  text += (devices.find(' ') == std::string::npos ? ", device " : ", devices ") + devices;
-  if (!node.logs.empty()) text += ", logs " + node.logs;
-  return text;
 }
 
 }  // namespace ddp

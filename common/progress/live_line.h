@@ -90,16 +90,4 @@ class LiveLine {
 /// 75 s as "1:15", 3 h as "3:00:00", two days as "2d 00:00".
 std::string clock_text(std::chrono::nanoseconds time);
 
-/// The ranks of a node, for its console.
-struct NodeView {
-  int node_rank = 0;
-  std::string host;
-  int first_rank = 0;
-  std::vector<std::string> devices;  // by local rank
-  std::string logs;                  // directory of the log files; empty: none
-};
-
-/// "node 1 (b): ranks 2-3, device cpu, logs runs/mnist/logs/round-0".
-std::string describe_node(const NodeView& node);
-
 }  // namespace ddp

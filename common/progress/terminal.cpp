@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "common/node/identity.h"
+#include "common/node/environment.h"
 #include "common/text/parse_whole.h"
 
 namespace ddp {

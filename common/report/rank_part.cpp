@@ -80,7 +80,7 @@ std::string chart_of(const RunRecord& run, const Figure& figure) {
 
 std::string table_of(const RunRecord& run) {
   const std::vector<std::string> devices =
-      run.starts.empty() ? std::vector<std::string>() : run.starts.back().ranks;
+      run.recorded_rounds.empty() ? std::vector<std::string>() : run.recorded_rounds.back().ranks;
   const RecordedRanks newest = run.ranks.empty() ? RecordedRanks() : run.ranks.back();
   std::size_t ranks = devices.size();
   for (const auto& [name, values] : newest.numbers)

@@ -35,8 +35,8 @@ Row cells_of(const RunRecord& run, bool is_best) {
   const double rate = throughput_of(run);
   const std::optional<double> time = time_of(run);
   std::string ranks = run.world_size > 0 ? std::to_string(run.world_size) : "-";
-  if (run.world_size == 0 && !run.starts.empty())
-    ranks = std::to_string(run.starts.back().ranks.size());
+  if (run.world_size == 0 && !run.recorded_rounds.empty())
+    ranks = std::to_string(run.recorded_rounds.back().ranks.size());
   return {run.name,
           run.state,
           result,

@@ -83,14 +83,14 @@ std::string head_part(const RunRecord& run) {
   if (const double rate = throughput_of(run); std::isfinite(rate) && std::abs(rate) < 1e15)
     html += tile("images/s, median of epochs", grouped(static_cast<std::int64_t>(rate)));
   std::size_t ranks = static_cast<std::size_t>(run.world_size);
-  if (ranks == 0 && !run.starts.empty()) ranks = run.starts.back().ranks.size();
+  if (ranks == 0 && !run.recorded_rounds.empty()) ranks = run.recorded_rounds.back().ranks.size();
   if (ranks > 0) html += tile(ranks == 1 ? "rank" : "ranks", std::to_string(ranks));
   // Each start of the command begins with round 0.
   const auto begun =
-      static_cast<std::size_t>(std::ranges::count(run.starts, 0, &RecordedRound::round));
+      static_cast<std::size_t>(std::ranges::count(run.recorded_rounds, 0, &RecordedRound::round));
   const std::size_t continued = std::max<std::size_t>(begun, 1) - 1;
   if (continued > 0) html += tile("times continued", std::to_string(continued));
-  html += tile("restarts", std::to_string(run.starts.size() - begun));
+  html += tile("restarts", std::to_string(run.recorded_rounds.size() - begun));
   return html + "</div>\n";
 }
 
@@ -111,7 +111,7 @@ std::string failure_part(const RunRecord& run) {
     if (!run.cause->where.empty()) html += element("h3", run.cause->where);
     add(run.cause->what);
     add(run.cause->message);
-    if (!run.cause->stands_in.empty()) add("It stood in " + run.cause->stands_in + ".");
+    if (!run.cause->stack_location.empty()) add("It stood in " + run.cause->stack_location + ".");
     if (!run.cause->hint.empty()) add("Hint: " + run.cause->hint);
     if (!run.cause->last_lines.empty())
       html += "<p class=\"soft\">Last lines of its stderr:</p>" +
@@ -134,8 +134,8 @@ std::vector<ChartMark> marks_of(const RunRecord& run) {
                      static_cast<double>(step),
                      "checkpoint after step " + std::to_string(step),
                      ""});
-  for (std::size_t i = 1; i < run.starts.size(); ++i) {
-    const RecordedRound& start = run.starts[i];
+  for (std::size_t i = 1; i < run.recorded_rounds.size(); ++i) {
+    const RecordedRound& start = run.recorded_rounds[i];
     marks.push_back({ChartMark::Kind::restart,
                      static_cast<double>(start.step),
                      "went on after step " + std::to_string(start.step) + " with " +
@@ -299,9 +299,9 @@ std::string keys_part(const RunRecord& run) {
 }
 
 std::string rounds_part(const RunRecord& run) {
-  if (run.starts.size() < 2) return "";
+  if (run.recorded_rounds.size() < 2) return "";
   std::vector<std::vector<std::string>> rows;
-  for (const RecordedRound& start : run.starts)
+  for (const RecordedRound& start : run.recorded_rounds)
     rows.push_back({escape(moment(start.time)),
                     std::to_string(start.round),
                     grouped(start.step),
@@ -315,13 +315,14 @@ std::string setting_part(const RunRecord& run) {
   const auto add = [&rows](const std::string& what, const std::string& value) {
     if (!value.empty()) rows.push_back({escape(what), escape(value)});
   };
-  const RecordedRound newest = run.starts.empty() ? RecordedRound() : run.starts.back();
+  const RecordedRound newest =
+      run.recorded_rounds.empty() ? RecordedRound() : run.recorded_rounds.back();
   add("command", run.command);
   add("run directory", run.path);
   add("working directory", newest.directory);
   add("git commit", newest.commit);
   add("versions", newest.versions);
-  if (newest.time > 0) add("began", moment(run.starts.front().time));
+  if (newest.time > 0) add("began", moment(run.recorded_rounds.front().time));
   if (run.batch > 0) add("whole batch", grouped(run.batch));
   const auto shown = [&run](const std::string& name) {
     return name + (name == run.best_checkpoint ? " (best)" : "");

@@ -119,7 +119,7 @@ void parse_start(const json::object& line, std::int64_t step, RunRecord& run) {
   start.is_higher_better = higher != nullptr && higher->is_bool() && higher->as_bool();
   std::erase_if(run.ranks, [step](const RecordedRanks& one) { return one.step > step; });
   std::erase_if(run.saves, [step](std::int64_t one) { return one > step; });
-  if (run.starts.size() < kMaxRounds) run.starts.push_back(std::move(start));
+  if (run.recorded_rounds.size() < kMaxRounds) run.recorded_rounds.push_back(std::move(start));
 }
 
 void parse_ranks(const json::object& line, std::int64_t step, RunRecord& run) {
@@ -136,7 +136,7 @@ RecordedCause parse_cause(const json::object& object) {
   cause.what = text_in(object, "what");
   cause.message = text_in(object, "message");
   cause.hint = text_in(object, "hint");
-  cause.stands_in = text_in(object, "stands_in");
+  cause.stack_location = text_in(object, "stands_in");
   cause.last_lines = texts_in(object, "last_lines");
   const auto add = [&](const std::string& words) { add_word(cause.where, words); };
   for (const char* const name : {"rank", "node_rank", "pid"}) {

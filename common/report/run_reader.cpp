@@ -126,7 +126,7 @@ void list_checkpoints(const fs::path& path, RunRecord& run) {
       run.checkpoints, {}, [](const std::string& name) { return std::pair(name.size(), name); });
 }
 
-/// Whether the lock of the run (common/job/run_dir) is free, so that none of its processes lives. A
+/// Whether the lock of the run (common/run/run_dir) is free, so that none of its processes lives. A
 /// pid would prove less: it may be reused by now, or be of another node.
 bool is_lost(int directory) {
   const Descriptor lock(

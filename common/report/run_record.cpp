@@ -25,8 +25,8 @@ double RecordedEpoch::number(const std::string& name) const {
 }
 
 Watch watch_of(const RunRecord& run) {
-  if (!run.starts.empty() && !run.starts.back().watched.empty()) {
-    const RecordedRound& newest = run.starts.back();
+  if (!run.recorded_rounds.empty() && !run.recorded_rounds.back().watched.empty()) {
+    const RecordedRound& newest = run.recorded_rounds.back();
     if (has(run, "test_" + newest.watched))
       return {"test_" + newest.watched, newest.is_higher_better};
   }
@@ -48,7 +48,7 @@ std::optional<std::size_t> best_of(const RunRecord& run, const Watch& watch) {
 
 std::int64_t last_step(const RunRecord& run) {
   std::int64_t step = 0;
-  for (const RecordedRound& one : run.starts)
+  for (const RecordedRound& one : run.recorded_rounds)
     step = std::max(step, one.step);
   if (!run.steps.empty()) step = std::max(step, run.steps.back().step);
   if (!run.epochs.empty()) step = std::max(step, run.epochs.back().step);

@@ -77,7 +77,7 @@ struct RecordedCause {
   std::string where;  // "rank 1 (host, pid 17)"
   std::string message;
   std::string hint;
-  std::string stands_in;
+  std::string stack_location;  // where its stack stood at a hang
   std::vector<std::string> last_lines;
 };
 
@@ -92,7 +92,7 @@ struct RunRecord {
   std::string decided_by;
   std::string policy;
   std::string failure;
-  std::optional<double> seconds;  // of the last start
+  std::optional<double> seconds;  // of the last time that the run was started
   double earlier_seconds = 0;     // of earlier starts, as far as recorded
   int rounds = 0;
   int world_size = 0;
@@ -106,7 +106,7 @@ struct RunRecord {
   std::int64_t steps_written = 0;   // number of all steps written
   std::vector<RecordedEpoch> epochs;
   std::vector<RecordedRanks> ranks;
-  std::vector<RecordedRound> starts;
+  std::vector<RecordedRound> recorded_rounds;
   std::vector<std::int64_t> saves;       // steps after which a checkpoint was written
   std::vector<std::string> checkpoints;  // existing ones
   std::string best_checkpoint;

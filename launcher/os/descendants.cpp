@@ -24,7 +24,7 @@
 
 #include "common/error.h"
 #include "common/files/descriptor.h"
-#include "common/node/helper_process.h"
+#include "common/node/process_signals.h"
 #include "launcher/os/process.h"
 #include "launcher/os/process_state.h"
 

@@ -27,8 +27,9 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/node/environment.h"
 #include "common/node/helper_process.h"
-#include "common/node/identity.h"
+#include "common/node/process_signals.h"
 #include "launcher/os/cgroup.h"
 #include "launcher/os/descendants.h"
 
@@ -298,25 +299,25 @@ Guard::~Guard() {
   reap_within(pid_, std::chrono::seconds(5));
 }
 
-void Guard::cover(const std::filesystem::path& cgroup) {
+void Guard::watch_cgroup(const std::filesystem::path& cgroup) {
   if (cgroup.native().size() < kTextBytes) cgroup_ = cgroup.string();
   if (!cgroup_.empty()) send(kCgroup, {}, cgroup_);
 }
 
-void Guard::cover(const Session& session) {
+void Guard::watch_session(const Session& session) {
   sessions_.push_back(session);
   send(kWatch, session, "");
 }
 
-void Guard::forget(pid_t session) {
+void Guard::forget_session(pid_t session) {
   erase(sessions_, session);
   send(kForget, {session}, "");
 }
 
-void Guard::cover_daemons(const std::vector<Session>& found) {
+void Guard::set_daemons(const std::vector<Session>& found) {
   for (const Session& daemon : std::exchange(daemons_, {})) {
     // If a worker has the number now, keep it.
-    if (!has(found, daemon.number) && !has(sessions_, daemon.number)) forget(daemon.number);
+    if (!has(found, daemon.number) && !has(sessions_, daemon.number)) forget_session(daemon.number);
   }
   for (const Session& session : found) {
     if (session.number == pid_ || has(sessions_, session.number)) continue;

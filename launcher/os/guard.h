@@ -40,20 +40,20 @@ class Guard {
   ~Guard();
 
   /// All of the job is in this cgroup. The guard kills it first, and removes it.
-  void cover(const std::filesystem::path& cgroup);
+  void watch_cgroup(const std::filesystem::path& cgroup);
   /// A worker's session begins. Call it directly after the start.
-  void cover(const Session& session);
+  void watch_session(const Session& session);
   /// The session's leader is about to be reaped: afterwards its number may be reused.
-  void forget(pid_t session);
+  void forget_session(pid_t session);
   /// Takes the sessions below the agent, as sessions_below() finds them periodically. Those that
-  /// are not workers' are daemons', and are covered until a later call does not name them.
-  void cover_daemons(const std::vector<Session>& found);
+  /// are not workers' are daemons', and are watched until a later call does not name them.
+  void set_daemons(const std::vector<Session>& found);
   /// From now on the guard fences. The lease also runs while the machine sleeps, as other nodes do
   /// not wait.
   void set_lease(std::chrono::milliseconds lease);
   /// Node 0 was heard, so the lease begins again. A lease that is over stays over.
   void renew_lease();
-  /// Whether the lease is over: then all covered processes are dead or dying, and so is any that is
+  /// Whether the lease is over: then all watched processes are dead or dying, and so is any that is
   /// started now. An agent that was stopped asks this before it goes on.
   [[nodiscard]] bool is_lease_over() const;
   /// If the guard was killed, starts another one that knows the same, and returns true. Call it

@@ -18,7 +18,7 @@
 #include "common/files/files.h"
 #include "common/node/identity.h"
 #include "launcher/os/cgroup.h"
-#include "launcher/plan/round/death_facts.h"
+#include "launcher/plan/failure/death_facts.h"
 #include "launcher/plan/start/cgroups.h"
 
 namespace ddp::launcher {

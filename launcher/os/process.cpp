@@ -21,6 +21,7 @@
 
 #include "common/error.h"
 #include "common/node/helper_process.h"
+#include "common/node/process_signals.h"
 #include "launcher/os/clone_child.h"
 #include "launcher/os/descriptors.h"
 

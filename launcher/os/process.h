@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "common/node/identity.h"
+#include "common/node/environment.h"
 #include "launcher/os/asio.h"
 #include "launcher/plan/exit_status.h"
 

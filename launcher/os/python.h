@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/node/identity.h"
+#include "common/node/environment.h"
 
 namespace ddp::launcher {
 

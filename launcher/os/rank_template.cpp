@@ -16,7 +16,8 @@
 
 #include "common/error.h"
 #include "common/files/embedded_file.h"
-#include "common/node/helper_process.h"
+#include "common/files/write_all.h"
+#include "common/node/process_signals.h"
 #include "common/text/parse_whole.h"
 #include "common/text/split.h"
 #include "launcher/os/descriptors.h"

@@ -19,7 +19,7 @@
 
 #include "common/error.h"
 #include "common/files/files.h"
-#include "common/node/node_gpus.h"
+#include "common/node/proc_gpus.h"
 #include "launcher/os/cgroup.h"
 #include "launcher/plan/start/cgroups.h"
 

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "common/files/descriptor.h"
-#include "common/node/identity.h"
+#include "common/node/environment.h"
 
 namespace ddp::launcher {
 

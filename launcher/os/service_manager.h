@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/node/identity.h"
+#include "common/node/environment.h"
 #include "launcher/os/asio.h"
 
 namespace ddp::launcher {

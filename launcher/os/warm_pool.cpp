@@ -21,7 +21,7 @@
 
 #include "common/error.h"
 #include "common/files/files.h"
-#include "common/node/helper_process.h"
+#include "common/node/process_signals.h"
 #include "common/text/parse_whole.h"
 #include "launcher/os/descriptors.h"
 #include "launcher/os/process.h"

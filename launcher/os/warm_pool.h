@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "common/files/descriptor.h"
-#include "common/node/identity.h"
+#include "common/node/environment.h"
 #include "launcher/os/scratch_dir.h"
 #include "launcher/plan/start/preload.h"
 

@@ -11,7 +11,7 @@
 #include "launcher/os/descendants.h"
 #include "launcher/os/resources.h"
 #include "launcher/plan/round/end_round_line.h"
-#include "launcher/plan/round/signal_meaning.h"
+#include "launcher/plan/round/received_signals.h"
 #include "launcher/run/coordinator.h"
 #include "launcher/run/group_end.h"
 #include "launcher/run/job_view.h"
@@ -100,7 +100,7 @@ EndJob Agent::run() {
     if (commands_.end_job()) {
       console_.error(error.what());
     } else {
-      failure = zero_->note_agent_failed(error.what(), code);
+      failure = zero_->fail_job_for_this_node(error.what(), code);
     }
   }
   // After a failure, end the workers that were started. The guard kills what they leave behind.
@@ -235,7 +235,7 @@ void Agent::find_daemons() {
   std::vector<pid_t> except = workers_.earlier_children();
   const RankTemplate* const source = workers_.rank_template();
   if (source != nullptr && source->child() != 0) except.push_back(source->child());
-  guard_.cover_daemons(sessions_below(except, source != nullptr ? source->parent_of_copies() : 0));
+  guard_.set_daemons(sessions_below(except, source != nullptr ? source->parent_of_copies() : 0));
   const std::chrono::duration<double> cost(static_cast<double>(std::clock() - begin) /
                                            CLOCKS_PER_SEC);
   next_daemon_look_ =
@@ -252,10 +252,10 @@ bool Agent::take_command(const NodeCommand& command) {
     workers_.group().set_stop_reason(StopReason::preempt);
     console_.info(std::get<AnnounceStop>(command).line);
   }
-  // KillReceived reaches the code that is ending the workers. CommandCame wakes the code that waits
-  // for any command.
-  if (meaning == NodeCommands::Meaning::kill) inbox_.push(KillReceived());
-  inbox_.push(CommandCame());
+  // KillCommanded reaches the code that is ending the workers. CommandReceived wakes the code that
+  // waits for any command.
+  if (meaning == NodeCommands::Meaning::kill) inbox_.push(KillCommanded());
+  inbox_.push(CommandReceived());
   return meaning != NodeCommands::Meaning::nonsense;
 }
 
@@ -308,7 +308,7 @@ void Agent::note_signal(int signal) {
   const bool saves = spec_.takes_job_file || workers_.group().saves_on_stop();
   switch (meaning_of(signal, spec_.listed_signals, saves)) {
     case SignalMeaning::child_changed:
-      return inbox_.push(ChildChanged());
+      return inbox_.push(SigchldReceived());
     case SignalMeaning::ignored:
       return console_.warning("SIGTSTP is ignored: the other nodes would take this one for lost.");
     case SignalMeaning::stops:

@@ -79,7 +79,7 @@ class Agent {
   const std::shared_ptr<const OwnedDir> log_dir_;  // null: none. Owners: as of NodeWorkers
   const std::string agent_id_;
   ScratchDir scratch_;
-  Guard guard_;  // forked before writer's thread and loop, to be small
+  Guard guard_;  // forked before the writer's thread and the loop exist, so that little is copied
   FileWriter writer_;
   Console console_;
   Inbox<AgentEvent> inbox_;

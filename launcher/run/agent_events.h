@@ -18,15 +18,15 @@ struct WorkerExited {
   ExitStatus status;
   Clock::time_point at;
 };
-struct OutputEnded {};   // one stream of one worker is drained
-struct ChildChanged {};  // SIGCHLD: an adopted orphan may have ended
+struct OutputEnded {};      // one stream of one worker is drained
+struct SigchldReceived {};  // SIGCHLD: an adopted orphan may have ended
 struct SignalReceived {
   int signal = 0;
   bool stops = false;  // it stops the job; else it is passed on
   Clock::time_point at;
 };
-struct KillReceived {};  // node 0 commands SIGKILL
-struct CommandCame {};   // from node 0, or its loss; already noted
+struct KillCommanded {};    // node 0 commands SIGKILL
+struct CommandReceived {};  // from node 0, or its loss; already noted
 struct GpuHoldersReported {
   std::vector<GpuHolder> holders;
 };
@@ -37,10 +37,10 @@ struct TemplateReported {
 
 using AgentEvent = std::variant<WorkerExited,
                                 OutputEnded,
-                                ChildChanged,
+                                SigchldReceived,
                                 SignalReceived,
-                                KillReceived,
-                                CommandCame,
+                                KillCommanded,
+                                CommandReceived,
                                 GpuHoldersReported,
                                 TemplateReported>;
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "common/node/identity.h"
+#include "common/node/environment.h"
 #include "launcher/plan/command_line/verbs.h"
 
 namespace ddp::launcher {

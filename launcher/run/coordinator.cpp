@@ -37,10 +37,10 @@ Coordinator::Coordinator(asio::io_context& io,
       links_(io,
              inbox_,
              console,
-             NodeLinks::Rules{
+             NodeLinks::Config{
                  rendezvous.own, rendezvous.welcome, spec.token, spec.replace_timeout.has_value()},
              [this](const NodeCommand& command) { command_own_node(command); }),
-      job_(Job::make_rules(spec), links_.table(), begin_),
+      job_(Job::make_config(spec), links_.table(), begin_),
       ask_timer_(io) {
   if (has_other_nodes()) links_.open(*store_.endpoint());
 }
@@ -81,14 +81,14 @@ asio::awaitable<void> Coordinator::ask_again() {
 }
 
 asio::awaitable<void> Coordinator::run_job() {
-  for (Job::Step step = advance(); step != Job::Step::end; step = advance()) {
-    if (step == Job::Step::begin_round) {
+  for (Job::Action action = advance(); action != Job::Action::end; action = advance()) {
+    if (action == Job::Action::begin_round) {
       begin_round();
       continue;
     }
     std::optional<NodeLinks::Event> event =
         co_await inbox_.next(job_.deadline().value_or(kNoDeadline));
-    // Take all events that are there before the next step, such as a lost node or a stop request.
+    // Take all events that are there before the next action, such as a lost node or a stop request.
     do {
       if (event) note(std::move(*event));
       if (is_in_round()) runner_->carry_out();
@@ -98,11 +98,11 @@ asio::awaitable<void> Coordinator::run_job() {
   co_await end();
 }
 
-Job::Step Coordinator::advance() {
-  const Job::Step step = job_.advance(Clock::now());
+Job::Action Coordinator::advance() {
+  const Job::Action action = job_.advance(Clock::now());
   for (const Job::Line& line : job_.take_lines())
     console_.print(line.level, line.text);
-  return step;
+  return action;
 }
 
 /// Enough nodes are here: fixes the ranks, and tells every node to start.
@@ -119,9 +119,9 @@ void Coordinator::begin_round() {
   }
   assignment.start.run_dir = run_dir_.string();
   const auto lose_node = [this](int id, const std::string& how) { lose(id, how); };
-  const RoundRunner::Parts parts{links_, store_, console_, spec_, begin_, lose_node};
+  const RoundRunner::Dependencies dependencies{links_, store_, console_, spec_, begin_, lose_node};
   Round& round = job_.begin_round(RoundRunner::describe_nodes(assignment), Clock::now());
-  runner_.emplace(parts, round);
+  runner_.emplace(dependencies, round);
   runner_->begin(std::move(assignment));
 }
 
@@ -194,7 +194,7 @@ EndJob Coordinator::make_end(std::size_t most_workers) const {
   return describe_end(job_.verdict(), spec_, host_, most_workers);
 }
 
-EndJob Coordinator::note_agent_failed(const std::string& failure, int exit_code) {
+EndJob Coordinator::fail_job_for_this_node(const std::string& failure, int exit_code) {
   job_.note_launcher_failed(failure, exit_code);
   job_.note_end(Clock::now());
   links_.send_to_others(make_end(kTheirWorkers));

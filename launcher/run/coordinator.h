@@ -43,7 +43,7 @@ class Coordinator : public NodeZero {
   void reply(const HeartbeatReply& reply) override { send_event(reply); }
   void tick() override { command_own_node(Heartbeat()); }
   void note_fenced() override;
-  EndJob note_agent_failed(const std::string& failure, int exit_code) override;
+  EndJob fail_job_for_this_node(const std::string& failure, int exit_code) override;
   [[nodiscard]] std::string store_address() const override;
   [[nodiscard]] std::string own_address() const override { return store_address(); }
   void close() override {}
@@ -57,7 +57,7 @@ class Coordinator : public NodeZero {
   asio::awaitable<void> run_job();
   asio::awaitable<void> ask_again();
   asio::awaitable<void> end();
-  Job::Step advance();
+  Job::Action advance();
   void begin_round();
 
   void note(NodeLinks::Event event);

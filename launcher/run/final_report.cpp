@@ -12,7 +12,7 @@
 #include "common/files/files.h"
 #include "common/report/run_page.h"
 #include "launcher/os/scratch_dir.h"
-#include "launcher/plan/round/error_file.h"
+#include "launcher/plan/failure/error_file.h"
 #include "launcher/plan/start/preload.h"
 
 namespace ddp::launcher {

@@ -4,8 +4,8 @@
 #include <filesystem>
 
 #include "common/files/owned_dir.h"
-#include "common/job/run_dir.h"
-#include "common/node/identity.h"
+#include "common/node/environment.h"
+#include "common/run/run_dir.h"
 #include "launcher/plan/round/messages.h"
 #include "launcher/plan/start/job_spec.h"
 #include "launcher/run/console.h"

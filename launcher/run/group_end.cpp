@@ -7,11 +7,11 @@
 
 #include "common/error.h"
 #include "common/files/files.h"
-#include "common/job/run_dir.h"
 #include "common/progress/survivor_page.h"
+#include "common/run/run_dir.h"
 #include "launcher/os/port.h"
-#include "launcher/plan/round/outcome.h"
-#include "launcher/plan/round/root_cause.h"
+#include "launcher/plan/failure/outcome.h"
+#include "launcher/plan/failure/root_cause.h"
 #include "launcher/plan/start/rerun.h"
 
 namespace ddp::launcher {

@@ -115,9 +115,9 @@ class Starter {
   asio::awaitable<void> copy(Connection& connection, FileWriter::Target target);
   bool take_greeting(Connection& connection, std::string_view line);
   asio::awaitable<void> wait_for_end(Connection& connection);
-  HostsEnd::Step take(const std::optional<StarterEvent>& event);
-  HostsEnd::Step note_end(const ConnectionEnded& ended);
-  void carry_out(HostsEnd::Step step);
+  HostsEnd::Action take(const std::optional<StarterEvent>& event);
+  HostsEnd::Action note_end(const ConnectionEnded& ended);
+  void carry_out(HostsEnd::Action action);
   void say_ended(const Connection& connection, const std::string& what);
 
   const SshPlan& plan_;
@@ -195,16 +195,16 @@ asio::awaitable<void> Starter::run_until_all_ended() {
   }
 }
 
-HostsEnd::Step Starter::take(const std::optional<StarterEvent>& event) {
+HostsEnd::Action Starter::take(const std::optional<StarterEvent>& event) {
   if (!event) {
     console_.warning("some agents have not ended with the others; they are stopped.");
     return end_.note_deadline();
   }
   if (const auto* const ended = std::get_if<ConnectionEnded>(&*event)) return note_end(*ended);
-  const HostsEnd::Step step = end_.note_stop_request(std::get<StopRequestCame>(*event).at);
-  if (step == HostsEnd::Step::stop_agents)
+  const HostsEnd::Action action = end_.note_stop_request(std::get<StopRequestCame>(*event).at);
+  if (action == HostsEnd::Action::stop_agents)
     console_.info("stopping the job on all hosts; a second Ctrl-C kills it.");
-  return step;
+  return action;
 }
 
 /// Takes the agent's greeting, which is not shown. Any other line may be the last before ssh fails.
@@ -260,15 +260,15 @@ asio::awaitable<void> Starter::wait_for_end(Connection& connection) {
   inbox_.push(ConnectionEnded{connection.node, status});
 }
 
-HostsEnd::Step Starter::note_end(const ConnectionEnded& ended) {
+HostsEnd::Action Starter::note_end(const ConnectionEnded& ended) {
   const Connection& connection = *connections_[ended.node];
   const ExitStatus status = ended.status.value_or(ExitStatus{HostsEnd::kSshFailed});
-  const HostsEnd::Step step = end_.note_connection_ended(ended.node, status, Clock::now());
-  if (step != HostsEnd::Step::stop_agents) return step;
+  const HostsEnd::Action action = end_.note_connection_ended(ended.node, status, Clock::now());
+  if (action != HostsEnd::Action::stop_agents) return action;
   say_ended(connection, HostsEnd::is_reached(status) ? "no agent was started" : "ssh failed");
   console_.info("try: " + plan_.ssh + " -oBatchMode=yes " + plan_.hosts[ended.node].login + " " +
                 quote_for_shell(plan_.program) + " --version");
-  return step;
+  return action;
 }
 
 void Starter::say_ended(const Connection& connection, const std::string& what) {
@@ -280,15 +280,15 @@ void Starter::say_ended(const Connection& connection, const std::string& what) {
 }
 
 /// One byte on its input makes an agent stop the job; the end of the input makes it kill the job.
-void Starter::carry_out(HostsEnd::Step step) {
-  if (step == HostsEnd::Step::wait) return;
+void Starter::carry_out(HostsEnd::Action action) {
+  if (action == HostsEnd::Action::wait) return;
   for (const auto& connection : connections_) {
-    if (step == HostsEnd::Step::cut_connections) {
+    if (action == HostsEnd::Action::cut_connections) {
       connection->process->signal(SIGKILL);
       continue;
     }
     if (end_.has_ended(connection->node) || !connection->input) continue;
-    const bool is_stop = step == HostsEnd::Step::stop_agents;
+    const bool is_stop = action == HostsEnd::Action::stop_agents;
     if (is_stop && ::write(connection->input.fd(), "\n", 1) == 1) continue;
     connection->input = Descriptor();
   }

@@ -35,7 +35,7 @@ void look_at_round(JobView& job, const NodeLinks& links, const Round& round) {
   job.round = round.number();
   job.state = round.is_ending() ? JobView::Shown::stopping : JobView::Shown::running;
   if (round.is_over()) job.state = JobView::Shown::waiting;  // for the next round, or the job's end
-  for (const WorkerState& state : round.ranks()) {
+  for (const WorkerState& state : round.workers()) {
     JobView::Rank& rank = job.ranks.emplace_back();
     rank.sample.rank = state.rank;
     rank.pid = state.pid;

@@ -33,9 +33,9 @@ std::vector<pid_t> LeftBehind::kept(std::span<const pid_t> orphans) const {
   return found;
 }
 
-void LeftBehind::name(std::optional<int> rank,
-                      std::span<const pid_t> orphans,
-                      bool has_ended_well) {
+void LeftBehind::report_and_release(std::optional<int> rank,
+                                    std::span<const pid_t> orphans,
+                                    bool has_ended_well) {
   std::vector<LeftProcess> running;
   std::vector<LeftProcess> killed;
   for (const pid_t pid : orphans) {

@@ -28,10 +28,12 @@ class LeftBehind {
   /// Of `orphans` and their descendants those that are left running, and the descendants of these.
   [[nodiscard]] std::vector<pid_t> kept(std::span<const pid_t> orphans) const;
 
-  /// Names orphans that a rank has left behind, and that no line has named. Nothing as rank: it is
-  /// not known. A rank that failed or was stopped takes its processes along: only those that are
-  /// left running are named then.
-  void name(std::optional<int> rank, std::span<const pid_t> orphans, bool has_ended_well);
+  /// Prints one line about orphans that no earlier line has named, and removes those that stay
+  /// running from the job's cgroup. No rank: it is not known. A rank that failed or was stopped
+  /// takes its processes along: then only those that stay running are named.
+  void report_and_release(std::optional<int> rank,
+                          std::span<const pid_t> orphans,
+                          bool has_ended_well);
 
  private:
   const KeptDaemons kept_;

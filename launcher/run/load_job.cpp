@@ -16,7 +16,7 @@
 #include "common/job/job_rules.h"
 #include "common/job/resolve_job.h"
 #include "common/node/driver_query.h"
-#include "common/node/node_gpus.h"
+#include "common/node/proc_gpus.h"
 #include "launcher/net/names.h"
 #include "launcher/os/descriptors.h"
 #include "launcher/os/port.h"

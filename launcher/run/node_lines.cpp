@@ -6,7 +6,7 @@
 
 #include "common/exit_code.h"
 #include "common/node/identity.h"
-#include "common/progress/live_line.h"
+#include "common/progress/node_line.h"
 #include "launcher/os/descendants.h"
 #include "launcher/plan/endpoint_text.h"
 #include "launcher/plan/round/end_round_line.h"

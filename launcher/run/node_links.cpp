@@ -32,18 +32,18 @@ void JobNode::note_reply(const HeartbeatReply& reply) {
 NodeLinks::NodeLinks(asio::io_context& io,
                      Inbox<Event>& inbox,
                      Console& console,
-                     Rules rules,
+                     Config config,
                      CommandOwnNode command_own_node)
     : io_(io),
       inbox_(inbox),
       console_(console),
-      rules_(std::move(rules)),
+      config_(std::move(config)),
       command_own_node_(std::move(command_own_node)),
-      table_(rules_.own, rules_.takes_spares),
+      table_(config_.own, config_.takes_spares),
       heartbeat_timer_(io),
       refusals_(kMaxRefusals, kRefusalPause) {
   auto own = std::make_unique<JobNode>();
-  own->host = rules_.own.host;
+  own->host = config_.own.host;
   nodes_.emplace(0, std::move(own));
 }
 
@@ -51,8 +51,8 @@ void NodeLinks::open(Endpoint& endpoint) {
   endpoint_ = &endpoint;
   handshakes_ = std::make_unique<HandshakeServer>(
       io_,
-      rules_.token,
-      rules_.own.max_nodes,
+      config_.token,
+      config_.own.max_nodes,
       [this](const std::string& text) { console_.warning(text); },
       [this](const Hello& hello, const std::shared_ptr<ControlLink>& link) {
         inbox_.push(NodeJoined{hello, link});
@@ -68,12 +68,12 @@ std::optional<Refusal> NodeLinks::admit(const NodeJoined& came, bool has_begun) 
   Hello hello = came.hello;
   hello.address = came.link->peer_address();
   // A node that knows the token may know the job. Others only read what they have sent themselves.
-  const auto reader = rules_.token.empty() ? NodeTable::Reader::anyone : NodeTable::Reader::ours;
+  const auto reader = config_.token.empty() ? NodeTable::Reader::anyone : NodeTable::Reader::ours;
   const NodeTable::Admission admission = table_.consider(hello, reader);
   if (!admission.joins) {
     // The verdict reports a problem of our own node.
-    if (admission.refusal && rules_.own.problem_code == 0) print_refused(admission.refusal->text);
-    came.link->send(admission.answer ? encode(*admission.answer) : encode(rules_.welcome));
+    if (admission.refusal && config_.own.problem_code == 0) print_refused(admission.refusal->text);
+    came.link->send(admission.answer ? encode(*admission.answer) : encode(config_.welcome));
     asio::co_spawn(io_, dismiss(came.link), rethrow);
     return admission.refusal;
   }
@@ -82,20 +82,20 @@ std::optional<Refusal> NodeLinks::admit(const NodeJoined& came, bool has_begun) 
   node->host = came.hello.host;
   node->asked_node_rank = came.hello.node_rank;
   node->link = came.link;
-  came.link->send(encode(rules_.welcome));
+  came.link->send(encode(config_.welcome));
   send_heartbeat(*node);
   listen_to(*node);
   nodes_.emplace(node->id, std::move(node));
   console_.info(name_node(came.hello.node_rank, came.hello.host) + " has joined from " +
                 came.link->peer_address() + ": " + std::to_string(table_.present()) + " of " +
-                format_nodes(rules_.own.min_nodes, rules_.own.max_nodes) + " nodes" +
+                format_nodes(config_.own.min_nodes, config_.own.max_nodes) + " nodes" +
                 (has_begun ? "; it enters at the next round" : ""));
   const auto file_name = [](const std::string& entry) {
     return entry.substr(entry.rfind('/') + 1);
   };
-  if (file_name(came.hello.entry) != file_name(rules_.own.entry)) {
+  if (file_name(came.hello.entry) != file_name(config_.own.entry)) {
     console_.warning(name_node(came.hello.node_rank, came.hello.host) + " starts " +
-                     came.hello.entry + ", this node starts " + rules_.own.entry + ".");
+                     came.hello.entry + ", this node starts " + config_.own.entry + ".");
   }
   return std::nullopt;
 }
@@ -171,9 +171,9 @@ std::vector<JobNode*> NodeLinks::assign_node_ranks() {
   return nodes;
 }
 
-void NodeLinks::put_last(JobNode& node, const std::string& gpu_error) {
+void NodeLinks::deprioritize(JobNode& node, const std::string& gpu_error) {
   node.gpu_error = gpu_error;
-  table_.put_last(node.id);
+  table_.deprioritize(node.id);
 }
 
 void NodeLinks::print_broken_gpus() {

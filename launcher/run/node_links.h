@@ -77,7 +77,7 @@ class NodeLinks {
   using Event = std::variant<EventReceived, NodeJoined, LinkLost, OtherNodeZero, OwnNodeFenced>;
   using CommandOwnNode = std::function<void(const NodeCommand&)>;
 
-  struct Rules {
+  struct Config {
     Hello own;        // our own node's
     Welcome welcome;  // for nodes that join
     Secret token;
@@ -88,7 +88,7 @@ class NodeLinks {
   NodeLinks(asio::io_context& io,
             Inbox<Event>& inbox,
             Console& console,
-            Rules rules,
+            Config config,
             CommandOwnNode command_own_node);
   NodeLinks(const NodeLinks&) = delete;
   NodeLinks& operator=(const NodeLinks&) = delete;
@@ -102,7 +102,7 @@ class NodeLinks {
   /// Removes a node that is gone. Returns it as it was; null: it was removed before.
   std::unique_ptr<JobNode> remove(int id);
   /// A GPU of that node is broken: any other node that is there gets a place before it.
-  void put_last(JobNode& node, const std::string& gpu_error);
+  void deprioritize(JobNode& node, const std::string& gpu_error);
   /// Gives node ranks to the nodes that are here and returns those with a place in that order, each
   /// reset for a new round. Warns of nodes with a broken GPU: which are left out, and which stay
   /// because no other is there.
@@ -142,7 +142,7 @@ class NodeLinks {
   asio::io_context& io_;
   Inbox<Event>& inbox_;
   Console& console_;
-  const Rules rules_;
+  const Config config_;
   const CommandOwnNode command_own_node_;
   NodeTable table_;
   std::map<int, std::unique_ptr<JobNode>> nodes_;  // by id

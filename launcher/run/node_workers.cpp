@@ -42,7 +42,7 @@ std::shared_ptr<ProbeQuery> ask(const NodeParts& parts, WorkerGroup& group) {
   try {
     auto query =
         std::make_shared<ProbeQuery>(parts.io, driver_question(CudaStart::never), kDriverLimit);
-    group.exempt({query->pid()});
+    group.set_helpers({query->pid()});
     asio::co_spawn(parts.io, pass_on(query, parts.inbox), rethrow);
     return query;
   } catch (const SystemError&) {
@@ -74,16 +74,16 @@ asio::awaitable<void> wait_for_gpu_memory(const NodeParts& parts,
     const auto* const report = std::get_if<GpuHoldersReported>(&*event);
     if (report == nullptr) continue;
     query.reset();
-    const GpuMemoryWait::Step step = wait.take(report->holders, Clock::now());
-    if (step.is_warning) {
-      parts.console.warning(step.line);
-    } else if (!step.line.empty()) {
-      parts.console.info(step.line);
+    const GpuMemoryWait::Decision decision = wait.take(report->holders, Clock::now());
+    if (decision.is_warning) {
+      parts.console.warning(decision.line);
+    } else if (!decision.line.empty()) {
+      parts.console.info(decision.line);
     }
-    if (step.waits) next = Clock::now() + GpuMemoryWait::kPause;
+    if (decision.waits) next = Clock::now() + GpuMemoryWait::kPause;
   }
   if (query) query->give_up();
-  group.exempt({});
+  group.set_helpers({});
 }
 
 }  // namespace
@@ -103,7 +103,7 @@ NodeWorkers::NodeWorkers(const NodeParts& parts,
 
 /// The guard learns of the cgroup before it exists.
 void NodeWorkers::prepare_cgroup() {
-  parts_.guard.cover(cgroup_.path());
+  parts_.guard.watch_cgroup(cgroup_.path());
   cgroup_.make();
   cgroup_.begin_round(0);
 }
@@ -156,17 +156,17 @@ asio::awaitable<void> NodeWorkers::preload(const StartRound& start, const NodeCo
   if (!has_template(parts_.spec) || has_preloaded_) co_return;
   std::vector<Placement> placements =
       place(start.workers_of_node, start.role_of_node, start.node_rank);
-  const PreloadParts parts{parts_.io,
-                           parts_.inbox,
-                           parts_.console,
-                           *group_,
-                           parts_.spec,
-                           parts_.scratch.path().parent_path(),
-                           commands};
-  template_ = co_await make_template(parts, std::move(placements));
+  const PreloadDependencies dependencies{parts_.io,
+                                         parts_.inbox,
+                                         parts_.console,
+                                         *group_,
+                                         parts_.spec,
+                                         parts_.scratch.path().parent_path(),
+                                         commands};
+  template_ = co_await make_template(dependencies, std::move(placements));
   // Without us it ends by itself, unless it is stopped.
   const pid_t parent = template_ ? template_->parent_of_copies() : 0;
-  if (parent != 0) parts_.guard.cover(session_of(parent));
+  if (parent != 0) parts_.guard.watch_session(session_of(parent));
   has_preloaded_ = !commands.end_command();
 }
 

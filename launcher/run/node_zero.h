@@ -39,7 +39,8 @@ class NodeZero {
 
   /// This agent itself cannot go on, after workers may have been started. Returns how the job ends
   /// for this node.
-  [[nodiscard]] virtual EndJob note_agent_failed(const std::string& failure, int exit_code) = 0;
+  [[nodiscard]] virtual EndJob fail_job_for_this_node(const std::string& failure,
+                                                      int exit_code) = 0;
 
   /// The address at which this node's workers find the store.
   [[nodiscard]] virtual std::string store_address() const = 0;

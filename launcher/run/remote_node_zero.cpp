@@ -53,7 +53,7 @@ void RemoteNodeZero::note_fenced() {
   end_alone_if_needed(true);
 }
 
-EndJob RemoteNodeZero::note_agent_failed(const std::string& failure, int exit_code) {
+EndJob RemoteNodeZero::fail_job_for_this_node(const std::string& failure, int exit_code) {
   send_event(AgentFailed{commands_.round(), exit_code, failure});
   return describe_own_end(exit_code, failure);
 }

@@ -32,7 +32,7 @@ class RemoteNodeZero : public NodeZero {
   void reply(const HeartbeatReply& reply) override;
   void tick() override;
   void note_fenced() override;
-  EndJob note_agent_failed(const std::string& failure, int exit_code) override;
+  EndJob fail_job_for_this_node(const std::string& failure, int exit_code) override;
   [[nodiscard]] std::string store_address() const override { return link_->peer_address(); }
   [[nodiscard]] std::string own_address() const override { return link_->own_address(); }
   void close() override { link_->close(); }

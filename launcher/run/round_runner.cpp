@@ -51,23 +51,23 @@ std::vector<Round::Node> RoundRunner::describe_nodes(const Assignment& assignmen
   return described;
 }
 
-RoundRunner::RoundRunner(Parts parts, Round& round)
-    : parts_(std::move(parts)),
+RoundRunner::RoundRunner(Dependencies dependencies, Round& round)
+    : dependencies_(std::move(dependencies)),
       round_(round),
-      live_(make_live_rules(parts_.spec, parts_.console, round.number())) {}
+      live_(make_live_rules(dependencies_.spec, dependencies_.console, round.number())) {}
 
 void RoundRunner::begin(Assignment assignment) {
   // Before any node is told to start, so that a quick node's workers do not use the store too
   // early.
-  if (parts_.spec.max_nodes > 1) parts_.store.endpoint()->hold();
+  if (dependencies_.spec.max_nodes > 1) dependencies_.store.endpoint()->hold();
   for (const JobNode* const node : assignment.nodes) {
     assignment.start.node_rank = node->node_rank;
-    parts_.links.send(*node, assignment.start);
+    dependencies_.links.send(*node, assignment.start);
   }
 }
 
 void RoundRunner::note_store_joins() {
-  round_.note_store_joins(parts_.store.take_joins());
+  round_.note_store_joins(dependencies_.store.take_joins());
 }
 
 void RoundRunner::note(JobNode& node, NodeEvent event, Clock::time_point now) {
@@ -83,7 +83,7 @@ void RoundRunner::note(JobNode& node, NodeEvent event, Clock::time_point now) {
   if (started != nullptr && started->round == round_.number()) {
     node.begin = GroupBegin{started->begin_ns, now};
     // The answer to the first heartbeat was inexact, as it waited until the node's agent was made.
-    parts_.links.send_heartbeat(node);
+    dependencies_.links.send_heartbeat(node);
     round_.note_group_started(node.node_rank, *started);
   }
   if (auto* const ended = std::get_if<WorkerEnded>(&event)) {
@@ -110,48 +110,48 @@ void RoundRunner::carry_out() {
 }
 
 void RoundRunner::carry_out(const Round::Action& action) {
-  if (const auto* const tell = std::get_if<Round::CommandNodes>(&action)) {
+  if (const auto* const command = std::get_if<Round::CommandNodes>(&action)) {
     // Show no progress from now on, as ranks that are being ended make none.
-    const bool ends = std::holds_alternative<EndRound>(tell->command);
-    if (ends) parts_.links.show({});
-    parts_.links.send_to_round(tell->command);
+    const bool ends = std::holds_alternative<EndRound>(command->command);
+    if (ends) dependencies_.links.show({});
+    dependencies_.links.send_to_round(command->command);
   }
   if (std::holds_alternative<Round::ReleaseStore>(action)) {
-    parts_.store.expect(round_.ranks());
-    if (parts_.spec.max_nodes > 1) parts_.store.endpoint()->release();
+    dependencies_.store.expect(round_.workers());
+    if (dependencies_.spec.max_nodes > 1) dependencies_.store.endpoint()->release();
   }
-  if (const auto* const late = std::get_if<Round::LoseNode>(&action)) {
-    const JobNode* const node = parts_.links.at(late->node_rank);
-    if (node != nullptr) parts_.lose(node->id, late->how);
+  if (const auto* const late = std::get_if<Round::DeclareNodeLost>(&action)) {
+    const JobNode* const node = dependencies_.links.at(late->node_rank);
+    if (node != nullptr) dependencies_.lose(node->id, late->how);
   }
-  if (const auto* const broken = std::get_if<Round::PutLast>(&action)) {
-    JobNode* const node = parts_.links.at(broken->node_rank);
-    if (node != nullptr) parts_.links.put_last(*node, broken->gpu_error);
+  if (const auto* const broken = std::get_if<Round::DeprioritizeNode>(&action)) {
+    JobNode* const node = dependencies_.links.at(broken->node_rank);
+    if (node != nullptr) dependencies_.links.deprioritize(*node, broken->gpu_error);
   }
   if (const auto* const warn = std::get_if<Round::Warn>(&action))
-    parts_.console.warning(warn->text);
+    dependencies_.console.warning(warn->text);
 }
 
 /// Notes all workers of all nodes, as their newest heartbeats show them.
 void RoundRunner::look_at_workers(Clock::time_point now) {
-  if (!parts_.spec.debug_rank) parts_.store.remind_of_missing(round_.ranks());
-  std::vector<WorkerSample> samples(round_.ranks().size());
+  if (!dependencies_.spec.debug_rank) dependencies_.store.remind_of_missing(round_.workers());
+  std::vector<WorkerSample> samples(round_.workers().size());
   for (std::size_t rank = 0; rank < samples.size(); ++rank)
     samples[rank].rank = static_cast<int>(rank);
-  for (const JobNode* const node : parts_.links.in_round()) {
+  for (const JobNode* const node : dependencies_.links.in_round()) {
     for (const WorkerSample& sample : node->samples) {
       // Ignore samples of ranks that are not the node's own.
-      if (!round_.is_of(node->node_rank, sample.rank)) continue;
+      if (!round_.runs_on(sample.rank, node->node_rank)) continue;
       const auto rank = static_cast<std::size_t>(sample.rank);
       samples[rank] = sample;
       samples[rank].ended_at += node->begin_since(round_.began_at());
     }
   }
-  parts_.store.note_clients(samples, round_.began_at());
-  if (parts_.spec.max_nodes > 1 || parts_.console.has_live_line()) {
-    const auto elapsed = now - parts_.job_began_at;
+  dependencies_.store.note_clients(samples, round_.began_at());
+  if (dependencies_.spec.max_nodes > 1 || dependencies_.console.has_live_line()) {
+    const auto elapsed = now - dependencies_.job_began_at;
     const std::vector<RankProgress> ranks(samples.begin(), samples.end());
-    parts_.links.show(live_.describe(now - round_.began_at(), elapsed, ranks));
+    dependencies_.links.show(live_.describe(now - round_.began_at(), elapsed, ranks));
   }
   round_.note_samples(std::move(samples), now);
 }

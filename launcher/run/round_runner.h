@@ -19,7 +19,7 @@ namespace ddp::launcher {
 
 class RoundRunner {
  public:
-  struct Parts {
+  struct Dependencies {
     NodeLinks& links;
     StoreHost& store;
     Console& console;
@@ -42,7 +42,7 @@ class RoundRunner {
   static std::vector<Round::Node> describe_nodes(const Assignment& assignment);
 
   /// All references outlive it.
-  RoundRunner(Parts parts, Round& round);
+  RoundRunner(Dependencies dependencies, Round& round);
 
   /// Tells every node to start its workers; the store answers no worker yet. Call once.
   void begin(Assignment assignment);
@@ -58,7 +58,7 @@ class RoundRunner {
   void carry_out(const Round::Action& action);
   void look_at_workers(Clock::time_point now);
 
-  const Parts parts_;
+  const Dependencies dependencies_;
   Round& round_;
   LiveLine live_;
 };

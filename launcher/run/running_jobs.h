@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "common/node/identity.h"
+#include "common/node/environment.h"
 #include "launcher/os/scratch_dir.h"
 #include "launcher/plan/status/status_answer.h"
 

@@ -141,7 +141,7 @@ void StackCollector::start_spies(const std::string& program,
     spies_.push_back(std::move(spy));
     asio::co_spawn(parts_.io, read(*spies_.back()), rethrow);
   }
-  group_.exempt(std::move(pids));
+  group_.set_helpers(std::move(pids));
 }
 
 asio::awaitable<void> StackCollector::read(Spy& spy) {
@@ -164,10 +164,10 @@ asio::awaitable<void> StackCollector::end_spies() {
   while (!have_spies_ended()) {
     const std::optional<AgentEvent> event = co_await parts_.inbox.next(kNoDeadline);
     if (event) group_.note(*event);
-    kills = kills || (event && std::holds_alternative<KillReceived>(*event));
+    kills = kills || (event && std::holds_alternative<KillCommanded>(*event));
   }
-  if (kills) parts_.inbox.push(KillReceived());  // for the code that ends the group
-  std::map<Worker*, StackReader> readers;        // a worker may be several processes
+  if (kills) parts_.inbox.push(KillCommanded());  // for the code that ends the group
+  std::map<Worker*, StackReader> readers;         // a worker may be several processes
   for (const auto& spy : spies_) {
     StackReader& reader = readers[worker_of(spy->source)];
     LineSplitter().feed(spy->text, [&](std::string_view line) {
@@ -177,7 +177,7 @@ asio::awaitable<void> StackCollector::end_spies() {
   for (const auto& [worker, reader] : readers)
     if (worker != nullptr && !reader.is_empty()) worker->py_spy_stacks = reader.result();
   spies_.clear();
-  group_.exempt({});
+  group_.set_helpers({});
 }
 
 /// Suspends: until `is_done`, at most `limit`. False: the job is stopped or killed, so do not wait
@@ -190,8 +190,8 @@ asio::awaitable<bool> StackCollector::wait(Clock::duration limit,
     const std::optional<AgentEvent> event = co_await parts_.inbox.next(look);
     if (!event) continue;
     group_.note(*event);
-    if (std::holds_alternative<KillReceived>(*event)) {
-      parts_.inbox.push(KillReceived());  // for anyone who ends the group
+    if (std::holds_alternative<KillCommanded>(*event)) {
+      parts_.inbox.push(KillCommanded());  // for anyone who ends the group
       co_return false;
     }
     const auto* const signal = std::get_if<SignalReceived>(&*event);

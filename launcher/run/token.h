@@ -5,7 +5,7 @@
 #include <string>
 
 #include "common/job/job_values.h"
-#include "common/node/identity.h"
+#include "common/node/environment.h"
 #include "launcher/plan/command_line/options.h"
 #include "launcher/plan/secret.h"
 

@@ -11,8 +11,8 @@
 #include "common/progress/progress_page.h"
 #include "launcher/os/log_stream.h"
 #include "launcher/os/process.h"
+#include "launcher/plan/failure/ending.h"
 #include "launcher/plan/hang/stacks.h"
-#include "launcher/plan/round/ending.h"
 #include "launcher/plan/start/placement.h"
 #include "launcher/plan/start/session.h"
 

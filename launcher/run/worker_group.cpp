@@ -7,7 +7,7 @@
 
 #include "common/error.h"
 #include "common/files/descriptor.h"
-#include "common/node/helper_process.h"
+#include "common/node/process_signals.h"
 #include "common/progress/survivor_page.h"
 #include "common/text/join_words.h"
 #include "launcher/os/descendants.h"
@@ -26,20 +26,20 @@ constexpr std::chrono::milliseconds kHelperWait(200);  // for helpers of a worke
 constexpr std::chrono::milliseconds kSettlePause(1);   // between two checks of which workers wait
 constexpr std::chrono::milliseconds kDrainPause(20);   // between two checks of the writer
 
-Escalation::Step note_event(Escalation& escalation, const std::optional<AgentEvent>& event) {
+Escalation::Action apply(Escalation& escalation, const std::optional<AgentEvent>& event) {
   const Clock::time_point now = Clock::now();
   if (!event) return escalation.note_deadline(now);
-  if (std::holds_alternative<KillReceived>(*event)) return escalation.note_kill_command(now);
+  if (std::holds_alternative<KillCommanded>(*event)) return escalation.note_kill_command(now);
   const auto* const came = std::get_if<SignalReceived>(&*event);
   if (came != nullptr) return escalation.note_signal(came->signal, came->at, now);
-  return Escalation::Step::wait;
+  return Escalation::Action::wait;
 }
 
-SurvivorWait::Step note_event(const std::optional<AgentEvent>& event) {
-  if (event && std::holds_alternative<KillReceived>(*event))
+SurvivorWait::Result survival_after(const std::optional<AgentEvent>& event) {
+  if (event && std::holds_alternative<KillCommanded>(*event))
     return SurvivorWait::note_kill_command();
   const auto* const came = event ? std::get_if<SignalReceived>(&*event) : nullptr;
-  return came != nullptr ? SurvivorWait::note_signal(came->stops) : SurvivorWait::Step::wait;
+  return came != nullptr ? SurvivorWait::note_signal(came->stops) : SurvivorWait::Result::waiting;
 }
 
 }  // namespace
@@ -69,7 +69,7 @@ void WorkerGroup::end_now() {
   if (!sessions.empty()) kill_all_in_cgroup();
   if (!sessions.empty()) kill_descendants(marker_, sessions);
   for (const Session& session : sessions)
-    parts_.guard.forget(session.number);
+    parts_.guard.forget_session(session.number);
   if (terminal_) terminal_->give_back();
   workers_.clear();
   alive_ = 0;
@@ -110,7 +110,7 @@ void WorkerGroup::start_one(const Placement& placement,
   // Before the fork, so that the worker's page says from the start whether it may outlive a round.
   survivor_page(*worker->page).is_wanted = parts_.spec.keeps_survivors ? 1 : 0;
   survivor_page(*worker->page).round = facts_.round;
-  if (!facts_.log_dir.empty()) place_file(directory, files.error_file);  // the worker makes it
+  if (!facts_.log_dir.empty()) open_log_dir(directory, files.error_file);  // the worker makes it
   worker->output = open_stream(*worker, directory, files, WorkerStream::output);
   worker->errors = open_stream(*worker, directory, files, WorkerStream::errors);
   ProcessSpec process = plan_process(placement, worker->error_file.string(), worker->page.fd());
@@ -134,8 +134,8 @@ void WorkerGroup::start_one(const Placement& placement,
   }
   if (!process.cpus.empty())
     parts_.console.debug(process.label + ": CPUs " + join_ranges(process.cpus));
-  const bool is_cold = worker->has_terminal || !worker->program_line.empty();
-  worker->process = start_process(process, is_cold);
+  const bool may_copy_template = !worker->has_terminal && worker->program_line.empty();
+  worker->process = start_process(process, may_copy_template);
   worker->pid = worker->process->pid();
   worker->session = session_of(worker->pid);
   worker->started_at = Clock::now();
@@ -143,8 +143,8 @@ void WorkerGroup::start_one(const Placement& placement,
   set_prefix(*worker, *worker->errors, WorkerStream::errors);
   // At once: from here on, however this agent ends, the guard must find this session. Until here
   // the death signal covers the worker.
-  parts_.guard.cover(worker->session);
-  const std::string place = worker->process->is_in_cgroup() ? ", in" : ", could not be born in";
+  parts_.guard.watch_session(worker->session);
+  const std::string place = worker->process->is_in_cgroup() ? ", in" : ", could not be started in";
   parts_.console.debug(process.label + ": pid " + std::to_string(worker->pid) +
                        (process.cgroup_fd >= 0 ? place + " the job's cgroup" : ""));
   // Close our own ends, so that a pipe ends with the last worker process that has it open.
@@ -191,8 +191,9 @@ ProcessSpec WorkerGroup::plan_process(const Placement& placement,
 }
 
 /// A template that fails once is not asked again: the rank is started as without it.
-std::unique_ptr<Process> WorkerGroup::start_process(const ProcessSpec& spec, bool is_cold) {
-  if (template_ != nullptr && !template_->is_retired() && !is_cold) {
+std::unique_ptr<Process> WorkerGroup::start_process(const ProcessSpec& spec,
+                                                    bool may_copy_template) {
+  if (template_ != nullptr && !template_->is_retired() && may_copy_template) {
     auto copied = template_->copy(spec);
     if (auto* const process = std::get_if<std::unique_ptr<Process>>(&copied))
       return std::move(*process);
@@ -203,10 +204,10 @@ std::unique_ptr<Process> WorkerGroup::start_process(const ProcessSpec& spec, boo
   return std::make_unique<Process>(parts_.io, spec);
 }
 
-/// Makes the directories of `file`, which are below `directory`. A later round has work to lose, so
-/// it goes on without files. Errors: SystemError, in the first round.
-LogFile WorkerGroup::place_file(const std::shared_ptr<const OwnedDir>& directory,
-                                const std::filesystem::path& file) {
+/// Opens the directory of `file` below `directory`, and makes it if it is not there. A later round
+/// has work to lose, so it goes on without files. Errors: SystemError, in the first round.
+LogFile WorkerGroup::open_log_dir(const std::shared_ptr<const OwnedDir>& directory,
+                                  const std::filesystem::path& file) {
   if (!directory || file.empty()) return {};
   const std::filesystem::path above = file.parent_path();
   std::shared_ptr<const OwnedDir>& found = directories_[above];
@@ -233,9 +234,9 @@ std::unique_ptr<LogStream> WorkerGroup::open_stream(
   LogStream::Route route;
   route.stream = stream;
   route.plan = plan_stream(parts_.spec.logs, parts_.spec.has_run_dir, placement.local_rank, stream);
-  route.log_file = place_file(directory, is_output ? files.output : files.errors);
+  route.log_file = open_log_dir(directory, is_output ? files.output : files.errors);
   route.filtered_file =
-      place_file(directory, is_output ? files.filtered_output : files.filtered_errors);
+      open_log_dir(directory, is_output ? files.filtered_output : files.filtered_errors);
   route.waits_for_answer = [&worker] { return waits_for_answer(worker.pid); };
   return std::make_unique<LogStream>(
       parts_.io, mux_, route, "rank " + std::to_string(placement.rank));
@@ -258,30 +259,30 @@ asio::awaitable<void> WorkerGroup::wait_for_exit(std::size_t index) {
   const std::optional<ExitStatus> status = co_await worker.process->wait();
   if (!status) co_return;
   const Clock::time_point at = Clock::now();
-  if (status->is_success() && !worker.stop_sent) co_await name_left_by(worker);
-  kill_rest(worker);
+  if (status->is_success() && !worker.stop_sent) co_await report_leftovers_of(worker);
+  kill_process_group_of(worker);
   parts_.inbox.push(WorkerExited{index, *status, at});
 }
 
 /// Names what a worker that has ended well left behind. Suspends: while there is any, at most
 /// kHelperWait, as helpers of Python (multiprocessing's resource tracker) end by themselves when
 /// they see that it is gone.
-asio::awaitable<void> WorkerGroup::name_left_by(const Worker& worker) {
+asio::awaitable<void> WorkerGroup::report_leftovers_of(const Worker& worker) {
   const Clock::time_point deadline = Clock::now() + kHelperWait;
-  std::vector<pid_t> left = find_left()[&worker];
+  std::vector<pid_t> left = orphans_by_worker()[&worker];
   asio::steady_timer timer(parts_.io);
   while (!left.empty() && Clock::now() < deadline) {
     timer.expires_after(kScanPause);
     co_await timer.async_wait(kResult);
-    left = find_left()[&worker];
+    left = orphans_by_worker()[&worker];
   }
-  left_behind_.name(worker.placement.rank, left, true);
+  left_behind_.report_and_release(worker.placement.rank, left, true);
 }
 
 /// Kills the rest of the group of a worker that has ended, and is not reaped.
-void WorkerGroup::kill_rest(const Worker& worker) const {
+void WorkerGroup::kill_process_group_of(const Worker& worker) const {
   const std::vector<pid_t> kept =
-      left_behind_.keeps_any() ? left_behind_.kept(adopted()) : std::vector<pid_t>();
+      left_behind_.keeps_any() ? left_behind_.kept(adopted_orphans()) : std::vector<pid_t>();
   if (kept.empty()) return worker.process->kill_group();
   std::vector<Session> session{worker.session};
   kill_descendants("", session, kept);
@@ -294,7 +295,7 @@ asio::awaitable<void> WorkerGroup::read_output(LogStream& stream) {
 
 void WorkerGroup::note(const AgentEvent& event) {
   if (const auto* const exit = std::get_if<WorkerExited>(&event)) note_exit(*exit);
-  if (std::holds_alternative<ChildChanged>(event)) reap_adopted();
+  if (std::holds_alternative<SigchldReceived>(event)) reap_adopted();
 }
 
 void WorkerGroup::note_exit(const WorkerExited& exit) {
@@ -302,7 +303,7 @@ void WorkerGroup::note_exit(const WorkerExited& exit) {
   const bool is_wrapped = !worker.program_line.empty();
   set_ending(
       worker, is_wrapped ? seen_through_wrapper(exit.status) : exit.status, exit.at - begin_);
-  parts_.guard.forget(worker.pid);  // before the reaping: afterwards the pid may be reused
+  parts_.guard.forget_session(worker.pid);  // before the reaping: afterwards the pid may be reused
   worker.process->reap();
   worker.is_survivor = false;  // the next round starts its rank again
   --alive_;
@@ -338,14 +339,15 @@ asio::awaitable<void> WorkerGroup::settle() {
   // theirs, so no worker may survive.
   if (!earlier_children_.empty()) co_return;
   const SurvivorWait wait(Clock::now());
-  SurvivorWait::Step step = wait.advance(keep_survivors(), Clock::now());
-  while (step == SurvivorWait::Step::wait) {
+  SurvivorWait::Result result = wait.advance(keep_survivors(), Clock::now());
+  while (result == SurvivorWait::Result::waiting) {
     const std::optional<AgentEvent> event = co_await parts_.inbox.next(Clock::now() + kSettlePause);
     if (event) note(*event);
-    step = note_event(event);
-    if (step == SurvivorWait::Step::wait) step = wait.advance(keep_survivors(), Clock::now());
+    result = survival_after(event);
+    if (result == SurvivorWait::Result::waiting)
+      result = wait.advance(keep_survivors(), Clock::now());
   }
-  if (step == SurvivorWait::Step::nobody_survives) give_up_survivors();
+  if (result == SurvivorWait::Result::nobody_survives) give_up_survivors();
 }
 
 /// Returns how many workers may still begin to wait.
@@ -357,16 +359,16 @@ std::size_t WorkerGroup::keep_survivors() {
 }
 
 asio::awaitable<void> WorkerGroup::end(StopReason reason, Escalation escalation) {
-  using Step = Escalation::Step;
+  using Action = Escalation::Action;
   // Write the page before the signal: the worker's handler reads there why it is to end.
   set_stop_reason(reason);
   signal_all(escalation.begin(Clock::now()));
-  Step step = Step::wait;
-  while (running() > 0 && step != Step::leave) {
+  Action action = Action::wait;
+  while (running() > 0 && action != Action::give_up) {
     const std::optional<AgentEvent> event = co_await parts_.inbox.next(escalation.deadline());
     if (event) note(*event);
-    step = note_event(escalation, event);
-    if (step == Step::kill) signal_all(SIGKILL);
+    action = apply(escalation, event);
+    if (action == Action::kill) signal_all(SIGKILL);
   }
 }
 
@@ -376,16 +378,17 @@ asio::awaitable<std::vector<std::string>> WorkerGroup::sweep() {
   const Deadline deadline = kill_deadline_.value_or(Clock::now() + kKillWait);
   const LeftoverKill sweep(!earlier_children_.empty());
   reap_adopted();
-  name_left();
+  report_leftovers();
   // Every process that a worker ever started is now below a child of ours: a subreaper inherits
   // orphans before their parent's end is reported (prctl(2)). So without a child /proc need not be
   // read, unless a template's fork that would have inherited them has died itself.
   bool must_search = template_ != nullptr && template_->has_died();
-  while (must_search || !LeftoverKill::is_done(running(), doomed().size())) {
-    const std::size_t marked = LeftoverKill::may_kill_marked(survivors()) ? kill_marked() : 0;
+  while (must_search || !LeftoverKill::is_done(running(), orphans_to_kill().size())) {
+    const std::size_t marked =
+        LeftoverKill::may_kill_marked(survivors()) ? kill_processes_of_agent() : 0;
     must_search = must_search && marked != 0;
     if (sweep.may_kill_orphans()) {
-      for (const pid_t pid : doomed())
+      for (const pid_t pid : orphans_to_kill())
         signal_process(pid, SIGKILL);  // our own children, not reaped yet, so the pids are theirs
     }
     if (sweep.is_done_but_for_orphans(running(), marked) || Clock::now() >= deadline) break;
@@ -400,19 +403,19 @@ asio::awaitable<std::vector<std::string>> WorkerGroup::sweep() {
     worker->process->unwatch();
   }
   if (sweep.may_kill_orphans()) {
-    for (const pid_t pid : doomed())
+    for (const pid_t pid : orphans_to_kill())
       unkilled.push_back(describe_process(pid));
   }
   co_return unkilled;
 }
 
 /// Kills what the workers have started, in any session. Returns how many processes it found.
-std::size_t WorkerGroup::kill_marked() {
+std::size_t WorkerGroup::kill_processes_of_agent() {
   std::vector<Session> sessions;
   for (const auto& worker : workers_)
     if (!worker->process->is_reaped()) sessions.push_back(worker->session);
   std::vector<pid_t> spared;
-  if (left_behind_.keeps_any()) spared = left_behind_.kept(adopted());
+  if (left_behind_.keeps_any()) spared = left_behind_.kept(adopted_orphans());
   if (template_ != nullptr) spared.push_back(template_->pid());
   kill_all_in_cgroup();
   return kill_descendants(marker_, sessions, spared);
@@ -518,7 +521,7 @@ std::vector<pid_t> WorkerGroup::known_children() const {
   return pids;
 }
 
-std::vector<pid_t> WorkerGroup::adopted() const {
+std::vector<pid_t> WorkerGroup::adopted_orphans() const {
   const std::vector<pid_t> known = known_children();
   std::vector<pid_t> pids = children();
   if (const pid_t parent = template_ ? template_->parent_of_copies() : 0; parent != 0) {
@@ -530,8 +533,8 @@ std::vector<pid_t> WorkerGroup::adopted() const {
 }
 
 /// Adopted orphans that are not left running.
-std::vector<pid_t> WorkerGroup::doomed() const {
-  std::vector<pid_t> pids = adopted();
+std::vector<pid_t> WorkerGroup::orphans_to_kill() const {
+  std::vector<pid_t> pids = adopted_orphans();
   std::erase_if(pids, [this](pid_t pid) { return left_behind_.keeps(pid); });
   return pids;
 }
@@ -549,9 +552,9 @@ const Worker* WorkerGroup::owner_of(pid_t orphan) const {
 
 /// Adopted orphans that live, by the worker that started them. A fork bomb must not block the loop,
 /// so it is the first ones of many.
-std::map<const Worker*, std::vector<pid_t>> WorkerGroup::find_left() const {
+std::map<const Worker*, std::vector<pid_t>> WorkerGroup::orphans_by_worker() const {
   constexpr std::size_t kMostRead = 64;
-  std::vector<pid_t> orphans = adopted();
+  std::vector<pid_t> orphans = adopted_orphans();
   orphans.resize(std::min(orphans.size(), kMostRead));
   std::map<const Worker*, std::vector<pid_t>> left;
   for (const pid_t pid : orphans)
@@ -561,20 +564,20 @@ std::map<const Worker*, std::vector<pid_t>> WorkerGroup::find_left() const {
 
 /// Names what no worker's end has named: of a worker that has failed what is left running, and
 /// daemons whose worker is not known.
-void WorkerGroup::name_left() {
+void WorkerGroup::report_leftovers() {
   const auto has_ended_well = [](const Worker& worker) {
     return worker.ending && worker.ending->status.is_success() && !worker.stop_sent;
   };
-  for (const auto& [worker, orphans] : find_left()) {
+  for (const auto& [worker, orphans] : orphans_by_worker()) {
     if (worker != nullptr) {
-      left_behind_.name(worker->placement.rank, orphans, has_ended_well(*worker));
+      left_behind_.report_and_release(worker->placement.rank, orphans, has_ended_well(*worker));
     } else if (earlier_children_.empty()) {  // else it may be theirs
       // Without a worker there was no good end: the orphans are those of a template that was
       // stopped during its imports.
       const bool is_well = !workers_.empty() && std::ranges::all_of(workers_, [&](const auto& one) {
         return has_ended_well(*one);
       });
-      left_behind_.name(std::nullopt, orphans, is_well);
+      left_behind_.report_and_release(std::nullopt, orphans, is_well);
     }
   }
 }
@@ -586,7 +589,7 @@ void WorkerGroup::reap_adopted() {
     const bool is_adopted = !std::ranges::binary_search(known_children(), pid);
     if (is_adopted && reap_within(pid, std::chrono::milliseconds(0))) continue;
     // That child is not ours to reap. Try all adopted orphans.
-    for (const pid_t other : adopted())
+    for (const pid_t other : adopted_orphans())
       reap_within(other, std::chrono::milliseconds(0));
     break;
   }

@@ -125,7 +125,7 @@ class WorkerGroup {
   std::size_t forward(int signal);
 
   /// Sets our children that are not workers and must not be reaped as orphans.
-  void exempt(std::vector<pid_t> helpers) { helpers_ = std::move(helpers); }
+  void set_helpers(std::vector<pid_t> helpers) { helpers_ = std::move(helpers); }
 
   [[nodiscard]] std::size_t alive() const { return alive_; }
   [[nodiscard]] std::size_t survivors() const;  // counted in alive()
@@ -139,13 +139,13 @@ class WorkerGroup {
  private:
   void take_over(Worker& worker, const Placement& placement);
   void start_one(const Placement& placement, const std::shared_ptr<const OwnedDir>& directory);
-  LogFile place_file(const std::shared_ptr<const OwnedDir>& directory,
-                     const std::filesystem::path& file);
+  LogFile open_log_dir(const std::shared_ptr<const OwnedDir>& directory,
+                       const std::filesystem::path& file);
   std::unique_ptr<LogStream> open_stream(const Worker& worker,
                                          const std::shared_ptr<const OwnedDir>& directory,
                                          const WorkerFiles& files,
                                          WorkerStream stream);
-  std::unique_ptr<Process> start_process(const ProcessSpec& spec, bool is_cold);
+  std::unique_ptr<Process> start_process(const ProcessSpec& spec, bool may_copy_template);
   void set_prefix(const Worker& worker, LogStream& stream, WorkerStream kind);
   asio::awaitable<void> wait_for_exit(std::size_t index);
   asio::awaitable<void> read_output(LogStream& stream);
@@ -155,19 +155,19 @@ class WorkerGroup {
   void note_exit(const WorkerExited& exit);
   [[nodiscard]] std::size_t running() const { return alive_ - survivors(); }
   std::size_t keep_survivors();
-  std::size_t kill_marked();
+  std::size_t kill_processes_of_agent();
   void signal_all(int signal);
   void kill_all_in_cgroup() const;
   void close_stream(const Worker& worker, LogStream& stream, const char* name);
   [[nodiscard]] bool is_worker(pid_t pid) const;
   [[nodiscard]] std::vector<pid_t> known_children() const;
-  [[nodiscard]] std::vector<pid_t> adopted() const;
-  [[nodiscard]] std::vector<pid_t> doomed() const;
+  [[nodiscard]] std::vector<pid_t> adopted_orphans() const;
+  [[nodiscard]] std::vector<pid_t> orphans_to_kill() const;
   [[nodiscard]] const Worker* owner_of(pid_t orphan) const;
-  [[nodiscard]] std::map<const Worker*, std::vector<pid_t>> find_left() const;
-  asio::awaitable<void> name_left_by(const Worker& worker);
-  void name_left();
-  void kill_rest(const Worker& worker) const;
+  [[nodiscard]] std::map<const Worker*, std::vector<pid_t>> orphans_by_worker() const;
+  asio::awaitable<void> report_leftovers_of(const Worker& worker);
+  void report_leftovers();
+  void kill_process_group_of(const Worker& worker) const;
   void reap_adopted();
 
   const NodeParts& parts_;

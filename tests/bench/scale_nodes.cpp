@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "common/node/identity.h"
+#include "common/node/environment.h"
 #include "common/version.h"
 #include "launcher/net/join.h"
 #include "launcher/plan/wire/message_codec.h"

@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "common/node/identity.h"
+#include "common/node/environment.h"
 #include "tests/support/cluster.h"
 
 namespace ddp::test {

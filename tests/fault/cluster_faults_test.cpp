@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <random>
 
-#include "common/node/identity.h"
+#include "common/node/environment.h"
 #include "tests/support/cluster.h"
 
 namespace ddp::test {

@@ -8,7 +8,7 @@
 
 #include <random>
 
-#include "common/node/identity.h"
+#include "common/node/environment.h"
 #include "tests/support/process_test.h"
 
 namespace ddp::test {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
-#include "common/node/identity.h"
+#include "common/node/environment.h"
 #include "tests/support/cluster.h"
 
 namespace ddp::test {

@@ -11,7 +11,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "common/node/identity.h"
+#include "common/node/environment.h"
 #include "launcher/plan/start/cgroups.h"
 #include "tests/support/cgroup.h"
 #include "tests/support/process_test.h"

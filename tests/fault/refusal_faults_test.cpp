@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "common/node/identity.h"
+#include "common/node/environment.h"
 #include "tests/support/cluster.h"
 #include "tests/support/fake_node.h"
 

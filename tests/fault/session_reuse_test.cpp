@@ -71,9 +71,9 @@ TEST_F(SessionReuse, A9_AProcessWithTheNumberOfAnEndedSessionIsNotKilled) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to choose a pid";
   const Leader first = start_leader(false);
   ASSERT_GT(first.pid, 0);
-  guard_.cover(session_of(first.pid));
+  guard_.watch_session(session_of(first.pid));
   const Leader known = start_leader(false);
-  guard_.cover(session_of(known.pid));
+  guard_.watch_session(session_of(known.pid));
   // A tick of the clock of start times: the next one is another process by that, too.
   const std::uint64_t tick = launcher::boot_ticks();
   ASSERT_TRUE(eventually([tick] { return launcher::boot_ticks() > tick + 1; }, kTestTimeout));
@@ -95,7 +95,7 @@ TEST_F(SessionReuse, A9_AProcessThatOutlivesItsLeaderIsKilledAllTheSame) {
   const Leader leader = start_leader(true);
   ASSERT_GT(leader.pid, 0);
   ASSERT_EQ(state_of(leader.member).size(), 1U);
-  guard_.cover(session_of(leader.pid));
+  guard_.watch_session(session_of(leader.pid));
   end(leader.pid);  // and reaped: only a member holds the number
   ASSERT_NE(state_of(leader.member), "");
   guard_.set_lease(1ms);

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "common/exit_code.h"
-#include "common/node/identity.h"
+#include "common/node/environment.h"
 #include "scratch.h"
 #include "worker/program.h"
 

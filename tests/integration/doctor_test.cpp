@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "common/node/driver_query.h"
-#include "common/node/node_gpus.h"
+#include "common/node/proc_gpus.h"
 #include "tests/support/cluster.h"
 #include "tests/support/fake_node.h"
 #include "tests/support/store_client.h"

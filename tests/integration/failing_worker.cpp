@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/node/identity.h"
+#include "common/node/environment.h"
 #include "worker/data/sets/memory_source.h"
 #include "worker/program.h"
 

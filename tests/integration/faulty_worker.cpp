@@ -18,7 +18,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "common/node/identity.h"
+#include "common/node/environment.h"
 #include "worker/program.h"
 
 using namespace ddp::worker;

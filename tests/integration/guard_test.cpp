@@ -45,7 +45,7 @@ TEST_F(GuardTest, SessionsCoveredAfterTheLeaseExpiredAreKilled) {
   EXPECT_EQ(early->wait(), -SIGKILL);
   const auto late = start({.arguments = {"/usr/bin/setsid", DDP_FAKE_WORKER, "pid", "hold"}});
   ASSERT_TRUE(late->sees("pid "));
-  guard_.cover(session_of(late->number_after("pid ")));
+  guard_.watch_session(session_of(late->number_after("pid ")));
   EXPECT_EQ(late->wait(), -SIGKILL);
 }
 

@@ -4,7 +4,7 @@
 
 #include <iostream>
 
-#include "common/node/identity.h"
+#include "common/node/environment.h"
 #include "tests/support/process_test.h"
 
 namespace ddp::test {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "common/files/files.h"
-#include "common/node/node_gpus.h"
+#include "common/node/proc_gpus.h"
 #include "common/text/join_words.h"
 #include "launcher/plan/start/numa.h"
 #include "tests/support/cgroup.h"

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/node/environment.h"
 #include "common/node/identity.h"
 #include "common/program/log.h"
 #include "worker/data/loading/loader.h"

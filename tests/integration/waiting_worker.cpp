@@ -9,6 +9,7 @@
 #include <string>
 
 #include "common/error.h"
+#include "common/node/environment.h"
 #include "common/node/identity.h"
 #include "common/program/log.h"
 #include "common/program/streams.h"

@@ -110,12 +110,12 @@ PRELOADED = ("tests/support/fake_libcuda.cpp", "tests/support/fake_nvml.cpp", "t
 CALLS = [
     (r"exit|_exit|_Exit|quick_exit|abort", lambda file: file.name in ("main.cpp", "process.cpp", "helper_process.cpp", "probe.cpp", "program.cpp", "error_reporter.cpp", "failpoint.cpp", "rank_template.cpp", "other_user.h") or file.stem == "fake_worker",
      "only a main.cpp, probe.cpp, program.cpp, error_reporter.cpp and rank_template.cpp (ddp-worker's), failpoint.cpp, the child parts of process.cpp and helper_process.cpp and fake_worker end a process"),
-    (r"v?fork|execv\w*|execl\w*|waitpid|waitid", lambda file: file.name in ("process.cpp", "helper_process.cpp", "probe_process.cpp") or file.path in ("worker/main.cpp", "worker/start/main.cpp") or file.is_test,
-     "only process.cpp, helper_process.cpp, probe_process.cpp and test tools start and reap processes; worker/main.cpp becomes ddp-fetch, worker/start/main.cpp ddp-worker"),
-    (r"kill|killpg", lambda file: file.path in ("common/node/helper_process.cpp", "launcher/os/process.cpp", "launcher/os/job_lock.cpp", "worker/save/records/process.cpp", "tests/support/send_signal.h"),
-     "-1 is every process of the machine: signal_process of helper_process.h, send_signal of tests/support"),
-    (r"(?:secure_)?getenv", lambda file: file.path.startswith("common/node/identity.") or file.path in ("deploy/progress/ddp_progress.h", "worker/start/main.cpp", *PRELOADED),
-     "common/node/identity reads the environment, once"),
+    (r"v?fork|execv\w*|execl\w*|waitpid|waitid", lambda file: file.name in ("process.cpp", "helper_process.cpp", "probe_process.cpp", "process_signals.cpp") or file.path in ("worker/main.cpp", "worker/start/main.cpp") or file.is_test,
+     "only process.cpp, helper_process.cpp, probe_process.cpp, process_signals.cpp and test tools start and reap processes; worker/main.cpp becomes ddp-fetch, worker/start/main.cpp ddp-worker"),
+    (r"kill|killpg", lambda file: file.path in ("common/node/helper_process.cpp", "common/node/process_signals.cpp", "launcher/os/process.cpp", "launcher/os/job_lock.cpp", "worker/save/records/process.cpp", "tests/support/send_signal.h"),
+     "-1 is every process of the machine: signal_process of process_signals.h, send_signal of tests/support"),
+    (r"(?:secure_)?getenv", lambda file: file.path.startswith("common/node/environment.") or file.path in ("deploy/progress/ddp_progress.h", "worker/start/main.cpp", *PRELOADED),
+     "common/node/environment reads the environment, once"),
 ]
 # Words that stand before a call; any other word before it is a type, so that it is a declaration.
 BEFORE_A_CALL = {"return", "co_return", "else", "do", "throw", "case", "co_await"}
@@ -135,8 +135,8 @@ def calls(checkout: Checkout):
 
 
 environ = each_match(
-    "L8", r"\benviron\b", "{}: common/node/identity reads the environment, once",
-    lambda file: file.is_cpp and not file.path.startswith("common/node/identity."),
+    "L8", r"\benviron\b", "{}: common/node/environment reads the environment, once",
+    lambda file: file.is_cpp and not file.path.startswith("common/node/environment."),
 )
 
 

@@ -19,7 +19,7 @@
 #include <set>
 #include <sstream>
 
-#include "common/node/identity.h"
+#include "common/node/environment.h"
 #include "tests/support/cluster.h"
 
 namespace ddp::test {

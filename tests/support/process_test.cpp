@@ -19,7 +19,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "common/node/identity.h"
+#include "common/node/environment.h"
 
 namespace ddp::test {
 namespace {

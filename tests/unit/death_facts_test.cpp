@@ -1,5 +1,5 @@
 // What texts of the kernel say about a dead worker.
-#include "launcher/plan/round/death_facts.h"
+#include "launcher/plan/failure/death_facts.h"
 
 #include <gmock/gmock.h>
 

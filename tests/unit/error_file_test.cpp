@@ -1,4 +1,4 @@
-#include "launcher/plan/round/error_file.h"
+#include "launcher/plan/failure/error_file.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "launcher/plan/round/failure_hints.h"
+#include "launcher/plan/failure/failure_hints.h"
 
 #include <gmock/gmock.h>
 

@@ -16,9 +16,9 @@ const std::vector<FormerWorker> kEnded{{4, 801}, {5, 802}};
 
 TEST(GpuMemoryWait, FreeMemoryIsNotWaitedForNorSaid) {
   GpuMemoryWait wait(kEnded, kMemoryBegin);
-  const auto step = wait.take({}, kMemoryBegin);
-  EXPECT_FALSE(step.waits);
-  EXPECT_EQ(step.line, "");
+  const auto decision = wait.take({}, kMemoryBegin);
+  EXPECT_FALSE(decision.waits);
+  EXPECT_EQ(decision.line, "");
 }
 
 TEST(GpuMemoryWait, OtherJobsAreNotWaitedFor) {
@@ -47,10 +47,10 @@ TEST(GpuMemoryWait, S5_AtTheLimitTheHolderIsNamedAndTheRoundBegins) {
   GpuMemoryWait wait(kEnded, kMemoryBegin);
   EXPECT_TRUE(wait.take({{2, 802}}, kMemoryBegin).waits);
   EXPECT_TRUE(wait.take({{2, 802}}, kMemoryBegin + 49s).waits);
-  const auto step = wait.take({{2, 802}}, kMemoryBegin + 50s);
-  EXPECT_FALSE(step.waits);
-  EXPECT_TRUE(step.is_warning);
-  EXPECT_THAT(step.line,
+  const auto decision = wait.take({{2, 802}}, kMemoryBegin + 50s);
+  EXPECT_FALSE(decision.waits);
+  EXPECT_TRUE(decision.is_warning);
+  EXPECT_THAT(decision.line,
               HasSubstr("still not free after 50 s: rank 5 (pid 802) on GPU 2. The next round"));
 }
 

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 
 #include "common/error.h"
-#include "common/shown_problems.h"
 
 namespace ddp::launcher {
 namespace {

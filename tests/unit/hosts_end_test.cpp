@@ -10,7 +10,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::ElementsAre;
 using testing::IsEmpty;
-using HostsStep = HostsEnd::Step;
+using HostsAction = HostsEnd::Action;
 
 const HostsEnd::Time kHostsBegin{1000s};
 constexpr ExitStatus kKilled{0, SIGKILL, false};
@@ -29,9 +29,9 @@ HostsEnd with_agents(std::size_t hosts) {
 TEST(HostsEnd, ExitCodeIsThatOfTheAgents) {
   HostsEnd end = with_agents(2);
   EXPECT_EQ(end.deadline(), std::nullopt) << "a job takes what it takes";
-  EXPECT_EQ(end.note_connection_ended(1, left_with(7), kHostsBegin), HostsStep::wait);
+  EXPECT_EQ(end.note_connection_ended(1, left_with(7), kHostsBegin), HostsAction::wait);
   EXPECT_FALSE(end.is_over());
-  EXPECT_EQ(end.note_connection_ended(0, left_with(7), kHostsBegin), HostsStep::wait);
+  EXPECT_EQ(end.note_connection_ended(0, left_with(7), kHostsBegin), HostsAction::wait);
   EXPECT_TRUE(end.is_over());
   EXPECT_EQ(end.exit_code(), 7);
   EXPECT_THAT(end.cut_off(), IsEmpty());
@@ -43,18 +43,18 @@ TEST(HostsEnd, AgentsThatDoNotEndWithTheFirstAreStopped) {
   EXPECT_EQ(end.deadline(), kHostsBegin + 40s);
   end.note_connection_ended(1, left_with(0), kHostsBegin + 9s);
   EXPECT_EQ(end.deadline(), kHostsBegin + 40s) << "since the first";
-  EXPECT_EQ(end.note_deadline(), HostsStep::stop_agents);
+  EXPECT_EQ(end.note_deadline(), HostsAction::stop_agents);
   EXPECT_EQ(end.deadline(), std::nullopt);
 }
 
 TEST(HostsEnd, AStopRequestStopsASecondKillsAThirdCuts) {
   HostsEnd end = with_agents(1);
-  EXPECT_EQ(end.note_stop_request(kHostsBegin), HostsStep::stop_agents);
-  EXPECT_EQ(end.note_stop_request(kHostsBegin + 50ms), HostsStep::wait)
+  EXPECT_EQ(end.note_stop_request(kHostsBegin), HostsAction::stop_agents);
+  EXPECT_EQ(end.note_stop_request(kHostsBegin + 50ms), HostsAction::wait)
       << "the same one, delivered twice";
-  EXPECT_EQ(end.note_stop_request(kHostsBegin + 1s), HostsStep::kill_agents);
-  EXPECT_EQ(end.note_stop_request(kHostsBegin + 2s), HostsStep::cut_connections);
-  EXPECT_EQ(end.note_stop_request(kHostsBegin + 3s), HostsStep::cut_connections);
+  EXPECT_EQ(end.note_stop_request(kHostsBegin + 1s), HostsAction::kill_agents);
+  EXPECT_EQ(end.note_stop_request(kHostsBegin + 2s), HostsAction::cut_connections);
+  EXPECT_EQ(end.note_stop_request(kHostsBegin + 3s), HostsAction::cut_connections);
 }
 
 TEST(HostsEnd, AHostWithoutAnAgentEndsTheJob) {
@@ -69,8 +69,8 @@ TEST(HostsEnd, AHostWithoutAnAgentEndsTheJob) {
                          {kKilled, 202}}) {
     HostsEnd end(2, 40s);
     end.note_agent(0);
-    EXPECT_EQ(end.note_connection_ended(1, row.status, kHostsBegin), HostsStep::stop_agents);
-    EXPECT_EQ(end.note_connection_ended(0, left_with(143), kHostsBegin + 1s), HostsStep::wait);
+    EXPECT_EQ(end.note_connection_ended(1, row.status, kHostsBegin), HostsAction::stop_agents);
+    EXPECT_EQ(end.note_connection_ended(0, left_with(143), kHostsBegin + 1s), HostsAction::wait);
     EXPECT_EQ(end.exit_code(), row.exit_code);
     EXPECT_THAT(end.cut_off(), IsEmpty()) << "that was said";
   }
@@ -88,7 +88,7 @@ TEST(HostsEnd, TheFirstHostWithoutAnAgentGivesTheCode) {
 TEST(HostsEnd, AHostWithoutAnAgentIsNoFailureAfterAStopRequest) {
   HostsEnd end(1, 40s);
   end.note_stop_request(kHostsBegin);
-  EXPECT_EQ(end.note_connection_ended(0, left_with(255), kHostsBegin), HostsStep::wait);
+  EXPECT_EQ(end.note_connection_ended(0, left_with(255), kHostsBegin), HostsAction::wait);
   EXPECT_EQ(end.exit_code(), 143);
 }
 

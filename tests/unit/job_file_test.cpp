@@ -12,7 +12,7 @@
 #include "common/job/job_rules.h"
 #include "common/job/print_job.h"
 #include "common/job/resolve_job.h"
-#include "common/node/users.h"
+#include "common/node/home_path.h"
 
 namespace ddp {
 namespace {

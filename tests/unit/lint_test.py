@@ -138,7 +138,7 @@ class LintTest(unittest.TestCase):
             "tests/support/send_signal.h": "// Why.\n#pragma once\n::kill(pid, 9);\n",
             "worker/main.cpp": "::_exit(1);\n",
             "tests/fake_worker.cpp": "std::abort();\n::sleep(1);\n",
-            "common/node/identity.cpp": "char** e = ::environ;\n",
+            "common/node/environment.cpp": "char** e = ::environ;\n",
         })
         self.assertEqual(tree.findings("L8") + tree.findings("L7"), [], tree.text)
 

@@ -1,5 +1,7 @@
 #include "common/progress/live_line.h"
 
+#include "common/progress/node_line.h"
+
 #include <gmock/gmock.h>
 
 #include <limits>

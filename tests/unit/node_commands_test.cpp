@@ -177,7 +177,7 @@ TEST(NodeCommands, AStopRequestWhileARoundEndsIsHeard) {
 }
 
 TEST(NodeCommands, AStopRequestThatLedToTheEndIsTheFirstOfTwo) {
-  using Step = Escalation::Step;
+  using Action = Escalation::Action;
   const NodeCommands::Time begin{100s};
   const auto ask_again = [begin](const NodeCommands& commands) {
     Escalation escalation = commands.escalation();
@@ -192,27 +192,27 @@ TEST(NodeCommands, AStopRequestThatLedToTheEndIsTheFirstOfTwo) {
   EXPECT_EQ(asked.requested_signal(), SIGINT);
   NodeCommands failed = asked;
   asked.take(command);
-  EXPECT_EQ(ask_again(asked), Step::kill);
+  EXPECT_EQ(ask_again(asked), Action::kill);
 
   NodeCommands elsewhere = commands;  // another node's user has asked
   elsewhere.take(command);
-  EXPECT_EQ(ask_again(elsewhere), Step::wait);
+  EXPECT_EQ(ask_again(elsewhere), Action::wait);
 
   NodeCommands announced = commands;  // SIGTERM comes some time later: that is the first
   announced.note_stop_request(SIGUSR1, begin);
   EXPECT_EQ(announced.requested_signal(), 0);
   announced.take(command);
-  EXPECT_EQ(ask_again(announced), Step::wait);
+  EXPECT_EQ(ask_again(announced), Action::wait);
 
   command.reason = EndReason::worker_failed;  // it has not led to this end
   failed.take(command);
-  EXPECT_EQ(ask_again(failed), Step::wait);
+  EXPECT_EQ(ask_again(failed), Action::wait);
 }
 
 // Others take events out of the inbox before the workers are ended: who waits for survivors, or for
 // stacks.
 TEST(NodeCommands, AStopRequestSinceTheEndCountsWhoeverHasSeenIt) {
-  using Step = Escalation::Step;
+  using Action = Escalation::Action;
   const NodeCommands::Time begin{100s};
   NodeCommands commands = commands_at(At::ending);
   EXPECT_TRUE(commands.note_stop_request(SIGTERM, begin)) << "it is answered by a line";
@@ -223,8 +223,9 @@ TEST(NodeCommands, AStopRequestSinceTheEndCountsWhoeverHasSeenIt) {
   for (NodeCommands& one : {std::ref(commands), std::ref(without_node_zero)}) {
     Escalation once = one.escalation();
     EXPECT_EQ(once.begin(begin + 1s), SIGTERM);
-    EXPECT_EQ(once.note_signal(SIGTERM, begin, begin + 1s), Step::wait) << "the same, still queued";
-    EXPECT_EQ(once.note_signal(SIGTERM, begin + 2s, begin + 2s), Step::kill);
+    EXPECT_EQ(once.note_signal(SIGTERM, begin, begin + 1s), Action::wait)
+        << "the same, still queued";
+    EXPECT_EQ(once.note_signal(SIGTERM, begin + 2s, begin + 2s), Action::kill);
     EXPECT_FALSE(one.note_stop_request(SIGTERM, begin + 2s));
     EXPECT_EQ(one.escalation().begin(begin + 3s), SIGKILL) << "both had come before";
   }

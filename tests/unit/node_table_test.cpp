@@ -242,11 +242,11 @@ TEST(NodeTable, AnIllNodeGetsARankOnlyIfOneIsLeft) {
   NodeTable table(node("a", std::nullopt, 2), true);
   const int ill = table.add(node("b", 1, 2));
   EXPECT_THAT(table.assign_node_ranks(), ElementsAre(0, ill));
-  table.put_last(ill);
+  table.deprioritize(ill);
   EXPECT_THAT(table.assign_node_ranks(), ElementsAre(0, ill));
   const int spare = table.add(node("c", std::nullopt, 2));
   EXPECT_THAT(table.assign_node_ranks(), ElementsAre(0, spare));
-  table.put_last(spare);
+  table.deprioritize(spare);
   EXPECT_THAT(table.assign_node_ranks(), ElementsAre(0, ill));  // which asked for the rank
   table.remove(ill);
   EXPECT_THAT(table.assign_node_ranks(), ElementsAre(0, spare));
@@ -254,7 +254,7 @@ TEST(NodeTable, AnIllNodeGetsARankOnlyIfOneIsLeft) {
 
 TEST(NodeTable, Node0IsNeverLeftOut) {
   NodeTable table(node("a", std::nullopt, 1), true);
-  table.put_last(0);
+  table.deprioritize(0);
   table.add(node("b", std::nullopt, 1));
   EXPECT_THAT(table.assign_node_ranks(), ElementsAre(0));
 }

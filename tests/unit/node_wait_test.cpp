@@ -6,7 +6,7 @@ namespace ddp::launcher {
 namespace {
 
 using namespace std::chrono_literals;
-using WaitStep = NodeWait::Step;
+using WaitDecision = NodeWait::Decision;
 
 const NodeWait::Time kNow{1000s};
 constexpr NodeWait::Presence kTooFew{};
@@ -22,54 +22,54 @@ NodeWait later_wait(std::chrono::milliseconds limit) {
 }
 
 TEST(NodeWait, BeginsAtOnceWhenAllAreThere) {
-  EXPECT_EQ(first_wait().advance(kAll, {}, kNow), WaitStep::begin);
-  EXPECT_EQ(later_wait(0s).advance(kAll, {}, kNow), WaitStep::begin);
+  EXPECT_EQ(first_wait().advance(kAll, {}, kNow), WaitDecision::begin);
+  EXPECT_EQ(later_wait(0s).advance(kAll, {}, kNow), WaitDecision::begin);
 }
 
 TEST(NodeWait, TheFirstRoundOfEnoughNodesWaitsForALastCall) {
   NodeWait wait = first_wait();
-  EXPECT_EQ(wait.advance(kEnough, {}, kNow + 5s), WaitStep::wait);
+  EXPECT_EQ(wait.advance(kEnough, {}, kNow + 5s), WaitDecision::wait);
   EXPECT_TRUE(wait.take_reminder(kNow + 10s));
-  EXPECT_EQ(wait.advance(kEnough, {}, kNow + 34s), WaitStep::wait);
-  EXPECT_EQ(wait.advance(kEnough, {}, kNow + 35s), WaitStep::begin);
+  EXPECT_EQ(wait.advance(kEnough, {}, kNow + 34s), WaitDecision::wait);
+  EXPECT_EQ(wait.advance(kEnough, {}, kNow + 35s), WaitDecision::begin);
 }
 
 TEST(NodeWait, ALastCallIsTakenBackWhenANodeLeaves) {
   NodeWait wait = first_wait();
-  EXPECT_EQ(wait.advance(kEnough, {}, kNow), WaitStep::wait);
-  EXPECT_EQ(wait.advance(kTooFew, {}, kNow + 20s), WaitStep::wait);
-  EXPECT_EQ(wait.advance(kEnough, {}, kNow + 31s), WaitStep::wait);
-  EXPECT_EQ(wait.advance(kEnough, {}, kNow + 61s), WaitStep::begin);
+  EXPECT_EQ(wait.advance(kEnough, {}, kNow), WaitDecision::wait);
+  EXPECT_EQ(wait.advance(kTooFew, {}, kNow + 20s), WaitDecision::wait);
+  EXPECT_EQ(wait.advance(kEnough, {}, kNow + 31s), WaitDecision::wait);
+  EXPECT_EQ(wait.advance(kEnough, {}, kNow + 61s), WaitDecision::begin);
 }
 
 TEST(NodeWait, TooFewNodesAreGivenUpAtTheLimit) {
   NodeWait wait = first_wait();
-  EXPECT_EQ(wait.advance(kTooFew, {}, kNow + 899s), WaitStep::wait);
-  EXPECT_EQ(wait.advance(kTooFew, {}, kNow + 900s), WaitStep::give_up);
-  EXPECT_EQ(later_wait(0s).advance(kTooFew, {}, kNow), WaitStep::give_up);
+  EXPECT_EQ(wait.advance(kTooFew, {}, kNow + 899s), WaitDecision::wait);
+  EXPECT_EQ(wait.advance(kTooFew, {}, kNow + 900s), WaitDecision::give_up);
+  EXPECT_EQ(later_wait(0s).advance(kTooFew, {}, kNow), WaitDecision::give_up);
 }
 
 TEST(NodeWait, ALaterRoundOfEnoughNodesBeginsAtOnceUnlessALostOneMayBeReplaced) {
-  EXPECT_EQ(later_wait(60s).advance(kEnough, {}, kNow), WaitStep::begin);
+  EXPECT_EQ(later_wait(60s).advance(kEnough, {}, kNow), WaitDecision::begin);
   NodeWait wait = later_wait(60s);
-  EXPECT_EQ(wait.advance(kOneLost, {}, kNow), WaitStep::wait);
-  EXPECT_EQ(wait.advance(kOneLost, {}, kNow + 59s), WaitStep::wait);
+  EXPECT_EQ(wait.advance(kOneLost, {}, kNow), WaitDecision::wait);
+  EXPECT_EQ(wait.advance(kOneLost, {}, kNow + 59s), WaitDecision::wait);
   EXPECT_EQ(wait.deadline(), kNow + 10s) << "who is missing is to be said";
-  EXPECT_EQ(wait.advance(kOneLost, {}, kNow + 60s), WaitStep::begin);
+  EXPECT_EQ(wait.advance(kOneLost, {}, kNow + 60s), WaitDecision::begin);
 }
 
 TEST(NodeWait, NoRoundBeginsBeforeALostNodesWorkersHaveEnded) {
   NodeWait wait = later_wait(60s);
-  EXPECT_EQ(wait.advance(kAll, kNow + 7s, kNow), WaitStep::wait);
+  EXPECT_EQ(wait.advance(kAll, kNow + 7s, kNow), WaitDecision::wait);
   EXPECT_EQ(wait.deadline(), kNow + 7s);
-  EXPECT_EQ(wait.advance(kAll, kNow + 7s, kNow + 7s), WaitStep::begin);
+  EXPECT_EQ(wait.advance(kAll, kNow + 7s, kNow + 7s), WaitDecision::begin);
 }
 
 TEST(NodeWait, ALimitThatIsOverBehindAFenceWakesNobody) {
   NodeWait wait = later_wait(1s);
-  EXPECT_EQ(wait.advance(kOneLost, kNow + 7s, kNow + 2s), WaitStep::wait);
+  EXPECT_EQ(wait.advance(kOneLost, kNow + 7s, kNow + 2s), WaitDecision::wait);
   EXPECT_EQ(wait.deadline(), kNow + 7s);
-  EXPECT_EQ(wait.advance(kOneLost, kNow + 7s, kNow + 7s), WaitStep::begin);
+  EXPECT_EQ(wait.advance(kOneLost, kNow + 7s, kNow + 7s), WaitDecision::begin);
 }
 
 TEST(NodeWait, MissingNodesAreNamedEveryTenSeconds) {
@@ -94,7 +94,7 @@ TEST(NodeWait, ANodeIsMissingWhereOneWasLostAndNoOtherHasCome) {
     return NodeWait::see_presence(table, round, true).awaits_another();
   };
   EXPECT_FALSE(awaits_another(nullptr)) << "no round has begun";
-  Round round(Round::Rules(), {{"a", "", 1}, {"b", "10.0.0.1", 1}}, kNow);
+  Round round(Round::Config(), {{"a", "", 1}, {"b", "10.0.0.1", 1}}, kNow);
   EXPECT_FALSE(awaits_another(&round)) << "none was lost";
   round.note_node_lost(1, "silent for 5.1 s", kNow, kNow + 5s);
   EXPECT_TRUE(awaits_another(&round));

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <functional>
 
-#include "common/node/identity.h"
+#include "common/node/environment.h"
 
 namespace ddp::worker {
 

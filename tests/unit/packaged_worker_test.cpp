@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "common/error.h"
-#include "common/node/helper_process.h"
+#include "common/node/process_signals.h"
 #include "tests/unit/scratch.h"
 
 namespace ddp {

@@ -1,4 +1,4 @@
-#include "launcher/plan/round/root_cause.h"
+#include "launcher/plan/failure/root_cause.h"
 
 #include <gtest/gtest.h>
 

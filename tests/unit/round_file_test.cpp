@@ -31,11 +31,11 @@ TEST(RoundFile, WrittenRoundsAreReadForThePage) {
   file.write_ranks(0, 10, {{"step_ms", {1.5, std::numeric_limits<double>::quiet_NaN()}}});
   file.write_save(10);
   const RunRecord run = read_run(directory);
-  ASSERT_EQ(run.starts.size(), 1U);
-  EXPECT_EQ(run.starts[0].ranks, facts.ranks);
-  EXPECT_EQ(run.starts[0].commit, "c");
-  EXPECT_TRUE(run.starts[0].is_higher_better);
-  EXPECT_GT(run.starts[0].time, 1.7e9);
+  ASSERT_EQ(run.recorded_rounds.size(), 1U);
+  EXPECT_EQ(run.recorded_rounds[0].ranks, facts.ranks);
+  EXPECT_EQ(run.recorded_rounds[0].commit, "c");
+  EXPECT_TRUE(run.recorded_rounds[0].is_higher_better);
+  EXPECT_GT(run.recorded_rounds[0].time, 1.7e9);
   ASSERT_EQ(run.ranks.size(), 1U);
   EXPECT_EQ(run.ranks[0].numbers.at("step_ms").at(0), 1.5);
   EXPECT_THAT(run.saves, ElementsAre(10));

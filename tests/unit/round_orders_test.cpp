@@ -63,9 +63,9 @@ class World {
       nodes.push_back(Round::Node{name, i == 0 ? "" : name, agent.workers});
       agents_.push_back(agent);
     }
-    Round::Rules rules;
-    rules.grace = 30s;
-    round_.emplace(rules, nodes, kOrdersBegin);
+    Round::Config config;
+    config.grace = 30s;
+    round_.emplace(config, nodes, kOrdersBegin);
     const int faults = pick(0, 3);
     for (int i = 0; i < faults; ++i)
       add_fault();
@@ -319,9 +319,9 @@ class World {
   void carry_out() {
     round_->note_time(kOrdersBegin + now_);
     for (const Round::Action& action : round_->take_actions()) {
-      const auto* const tell = std::get_if<Round::CommandNodes>(&action);
-      if (tell == nullptr || !std::holds_alternative<EndRound>(tell->command)) continue;
-      const EndRound command = std::get<EndRound>(tell->command);
+      const auto* const sent = std::get_if<Round::CommandNodes>(&action);
+      if (sent == nullptr || !std::holds_alternative<EndRound>(sent->command)) continue;
+      const EndRound command = std::get<EndRound>(sent->command);
       for (std::size_t i = 0; i < agents_.size(); ++i) {
         const int node = static_cast<int>(i);
         Agent& own = agent(node);

@@ -29,11 +29,11 @@ ExitStatus killed_by(int signal) {
   return ExitStatus{0, signal, false};
 }
 
-Round::Rules usual_rules() {
-  Round::Rules rules;
-  rules.grace = 30s;
-  rules.watch.hang_timeout = 5s;
-  return rules;
+Round::Config usual_config() {
+  Round::Config config;
+  config.grace = 30s;
+  config.watch.hang_timeout = 5s;
+  return config;
 }
 
 std::vector<Round::Node> nodes_of(const std::vector<std::size_t>& workers) {
@@ -82,9 +82,9 @@ WorkerEnded exited(const Ending& ending) {
 
 /// A round of two nodes with two workers each, told of event after event.
 struct RoundDriver {
-  explicit RoundDriver(const Round::Rules& rules = usual_rules(),
+  explicit RoundDriver(const Round::Config& config = usual_config(),
                        const std::vector<std::size_t>& workers = {2, 2})
-      : round(rules, nodes_of(workers), kBegin) {}
+      : round(config, nodes_of(workers), kBegin) {}
 
   void exit(int node, const Ending& ending) {
     round.note_worker_ended(node, exited(ending), kBegin + ending.at);
@@ -104,7 +104,7 @@ struct RoundDriver {
   /// A rank is stopped while the others wait for it: the watchdog ends the round at 6 s or so.
   void hang(int rank) {
     for (hung_at = 1s; !round.is_ending() && hung_at < 60s; hung_at += 1s) {
-      std::vector<WorkerSample> samples(round.ranks().size());
+      std::vector<WorkerSample> samples(round.workers().size());
       for (std::size_t i = 0; i < samples.size(); ++i) {
         const bool hangs = static_cast<int>(i) == rank;
         samples[i].rank = static_cast<int>(i);
@@ -121,17 +121,17 @@ struct RoundDriver {
   }
   std::vector<NodeCommand> commands() {
     std::vector<NodeCommand> commands;
-    for (const Round::Action& command : round.take_actions()) {
-      if (const auto* const tell = std::get_if<Round::CommandNodes>(&command)) {
-        commands.push_back(tell->command);
+    for (const Round::Action& action : round.take_actions()) {
+      if (const auto* const command = std::get_if<Round::CommandNodes>(&action)) {
+        commands.push_back(command->command);
       }
     }
     return commands;
   }
   EndRound end_command() {
-    const std::vector<NodeCommand> told = commands();
-    EXPECT_THAT(told, SizeIs(1));
-    return told.empty() ? EndRound() : std::get<EndRound>(told.back());
+    const std::vector<NodeCommand> all = commands();
+    EXPECT_THAT(all, SizeIs(1));
+    return all.empty() ? EndRound() : std::get<EndRound>(all.back());
   }
   RoundResult result() {
     EXPECT_TRUE(round.is_over());
@@ -162,7 +162,7 @@ TEST(Round, TheStoreAnswersOnceEveryNodeHasStarted) {
   const std::vector<Round::Action> commands = driver.round.take_actions();
   ASSERT_THAT(commands, SizeIs(1));
   EXPECT_TRUE(std::holds_alternative<Round::ReleaseStore>(commands.front()));
-  EXPECT_EQ(driver.round.ranks().at(3).pid, 22);
+  EXPECT_EQ(driver.round.workers().at(3).pid, 22);
   driver.round.note_group_started(1, started);
   EXPECT_THAT(driver.round.take_actions(), IsEmpty());
 }
@@ -211,9 +211,9 @@ TEST(Round, ReportsOfOthersAboutAWorkerChangeNothing) {
 TEST(Round, TheOthersFollowAWorkerThatLeftAfterACheckpointWithinTheGrace) {
   RoundDriver driver;
   driver.exit(0, with_page(ended(0, 2s, code(143)), Phase::training));
-  const std::vector<NodeCommand> told = driver.commands();
-  ASSERT_THAT(told, SizeIs(1));
-  EXPECT_EQ(std::get<AnnounceStop>(told.front()).line,
+  const std::vector<NodeCommand> commands = driver.commands();
+  ASSERT_THAT(commands, SizeIs(1));
+  EXPECT_EQ(std::get<AnnounceStop>(commands.front()).line,
             "rank 0 (pid 100) was asked to stop and has left after a checkpoint; waiting 30s for "
             "the others.");
   EXPECT_EQ(driver.round.deadline(), kBegin + 32s);
@@ -230,7 +230,7 @@ TEST(Round, TheOthersFollowAWorkerThatLeftAfterACheckpointWithinTheGrace) {
 }
 
 TEST(Round, ANodeThatDoesNotReportInTimeIsGivenUpAndOurOwnNever) {
-  RoundDriver driver(usual_rules(), {1, 1, 1});
+  RoundDriver driver(usual_config(), {1, 1, 1});
   driver.exit(0, ended(0, 2s, code(7)));
   driver.end(2, all_stopped({2}));
   ASSERT_EQ(driver.round.deadline(), kBegin + 2s + 30s + Round::kGroupEndWait);
@@ -238,7 +238,7 @@ TEST(Round, ANodeThatDoesNotReportInTimeIsGivenUpAndOurOwnNever) {
   driver.round.note_time(*driver.round.deadline());
   const std::vector<Round::Action> commands = driver.round.take_actions();
   ASSERT_THAT(commands, SizeIs(1));
-  EXPECT_EQ(std::get<Round::LoseNode>(commands.front()).node_rank, 1);
+  EXPECT_EQ(std::get<Round::DeclareNodeLost>(commands.front()).node_rank, 1);
   EXPECT_FALSE(driver.round.deadline());
   driver.lose(1, 40s);
   EXPECT_FALSE(driver.round.is_over());
@@ -248,7 +248,7 @@ TEST(Round, ANodeThatDoesNotReportInTimeIsGivenUpAndOurOwnNever) {
 
 // Of one that is heard: a disk that is slow is not a node that is lost.
 TEST(Round, ANodeWhoseWorkersAreGoneMayTakeLongerToReport) {
-  RoundDriver driver(usual_rules(), {1, 1, 1});
+  RoundDriver driver(usual_config(), {1, 1, 1});
   driver.exit(0, ended(0, 2s, code(7)));
   driver.end(0, {ended(0, 2s, code(7))});
   driver.round.note_group_gone(1);
@@ -258,17 +258,17 @@ TEST(Round, ANodeWhoseWorkersAreGoneMayTakeLongerToReport) {
   const std::vector<Round::Action> actions = driver.round.take_actions();
   ASSERT_THAT(actions, SizeIs(2));
   EXPECT_THAT(std::get<Round::Warn>(actions[0]).text, testing::StartsWith("node 1 (b) has ended"));
-  EXPECT_EQ(std::get<Round::LoseNode>(actions[1]).node_rank, 2) << "its workers may live";
+  EXPECT_EQ(std::get<Round::DeclareNodeLost>(actions[1]).node_rank, 2) << "its workers may live";
   driver.lose(2, 40s);
-  ASSERT_EQ(driver.round.deadline(), deadline + Round::kLinesWait);
+  ASSERT_EQ(driver.round.deadline(), deadline + Round::kLastLinesWait);
   RoundDriver late = driver;
   driver.end(1, all_stopped({1}));
   EXPECT_TRUE(driver.round.is_over());
   EXPECT_EQ(driver.result().exit_code, 7);
-  late.round.note_time(deadline + Round::kLinesWait);
+  late.round.note_time(deadline + Round::kLastLinesWait);
   const std::vector<Round::Action> then = late.round.take_actions();
   ASSERT_THAT(then, SizeIs(1));
-  EXPECT_EQ(std::get<Round::LoseNode>(then.front()).node_rank, 1) << "for ever is too long";
+  EXPECT_EQ(std::get<Round::DeclareNodeLost>(then.front()).node_rank, 1) << "for ever is too long";
   EXPECT_FALSE(late.round.deadline());
 }
 
@@ -279,9 +279,9 @@ TEST(Round, AReportMayTakeAsLongAsAllThatANodeWaitsFor) {
   spec.keeps_survivors = true;
   const nanoseconds least = spec.grace + Escalation::kKillWait + OutputDrain::kLongest;
   const auto wait_of = [&](const std::function<void(RoundDriver&)>& end, nanoseconds& at) {
-    Round::Rules rules = Round::make_rules(spec);
-    rules.has_restarts = true;
-    RoundDriver driver(rules);
+    Round::Config config = Round::make_config(spec);
+    config.has_restarts = true;
+    RoundDriver driver(config);
     end(driver);
     if (driver.hung_at > 0s) at = driver.hung_at;
     return driver.round.deadline().value() - kBegin - at;
@@ -305,7 +305,7 @@ TEST(Round, ANodeWithABrokenGpuIsPutLast) {
   driver.round.note_group_ended(1, end, kBegin + 60s);
   const std::vector<Round::Action> actions = driver.round.take_actions();
   ASSERT_THAT(actions, SizeIs(1));
-  const auto* const last = std::get_if<Round::PutLast>(&actions.front());
+  const auto* const last = std::get_if<Round::DeprioritizeNode>(&actions.front());
   ASSERT_NE(last, nullptr);
   EXPECT_EQ(last->node_rank, 1);
   EXPECT_EQ(last->gpu_error, "NVRM: Xid 79");
@@ -317,28 +317,28 @@ TEST(Round, AHangLeavesTimeForStacksAndKeptWorkersTimeToSettle) {
   const EndRound command = hung.end_command();
   EXPECT_EQ(command.reason, EndReason::hang);
   EXPECT_EQ(hung.round.deadline(), kBegin + hung.hung_at + 30s + Round::kGroupEndWait + 5s);
-  Round::Rules rules = usual_rules();
-  rules.keeps_survivors = true;
-  rules.has_restarts = true;
-  RoundDriver waits(rules);
+  Round::Config config = usual_config();
+  config.keeps_survivors = true;
+  config.has_restarts = true;
+  RoundDriver waits(config);
   waits.exit(0, ended(0, 2s, code(7)));
   EXPECT_TRUE(waits.end_command().keeps_survivors);
   EXPECT_EQ(waits.round.deadline(), kBegin + 2s + 30s + Round::kGroupEndWait + 5s);
 }
 
 TEST(Round, NobodyIsKeptWhereNoRoundFollows) {
-  Round::Rules rules = usual_rules();
-  rules.keeps_survivors = true;
-  RoundDriver last(rules);
+  Round::Config config = usual_config();
+  config.keeps_survivors = true;
+  RoundDriver last(config);
   last.exit(0, ended(0, 2s, code(7)));
   EXPECT_FALSE(last.end_command().keeps_survivors);
-  rules.has_restarts = true;
-  RoundDriver final_code(rules);
+  config.has_restarts = true;
+  RoundDriver final_code(config);
   final_code.exit(0, ended(0, 2s, code(exit_code::kNoRestart)));
   EXPECT_FALSE(final_code.end_command().keeps_survivors);
-  rules.has_restarts = false;
-  rules.lost_nodes_are_free = true;
-  RoundDriver lost(rules);
+  config.has_restarts = false;
+  config.lost_nodes_are_free = true;
+  RoundDriver lost(config);
   lost.lose(1, 2s);
   EXPECT_TRUE(lost.end_command().keeps_survivors);
 }
@@ -396,14 +396,14 @@ TEST(RoundTable, Row1TheUsersStopBeforeAnyOtherReasonStands) {
 }
 
 TEST(RoundTable, Row1AStopThatCameTooLateForAFinishedJobIsSuccess) {
-  RoundDriver driver(usual_rules(), {1});
+  RoundDriver driver(usual_config(), {1});
   driver.stop(SIGINT);
   driver.end(0, {with_page(ended(0, 2s, code(0)), Phase::finished)});
   EXPECT_EQ(driver.result().outcome, Outcome(Succeeded()));
 }
 
 TEST(RoundTable, Row1AStopAfterAnotherReasonChangesNothing) {
-  RoundDriver driver(usual_rules(), {1, 1});
+  RoundDriver driver(usual_config(), {1, 1});
   driver.exit(0, ended(0, 1s, code(7)));
   driver.stop(SIGTERM, 2s);
   driver.end(0, {ended(0, 1s, code(7))});
@@ -476,9 +476,9 @@ TEST(RoundTable, Row3AHangBeatsALossAndAWorkersFailure) {
 }
 
 TEST(Round, AnUninterruptibleSleepBeyondItsLimitIsItsLastRound) {
-  Round::Rules rules;
-  rules.watch.uninterruptible_timeout = 5s;
-  Round round(rules, {{"a", "", 1}}, kBegin);
+  Round::Config config;
+  config.watch.uninterruptible_timeout = 5s;
+  Round round(config, {{"a", "", 1}}, kBegin);
   WorkerSample sample;
   sample.activity = Activity{'D', "kernel_clone"};
   round.note_samples({sample}, kBegin + 1s);
@@ -528,7 +528,7 @@ TEST(RoundTable, Row4WhatALostNodeToldAtOnceCounts) {
 }
 
 TEST(RoundTable, Row5WhereAllLeaveAfterACheckpointTheJobIsStopped) {
-  RoundDriver driver(usual_rules(), {1, 1});
+  RoundDriver driver(usual_config(), {1, 1});
   const Ending first = with_page(ended(0, 1s, code(143)), Phase::training);
   Ending asked = with_page(ended(1, 2s, code(143)), Phase::training);
   asked.was_asked_elsewhere = true;
@@ -542,7 +542,7 @@ TEST(RoundTable, Row5WhereAllLeaveAfterACheckpointTheJobIsStopped) {
 }
 
 TEST(RoundTable, Row6AFailureBeatsThoseWhoLeave) {
-  RoundDriver driver(usual_rules(), {1, 1});
+  RoundDriver driver(usual_config(), {1, 1});
   const Ending left = with_page(ended(0, 1s, code(143)), Phase::training);
   driver.exit(0, left);
   driver.exit(1, ended(1, 2s, code(7)));
@@ -552,7 +552,7 @@ TEST(RoundTable, Row6AFailureBeatsThoseWhoLeave) {
 }
 
 TEST(RoundTable, Row7ALostNodeWhoseWorkersHadAllFinishedIsNotDoneAgain) {
-  RoundDriver driver(usual_rules(), {1, 1});
+  RoundDriver driver(usual_config(), {1, 1});
   driver.exit(0, ended(0, 1s, code(0)));
   driver.exit(1, ended(1, 2s, code(0)));
   driver.lose(1, 3s);
@@ -565,7 +565,7 @@ TEST(RoundTable, Row7ALostNodeWhoseWorkersHadAllFinishedIsNotDoneAgain) {
 // --- What is left for the next round.
 
 TEST(Round, SurvivorsAndLeftoversOfALostNodeAreGoneWithIt) {
-  RoundDriver driver(usual_rules(), {1, 1});
+  RoundDriver driver(usual_config(), {1, 1});
   driver.exit(0, ended(0, 1s, code(7)));
   GroupEnded other;
   other.survivors = 1;
@@ -583,7 +583,7 @@ TEST(Round, SurvivorsAndLeftoversOfALostNodeAreGoneWithIt) {
 }
 
 TEST(Round, LeftoversOfOtherNodesAreNamedWithTheirNode) {
-  RoundDriver driver(usual_rules(), {1, 1});
+  RoundDriver driver(usual_config(), {1, 1});
   driver.exit(0, ended(0, 1s, code(7)));
   GroupEnded end = group_ended({ended(0, 1s, code(7))});
   end.unkilled = {"pid 8 (x, state D)"};

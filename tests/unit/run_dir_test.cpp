@@ -1,4 +1,4 @@
-#include "common/job/run_dir.h"
+#include "common/run/run_dir.h"
 #include "common/job/print_job.h"
 #include "common/job/resolve_job.h"
 

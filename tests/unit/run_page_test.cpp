@@ -53,8 +53,8 @@ RunRecord small_run() {
   run.ranks = {{1, 2, {{"step_ms", {10, 12}}, {"data_wait_ms", {0.1, 0.2}}}}};
   RecordedRound start;
   start.ranks = {"a, cpu", "b, cpu"};
-  run.starts = {start, start};
-  run.starts[1].step = 2;
+  run.recorded_rounds = {start, start};
+  run.recorded_rounds[1].step = 2;
   run.saves = {2};
   run.keys = {{"train.epochs", "2", "1"}};
   return run;
@@ -110,7 +110,7 @@ TEST(RunPage, WhateverHasANameIsEscaped) {
   start.ranks = {kHostile};
   start.versions = start.directory = start.commit = kHostile;
   start.watched = kHostile;
-  run.starts = {start};
+  run.recorded_rounds = {start};
   RecordedClasses classes;
   classes.names = {kHostile, "b"};
   classes.counts = {1, 2, 0, 4};
@@ -125,7 +125,7 @@ TEST(RunPage, WhateverHasANameIsEscaped) {
 TEST(RunPage, OneOfManyRanksAndClassesStaysSmall) {
   RunRecord run = small_run();
   run.ranks = {{1, 2, {{"step_ms", std::vector<double>(10'000, 5)}}}};
-  run.starts[1].ranks.assign(10'000, "host");
+  run.recorded_rounds[1].ranks.assign(10'000, "host");
   RecordedClasses classes;
   classes.names.assign(RecordedClasses::kMost, "class");
   classes.counts.assign(RecordedClasses::kMost * RecordedClasses::kMost, 1);

@@ -109,8 +109,8 @@ TEST(RunParser, ARoundDropsWhatEarlierOnesToldOfLaterSteps) {
         R"({"kind":"ranks","epoch":2,"step":20,"step_ms":[3]})",
         R"({"kind":"ranks","epo)"})
     parse_round_line(line, run);
-  EXPECT_EQ(run.starts.size(), 2U);
-  EXPECT_THAT(run.starts[0].ranks, ElementsAre("a", "b"));
+  EXPECT_EQ(run.recorded_rounds.size(), 2U);
+  EXPECT_THAT(run.recorded_rounds[0].ranks, ElementsAre("a", "b"));
   EXPECT_THAT(run.saves, ElementsAre(10));
   ASSERT_EQ(run.ranks.size(), 2U);
   EXPECT_THAT(run.ranks[1].numbers.at("step_ms"), ElementsAre(3));

@@ -9,7 +9,7 @@
 #include "common/error.h"
 #include "common/node/driver_query.h"
 #include "common/node/gpu_module_path.h"
-#include "common/node/node_gpus.h"
+#include "common/node/proc_gpus.h"
 #include "worker/dist/cuda_module.h"
 #include "worker/dist/nccl_settings.h"
 #include "worker/dist/peer_call.h"

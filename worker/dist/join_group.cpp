@@ -7,6 +7,7 @@
 #include <array>
 
 #include "common/error.h"
+#include "common/node/environment.h"
 #include "common/node/identity.h"
 #include "common/program/log.h"
 #include "worker/dist/agreement.h"

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "common/node/driver_facts.h"
-#include "common/node/gpus.h"
+#include "common/node/driver_support.h"
+#include "common/node/visible_gpus.h"
 #include "worker/plan/job.h"
 
 namespace ddp::worker {

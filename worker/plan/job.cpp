@@ -174,18 +174,18 @@ CheckpointJob make_checkpoint(const JobValues& values) {
 
 std::vector<AugmentJob> make_augment(const JobValues& values) {
   const JobValues::Setting& setting = values.setting("data.augment");
-  const std::vector<JobPart>& parts = values.parts("data.augment");
+  const std::vector<NamedEntry>& entries = values.named_list("data.augment");
   std::vector<AugmentJob> augment;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
+  for (std::size_t i = 0; i < entries.size(); ++i) {
     const std::string place = std::to_string(i);
     TextMap origins;
-    for (const auto& [name, text] : parts[i].args) {
+    for (const auto& [name, text] : entries[i].args) {
       const auto origin = setting.origins.find(place + "." + name);
       if (origin != setting.origins.end()) origins[name] = origin->second;
     }
-    augment.push_back({parts[i].name,
-                       Args("data.augment[" + place + "]." + parts[i].name,
-                            parts[i].args,
+    augment.push_back({entries[i].name,
+                       Args("data.augment[" + place + "]." + entries[i].name,
+                            entries[i].args,
                             std::move(origins),
                             setting.origin)});
   }

@@ -26,7 +26,7 @@
 
 #include "common/files/descriptor.h"
 #include "common/files/files.h"
-#include "common/node/identity.h"
+#include "common/node/environment.h"
 #include "common/text/parse_whole.h"
 #include "common/text/split.h"
 

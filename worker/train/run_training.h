@@ -8,9 +8,9 @@
 #include <string>
 
 #include "common/job/job_values.h"
-#include "common/job/run_dir.h"
 #include "common/node/identity.h"
 #include "common/progress/progress_page.h"
+#include "common/run/run_dir.h"
 #include "worker/dist/device.h"
 #include "worker/save/records/metrics_command.h"
 #include "worker/train/registry.h"

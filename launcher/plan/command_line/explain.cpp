@@ -61,7 +61,7 @@ std::string type_of(const JobKey& key) {
       return "ascending integers" + range_of(key);
     case JobType::text_list:
       return "list of texts";
-    case JobType::part_list:
+    case JobType::named_list:
       return "list of names, some with arguments: [one, {two: {argument: value}}]";
   }
   return "";

@@ -223,8 +223,8 @@ const std::vector<Flag>& table() {
       {.name = "restart",
        .value = plain,
        .key = "launch.restart",
-       .help = "who is started again in those; failed: the other ranks of ddp-worker keep their "
-               "state and go on from the step that was reached"},
+       .help = "which ranks a later round starts again: all, or failed: the other ranks of "
+               "ddp-worker keep their state and go on from the step that was reached"},
       {.name = "died-within",
        .value = plain,
        .key = "launch.died_within",

@@ -193,7 +193,7 @@ std::string help_text() {
     text += "  " + std::string(code < 100 ? 3 - std::to_string(code).size() : 0, ' ') +
             std::to_string(code) + "  " + exit_code::describe(code) + "\n";
   }
-  return text + "  128+n  stopped by signal n\n";
+  return text + "  128+n  ended by signal n\n";
 }
 
 std::string manual_page() {

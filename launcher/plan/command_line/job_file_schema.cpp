@@ -97,7 +97,7 @@ json::array forms_of(const JobKey& key) {
     case JobType::text_list:
       forms.push_back(list_of({{"type", any_scalar()}}));
       break;
-    case JobType::part_list: {
+    case JobType::named_list: {
       json::object arguments = texts_by_name();
       arguments["type"] = json::array{"object", "null"};
       const json::object with_arguments{{"type", "object"},

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/job/resolve_job.h"
-#include "common/node/identity.h"
+#include "common/node/environment.h"
 
 namespace ddp::launcher {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/node/driver_query.h"
-#include "common/node/gpus.h"
+#include "common/node/visible_gpus.h"
 
 namespace ddp::launcher {
 

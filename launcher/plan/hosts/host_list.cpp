@@ -6,7 +6,6 @@
 #include <map>
 
 #include "common/error.h"
-#include "common/shown_problems.h"
 #include "common/text/parse_whole.h"
 #include "common/text/split.h"
 #include "launcher/plan/endpoint_text.h"

@@ -14,26 +14,26 @@ bool is_cut_off(ExitStatus status) {
 
 }  // namespace
 
-HostsEnd::Step HostsEnd::note_connection_ended(std::size_t host, ExitStatus status, Time now) {
+HostsEnd::Action HostsEnd::note_connection_ended(std::size_t host, ExitStatus status, Time now) {
   hosts_[host].status = status;
   --open_;
   if (!deadline_)
     deadline_ = now + std::chrono::duration_cast<StopRequests::Time::duration>(others_wait_);
-  if (requests_.count() > 0 || hosts_[host].has_agent) return Step::wait;
+  if (requests_.count() > 0 || hosts_[host].has_agent) return Action::wait;
   const bool has_code = is_reached(status) && status.code != 0;
   if (!start_failure_) start_failure_ = has_code ? status.code : exit_code::kRendezvous;
-  return Step::stop_agents;
+  return Action::stop_agents;
 }
 
-HostsEnd::Step HostsEnd::note_stop_request(Time at) {
-  constexpr Step kSteps[] = {
-      Step::wait, Step::stop_agents, Step::kill_agents, Step::cut_connections};
-  return kSteps[std::min(requests_.note(at), 3)];
+HostsEnd::Action HostsEnd::note_stop_request(Time at) {
+  constexpr Action kActions[] = {
+      Action::wait, Action::stop_agents, Action::kill_agents, Action::cut_connections};
+  return kActions[std::min(requests_.note(at), 3)];
 }
 
-HostsEnd::Step HostsEnd::note_deadline() {
+HostsEnd::Action HostsEnd::note_deadline() {
   deadline_.reset();
-  return Step::stop_agents;
+  return Action::stop_agents;
 }
 
 int HostsEnd::exit_code() const {

@@ -1,6 +1,6 @@
-// How a job of --hosts ends, as its starter sees it: one connection (ssh) to each host, over which
-// an agent announces itself. Pure: run/hosts starts the connections, passes on what they print, and
-// carries out the decisions.
+// How a job of --hosts ends, as the program sees it that the user started with --hosts (the
+// *starter*): one connection (ssh) to each host, over which an agent announces itself. Pure:
+// run/hosts starts the connections, passes on what they print, and carries out the decisions.
 //
 //   event                                            then
 //   the user's first stop request                    stop the agents
@@ -33,7 +33,7 @@ namespace ddp::launcher {
 class HostsEnd {
  public:
   using Time = StopRequests::Time;
-  enum class Step : std::uint8_t { wait, stop_agents, kill_agents, cut_connections };
+  enum class Action : std::uint8_t { wait, stop_agents, kill_agents, cut_connections };
 
   static constexpr int kSshFailed = 255;  // ssh(1)'s own code; also: its command was killed
 
@@ -44,9 +44,9 @@ class HostsEnd {
 
   void note_agent(std::size_t host) { hosts_[host].has_agent = true; }
   /// stop_agents: the host had no agent, so the job cannot run.
-  Step note_connection_ended(std::size_t host, ExitStatus status, Time now);
-  Step note_stop_request(Time at);
-  Step note_deadline();
+  Action note_connection_ended(std::size_t host, ExitStatus status, Time now);
+  Action note_stop_request(Time at);
+  Action note_deadline();
 
   /// When to call note_deadline(), for connections that do not end with the others; nothing: no
   /// limit.

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/node/identity.h"
+#include "common/node/environment.h"
 #include "launcher/plan/command_line/split_arguments.h"
 #include "launcher/plan/hosts/host_list.h"
 

@@ -14,20 +14,20 @@ int Escalation::begin(Time now) {
   return is_killing ? SIGKILL : signal_;
 }
 
-Escalation::Step Escalation::note_deadline(Time now) {
-  return is_killing_ ? Step::leave : escalate(now);
+Escalation::Action Escalation::note_deadline(Time now) {
+  return is_killing_ ? Action::give_up : escalate(now);
 }
 
-Escalation::Step Escalation::note_signal(int signal, Time at, Time now) {
+Escalation::Action Escalation::note_signal(int signal, Time at, Time now) {
   const bool is_second = StopRequests::counts(signal) && requests_.note(at) >= 2;
-  return is_second ? escalate(now) : Step::wait;
+  return is_second ? escalate(now) : Action::wait;
 }
 
-Escalation::Step Escalation::escalate(Time now) {
-  if (is_killing_) return Step::wait;  // SIGKILL is sent once
+Escalation::Action Escalation::escalate(Time now) {
+  if (is_killing_) return Action::wait;  // SIGKILL is sent once
   is_killing_ = true;
   deadline_ = now + kKillWait;
-  return Step::kill;
+  return Action::kill;
 }
 
 }  // namespace ddp::launcher

@@ -2,7 +2,7 @@
 // run/worker_group sends the signals and reports the events.
 //
 //   event                            before SIGKILL       after SIGKILL
-//   the deadline passes              SIGKILL              leave: the rest cannot be killed
+//   the deadline passes              SIGKILL              give up: the rest cannot be killed
 //   node 0 commands SIGKILL          SIGKILL              -
 //   the user's second stop request   SIGKILL              -
 //   anything else                    -                    -
@@ -17,9 +17,10 @@ namespace ddp::launcher {
 class Escalation {
  public:
   using Time = StopRequests::Time;
-  enum class Step { wait, kill, leave };
+  enum class Action { wait, kill, give_up };
 
-  static constexpr std::chrono::seconds kKillWait{7};  // from SIGKILL until all are gone
+  static constexpr std::chrono::seconds kKillWait{
+      7};  // after SIGKILL; what is left then cannot be killed
 
   /// `signal`: the first signal. `earlier`: the user's stop requests so far; two of them: the first
   /// signal is SIGKILL.
@@ -29,13 +30,13 @@ class Escalation {
   int begin(Time now);
   [[nodiscard]] Time deadline() const { return deadline_; }
 
-  Step note_deadline(Time now);
-  Step note_kill_command(Time now) { return escalate(now); }
+  Action note_deadline(Time now);
+  Action note_kill_command(Time now) { return escalate(now); }
   /// A signal reached the launcher at `at`.
-  Step note_signal(int signal, Time at, Time now);
+  Action note_signal(int signal, Time at, Time now);
 
  private:
-  Step escalate(Time now);
+  Action escalate(Time now);
 
   int signal_;
   std::chrono::milliseconds grace_;

@@ -10,26 +10,26 @@
 
 namespace ddp::launcher {
 
-Job::Rules Job::make_rules(const JobSpec& spec) {
-  Rules rules;
-  rules.round = Round::make_rules(spec);
-  rules.restarts = {spec.max_restarts, spec.died_within, spec.lost_nodes_are_free};
-  rules.join_timeout = spec.join_timeout;
-  rules.last_call = spec.last_call;
-  rules.replace_timeout = spec.replace_timeout;
-  if (spec.problem_code != 0) rules.own_problem = Refusal{spec.problem_code, spec.problem};
-  return rules;
+Job::Config Job::make_config(const JobSpec& spec) {
+  Config config;
+  config.round = Round::make_config(spec);
+  config.restarts = {spec.max_restarts, spec.died_within, spec.lost_nodes_are_free};
+  config.join_timeout = spec.join_timeout;
+  config.last_call = spec.last_call;
+  config.replace_timeout = spec.replace_timeout;
+  if (spec.problem_code != 0) config.own_problem = Refusal{spec.problem_code, spec.problem};
+  return config;
 }
 
-Job::Job(Rules rules, const NodeTable& nodes, Time begin)
-    : rules_(std::move(rules)), nodes_(nodes), begin_(begin), policy_(rules_.restarts) {
-  if (rules_.own_problem) {
+Job::Job(Config config, const NodeTable& nodes, Time begin)
+    : config_(std::move(config)), nodes_(nodes), begin_(begin), policy_(config_.restarts) {
+  if (config_.own_problem) {
     state_ = State::refusing;
     waits_until_ = begin + kRefuseFor;
-    refusal_ = rules_.own_problem;
+    refusal_ = config_.own_problem;
     unheard_ = nodes.own().max_nodes - 1;
   } else {
-    begin_gathering(rules_.join_timeout, begin);
+    begin_gathering(config_.join_timeout, begin);
   }
 }
 
@@ -38,7 +38,7 @@ Job::Job(Rules rules, const NodeTable& nodes, Time begin)
 void Job::note_answered(const Hello& hello, const std::optional<Refusal>& refusal) {
   if (!refusal || hello.is_probe) return;
   if (ends_job(hello, *refusal)) refusal_ = refusal;
-  const bool has_heard = rules_.own_problem && refusal->code == rules_.own_problem->code;
+  const bool has_heard = config_.own_problem && refusal->code == config_.own_problem->code;
   if (state_ == State::refusing && has_heard) --unheard_;
 }
 
@@ -74,35 +74,35 @@ void Job::note_end(Time now) {
 
 // --- Steps.
 
-Job::Step Job::advance(Time now) {
+Job::Action Job::advance(Time now) {
   if (state_ == State::refusing && (unheard_ <= 0 || requested_signal_ || now >= waits_until_))
-    begin_gathering(rules_.join_timeout, now);
+    begin_gathering(config_.join_timeout, now);
   if (state_ == State::running && round_->is_over()) conclude_round(now);
   if (state_ == State::pausing &&
       (now >= waits_until_ || requested_signal_ || !presence().can_go_on()))
-    begin_gathering(rules_.replace_timeout.value_or(std::chrono::milliseconds(0)), now);
+    begin_gathering(config_.replace_timeout.value_or(std::chrono::milliseconds(0)), now);
   if (state_ == State::gathering) return advance_gathering(now);
-  return state_ == State::over ? Step::end : Step::wait;
+  return state_ == State::over ? Action::end : Action::wait;
 }
 
 void Job::begin_gathering(std::chrono::milliseconds limit, Time now) {
   state_ = State::gathering;
   waited_ = limit;
-  wait_.emplace(NodeWait::Rules{!round_, limit, rules_.last_call}, now);
+  wait_.emplace(NodeWait::Config{!round_, limit, config_.last_call}, now);
 }
 
-Job::Step Job::advance_gathering(Time now) {
+Job::Action Job::advance_gathering(Time now) {
   const bool is_reminder = wait_->take_reminder(now);
-  const NodeWait::Step step = is_called_off()
-                                  ? NodeWait::Step::give_up
-                                  : wait_->advance(presence(), replace_not_before_, now);
-  if (step == NodeWait::Step::begin) return Step::begin_round;
-  if (step == NodeWait::Step::give_up) {
+  const NodeWait::Decision decision = is_called_off()
+                                          ? NodeWait::Decision::give_up
+                                          : wait_->advance(presence(), replace_not_before_, now);
+  if (decision == NodeWait::Decision::begin) return Action::begin_round;
+  if (decision == NodeWait::Decision::give_up) {
     give_up();
-    return Step::end;
+    return Action::end;
   }
   if (is_reminder) add_line(log::Level::info, nodes_.who_is_missing());
-  return Step::wait;
+  return Action::wait;
 }
 
 std::optional<Job::Time> Job::deadline() const {
@@ -113,11 +113,11 @@ std::optional<Job::Time> Job::deadline() const {
 
 Round& Job::begin_round(std::vector<Round::Node> nodes, Time now) {
   assert(state_ == State::gathering);
-  Round::Rules rules = rules_.round;
-  rules.number = policy_.next_round();
-  rules.has_restarts = policy_.remaining() > 0;
-  round_.emplace(rules, std::move(nodes), now);
-  verdict_.note_begun(rules.number, static_cast<int>(round_->ranks().size()));
+  Round::Config config = config_.round;
+  config.number = policy_.next_round();
+  config.has_restarts = policy_.remaining() > 0;
+  round_.emplace(config, std::move(nodes), now);
+  verdict_.note_begun(config.number, static_cast<int>(round_->workers().size()));
   state_ = State::running;
   return *round_;
 }
@@ -145,7 +145,7 @@ void Job::conclude_round(Time now) {
   facts.next_round = policy_.next_round();
   facts.world_size = verdict().world_size;
   facts.nodes = nodes;
-  facts.replace_timeout = rules_.replace_timeout.value_or(std::chrono::milliseconds(0));
+  facts.replace_timeout = config_.replace_timeout.value_or(std::chrono::milliseconds(0));
   facts.until_replaceable = replace_not_before_ - now;
   if (!decision.is_free) facts.restarts_left = policy_.remaining();
   add_line(log::Level::error, earlier + "; " + describe_restart(result, decision, facts));
@@ -168,7 +168,7 @@ bool Job::is_called_off() const {
 }
 
 NodeWait::Presence Job::presence() const {
-  return NodeWait::see_presence(nodes_, round(), rules_.replace_timeout.has_value());
+  return NodeWait::see_presence(nodes_, round(), config_.replace_timeout.has_value());
 }
 
 std::vector<Job::Line> Job::take_lines() {

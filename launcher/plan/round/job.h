@@ -1,5 +1,5 @@
 // The whole job, as node 0 decides it: when a round begins, what follows its result, and when and
-// how the job ends. Pure: events and the time go in; the next step and lines for the console come
+// how the job ends. Pure: events and the time go in; the next action and lines for the console come
 // out. run/coordinator carries them.
 //
 //   state       waits for                                   then
@@ -36,8 +36,8 @@ class Job {
  public:
   using Time = Round::Time;
 
-  struct Rules {
-    Round::Rules round;  // of each round; begin_round() sets what depends on earlier ones
+  struct Config {
+    Round::Config round;  // of each round; begin_round() sets what depends on earlier ones
     RestartLimits restarts;
     std::chrono::milliseconds join_timeout{0};
     std::chrono::milliseconds last_call{0};                    // after enough nodes have joined
@@ -46,7 +46,7 @@ class Job {
   };
 
   enum class State { refusing, gathering, running, pausing, over };
-  enum class Step {
+  enum class Action {
     wait,         // for an event, or until deadline()
     begin_round,  // call begin_round(), or note_launcher_failed()
     end,          // no further round begins; the verdict is final
@@ -58,12 +58,12 @@ class Job {
     bool operator==(const Line&) const = default;
   };
 
-  static Rules make_rules(const JobSpec& spec);
+  static Config make_config(const JobSpec& spec);
 
   static constexpr std::chrono::seconds kRefuseFor{2};  // waiting nodes try once a second
 
   /// `nodes`: the nodes that are here now, kept up to date. It outlives the job.
-  Job(Rules rules, const NodeTable& nodes, Time begin);
+  Job(Config config, const NodeTable& nodes, Time begin);
 
   // --- Events.
 
@@ -85,12 +85,12 @@ class Job {
   // --- Steps.
 
   /// Call after each event and at deadline(); in a round after Round::note_time().
-  Step advance(Time now);
+  Action advance(Time now);
   /// When to call advance() without an event; after advance() it is in the future. Nothing: only an
   /// event can change something.
   [[nodiscard]] std::optional<Time> deadline() const;
   /// Begins the next round with `nodes`, by node rank. Call before the nodes are told to start.
-  /// Precondition: advance() returned Step::begin_round.
+  /// Precondition: advance() returned Action::begin_round.
   Round& begin_round(std::vector<Round::Node> nodes, Time now);
   /// Takes the lines to print, in order, since the last call.
   [[nodiscard]] std::vector<Line> take_lines();
@@ -107,14 +107,14 @@ class Job {
 
  private:
   void begin_gathering(std::chrono::milliseconds limit, Time now);
-  Step advance_gathering(Time now);
+  Action advance_gathering(Time now);
   void conclude_round(Time now);
   void give_up();
   [[nodiscard]] bool is_called_off() const;
   [[nodiscard]] NodeWait::Presence presence() const;
   void add_line(log::Level level, std::string text) { lines_.push_back({level, std::move(text)}); }
 
-  const Rules rules_;
+  const Config config_;
   const NodeTable& nodes_;
   const Time begin_;
   State state_ = State::gathering;

@@ -12,15 +12,15 @@
 #include <span>
 
 #include "common/error.h"
-#include "common/job/run_dir.h"
+#include "common/run/run_dir.h"
 #include "common/text/json_text.h"
 #include "common/text/split.h"
 #include "common/text/units.h"
 #include "launcher/plan/command_line/split_arguments.h"
+#include "launcher/plan/failure/error_file.h"
+#include "launcher/plan/failure/failure_hints.h"
 #include "launcher/plan/output/console_text.h"
 #include "launcher/plan/rank_name.h"
-#include "launcher/plan/round/error_file.h"
-#include "launcher/plan/round/failure_hints.h"
 #include "launcher/plan/round/node_table.h"
 #include "launcher/plan/start/log_spec.h"
 

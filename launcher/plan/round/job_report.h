@@ -23,7 +23,7 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec);
 /// `text` as a terminal may be given it, whatever bytes it quotes.
 std::string clean(const std::string& text);
 
-/// The members of result.json, as common/job/run_dir's write_result wants them. More than
+/// The members of result.json, as common/run/run_dir's write_result wants them. More than
 /// `most_workers` workers are only counted.
 std::string to_json_members(const Verdict& verdict,
                             const JobSpec& spec,

@@ -1,14 +1,15 @@
 // Which leftover processes a node kills after a round, and when it is done. Pure: run/worker_group
 // finds the processes and sends the signals.
 //
-//   what lives on                        marked as this agent's   adopted orphans   done when there
-//                                        (DDP_AGENT_ID)                             is no
-//   workers alone                        killed                   killed            worker, orphan
-//   survivors (they are marked, too)     left alone               killed            worker, orphan
-//   children from before ddp-launch      killed                   left alone        worker, marked
-//   (a shell's exec): orphans may be                                                one
+//   what lives on                        marked as this   adopted      done when none is left of
+//                                        agent's (*)      orphans
+//   workers alone                        killed           killed       workers, orphans
+//   survivors (they are marked, too)     left alone       killed       workers, orphans
+//   children from before ddp-launch      killed           left alone   workers, marked processes
+//   (a shell's exec): orphans may be
 //   theirs
 //
+// (*) by DDP_AGENT_ID in the environment.
 // "worker": one that must end, not a survivor.
 #pragma once
 

@@ -11,11 +11,11 @@
 #include <variant>
 #include <vector>
 
-#include "common/job/run_dir.h"
 #include "common/progress/line_part.h"
 #include "common/progress/progress_page.h"
+#include "common/run/run_dir.h"
+#include "launcher/plan/failure/worker_report.h"
 #include "launcher/plan/hang/watchdog.h"
-#include "launcher/plan/round/worker_report.h"
 
 namespace ddp::launcher {
 

@@ -180,9 +180,9 @@ void NodeTable::remove(int id) {
   std::erase_if(entries_, [id](const NodeEntry& entry) { return entry.id == id; });
 }
 
-void NodeTable::put_last(int id) {
+void NodeTable::deprioritize(int id) {
   for (NodeEntry& entry : entries_)
-    entry.comes_last = entry.comes_last || (entry.id == id && id != 0);
+    entry.is_deprioritized = entry.is_deprioritized || (entry.id == id && id != 0);
 }
 
 std::vector<int> NodeTable::assign_node_ranks() {
@@ -197,10 +197,10 @@ std::vector<int> NodeTable::assign_node_ranks() {
     return is_free;
   };
   std::size_t gap = 0;
-  for (const bool comes_last : {false, true}) {
+  for (const bool is_deprioritized : {false, true}) {
     std::vector<NodeEntry*> group;
     for (NodeEntry& entry : entries_)
-      if (entry.comes_last == comes_last) group.push_back(&entry);
+      if (entry.is_deprioritized == is_deprioritized) group.push_back(&entry);
     std::erase_if(group, [&](NodeEntry* entry) { return take(entry->hello.node_rank, *entry); });
     std::erase_if(group, [&](NodeEntry* entry) { return take(entry->held_node_rank, *entry); });
     for (NodeEntry* const entry : group) {

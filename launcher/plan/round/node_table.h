@@ -15,7 +15,7 @@ struct NodeEntry {
   int id = 0;                         // in order of joining; 0 is node 0 itself
   Hello hello;                        // with the node rank that it asked for
   std::optional<int> held_node_rank;  // in its newest round
-  bool comes_last = false;            // all others get a place first
+  bool is_deprioritized = false;      // all others get a place first
 
   /// For people.
   [[nodiscard]] std::optional<int> shown_node_rank() const {
@@ -51,7 +51,7 @@ class NodeTable {
   void remove(int id);
   /// From now on the node gets a place only after all others. Not for node 0, without which there
   /// is no job.
-  void put_last(int id);
+  void deprioritize(int id);
 
   /// Gives the nodes places, as far as there are any: first by the node rank that a node asked for,
   /// then by the one that it held, then in order of joining. Nodes that come last take what is left

@@ -12,23 +12,23 @@ NodeWait::Presence NodeWait::see_presence(const NodeTable& table,
   return {table.is_full(), table.is_enough(), has_lost, replaces};
 }
 
-NodeWait::Step NodeWait::advance(const Presence& nodes, Time not_before, Time now) {
+NodeWait::Decision NodeWait::advance(const Presence& nodes, Time not_before, Time now) {
   if (now >= not_before) {
-    const bool may_begin = !rules_.is_first && (now >= last_ || !nodes.awaits_another());
-    if (nodes.is_full || (nodes.is_enough && may_begin)) return Step::begin;
-    if (rules_.is_first && nodes.is_enough && !last_call_) last_call_ = now + rules_.last_call;
-    if (last_call_ && now >= *last_call_) return Step::begin;
+    const bool may_begin = !config_.is_first && (now >= last_ || !nodes.awaits_another());
+    if (nodes.is_full || (nodes.is_enough && may_begin)) return Decision::begin;
+    if (config_.is_first && nodes.is_enough && !last_call_) last_call_ = now + config_.last_call;
+    if (last_call_ && now >= *last_call_) return Decision::begin;
   }
   if (!nodes.is_enough) {
     last_call_.reset();
-    if (now >= last_) return Step::give_up;
+    if (now >= last_) return Decision::give_up;
   }
   deadline_ = std::min(reminder_, last_call_.value_or(Time::max()));
   // The limit may pass before `not_before`. It must not wake the caller again and again.
   const bool has_limit = !nodes.is_enough || nodes.awaits_another();
   if (has_limit && now < last_) deadline_ = std::min(deadline_, last_);
   if (now < not_before) deadline_ = std::min(deadline_, not_before);
-  return Step::wait;
+  return Decision::wait;
 }
 
 bool NodeWait::take_reminder(Time now) {

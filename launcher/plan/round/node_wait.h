@@ -19,7 +19,7 @@ class NodeWait {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  struct Rules {
+  struct Config {
     bool is_first = false;               // round of the job
     std::chrono::milliseconds limit{0};  // of the wait for enough nodes, or a replacement
     std::chrono::milliseconds last_call{0};
@@ -39,13 +39,13 @@ class NodeWait {
   /// another node may take the place of a lost one.
   static Presence see_presence(const NodeTable& table, const Round* round, bool replaces);
 
-  enum class Step { begin, wait, give_up };
+  enum class Decision { begin, wait, give_up };
 
-  NodeWait(const Rules& rules, Time now)
-      : rules_(rules), last_(now + rules.limit), reminder_(now + kReminder) {}
+  NodeWait(const Config& config, Time now)
+      : config_(config), last_(now + config.limit), reminder_(now + kReminder) {}
 
   /// Call after each event and at deadline().
-  Step advance(const Presence& nodes, Time not_before, Time now);
+  Decision advance(const Presence& nodes, Time not_before, Time now);
 
   /// When to call advance() again without an event.
   [[nodiscard]] Time deadline() const { return deadline_; }
@@ -55,7 +55,7 @@ class NodeWait {
   static constexpr std::chrono::seconds kReminder{10};
 
  private:
-  Rules rules_;
+  Config config_;
   Time last_;
   Time reminder_;
   std::optional<Time> last_call_;  // its end, once there are enough nodes

@@ -23,8 +23,8 @@
 #include <optional>
 #include <string>
 
+#include "launcher/plan/failure/outcome.h"
 #include "launcher/plan/round/messages.h"
-#include "launcher/plan/round/outcome.h"
 
 namespace ddp::launcher {
 

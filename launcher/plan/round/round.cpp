@@ -42,28 +42,28 @@ bool has_done_well(const WorkerReport& report) {
 
 }  // namespace
 
-Round::Rules Round::make_rules(const JobSpec& spec) {
-  Rules rules;
-  rules.grace = spec.grace;
-  rules.watch.hang_timeout = spec.hang_timeout;
-  rules.is_watched = !spec.debug_rank;
-  rules.watch.uninterruptible_timeout = spec.uninterruptible_timeout;
-  rules.keeps_survivors = spec.keeps_survivors;
-  rules.lost_nodes_are_free = spec.lost_nodes_are_free;
-  rules.is_ddp_worker = is_ddp_worker(spec.entry);
-  return rules;
+Round::Config Round::make_config(const JobSpec& spec) {
+  Config config;
+  config.grace = spec.grace;
+  config.watch.hang_timeout = spec.hang_timeout;
+  config.is_watched = !spec.debug_rank;
+  config.watch.uninterruptible_timeout = spec.uninterruptible_timeout;
+  config.keeps_survivors = spec.keeps_survivors;
+  config.lost_nodes_are_free = spec.lost_nodes_are_free;
+  config.is_ddp_worker = is_ddp_worker(spec.entry);
+  return config;
 }
 
-Round::Round(const Rules& rules, std::vector<Node> nodes, Time begin)
-    : rules_(rules), begin_(begin), watchdog_(rules.watch) {
+Round::Round(const Config& config, std::vector<Node> nodes, Time begin)
+    : config_(config), begin_(begin), watchdog_(config.watch) {
   for (Node& node : nodes) {
     NodeState state;
-    state.first_worker = ranks_.size();
+    state.first_worker = workers_.size();
     for (std::size_t i = 0; i < node.workers; ++i) {
-      WorkerState rank;
-      rank.rank = static_cast<int>(ranks_.size());
-      rank.address = node.address;
-      ranks_.push_back(std::move(rank));
+      WorkerState worker;
+      worker.rank = static_cast<int>(workers_.size());
+      worker.address = node.address;
+      workers_.push_back(std::move(worker));
     }
     state.node = std::move(node);
     nodes_.push_back(std::move(state));
@@ -74,7 +74,7 @@ Round::Round(const Rules& rules, std::vector<Node> nodes, Time begin)
 
 void Round::note_store_joins(const std::vector<int>& ranks) {
   for (const int rank : ranks)
-    ranks_[static_cast<std::size_t>(rank)].joined_store = true;
+    workers_[static_cast<std::size_t>(rank)].joined_store = true;
 }
 
 void Round::note_group_started(int node_rank, const GroupStarted& started) {
@@ -82,8 +82,8 @@ void Round::note_group_started(int node_rank, const GroupStarted& started) {
   if (node == nullptr) return;
   node->has_started = true;
   for (std::size_t i = 0; i < std::min(started.pids.size(), node->node.workers); ++i)
-    ranks_[node->first_worker + i].pid = static_cast<pid_t>(started.pids[i]);
-  if (is_released_ || !have_all(&NodeState::has_started)) return;
+    workers_[node->first_worker + i].pid = static_cast<pid_t>(started.pids[i]);
+  if (is_released_ || !all_nodes(&NodeState::has_started)) return;
   // Every worker of every node runs. Before that the store answers none, so that no worker trains
   // in a round that cannot begin.
   is_released_ = true;
@@ -93,26 +93,26 @@ void Round::note_group_started(int node_rank, const GroupStarted& started) {
 void Round::note_worker_ended(int node_rank, const WorkerEnded& ended, Time now) {
   const NodeState* const node = find(node_rank, ended.round);
   const Ending& ending = ended.worker.ending;
-  if (node == nullptr || !is_of(*node, ending.rank)) return;
+  if (node == nullptr || !runs_on(ending.rank, *node)) return;
   // Count each worker once: a node could repeat the event and so end a round that has workers left.
-  WorkerState& rank = ranks_[static_cast<std::size_t>(ending.rank)];
-  if (rank.ended) return;
-  rank.ended = true;
+  WorkerState& worker = workers_[static_cast<std::size_t>(ending.rank)];
+  if (worker.ended) return;
+  worker.ended = true;
   ++ended_;
   note_report(node_rank, ended.worker);
   if (state_ != State::running) return;
   const std::string who = name_worker(ending.rank, ended.worker.pid);
   if (has_failed(ending)) {
     end_for_worker_failure(ending, who, now);
-  } else if (ended_ == ranks_.size()) {
+  } else if (ended_ == workers_.size()) {
     begin_ending(EndRound(), now);
   } else if (stopped_after_checkpoint(ending) && !follow_deadline_) {
     // All ranks agree to stop before any does, so the others will follow.
-    follow_deadline_ = now + rules_.grace;
+    follow_deadline_ = now + config_.grace;
     AnnounceStop announce;
-    announce.round = rules_.number;
+    announce.round = config_.number;
     announce.line = who + " was asked to stop and has left after a checkpoint; waiting " +
-                    format_duration(rules_.grace) + " for the others.";
+                    format_duration(config_.grace) + " for the others.";
     command_nodes(announce);
   }
 }
@@ -140,19 +140,19 @@ void Round::end_for_launcher_failure(LauncherFailed failure, Time now) {
 
 void Round::note_group_ended(int node_rank, const GroupEnded& ended, Time) {
   NodeState* const node = find(node_rank, ended.round);
-  if (node == nullptr || node->has_ended) return;
-  node->has_ended = true;
+  if (node == nullptr || node->has_reported) return;
+  node->has_reported = true;
   node->end = ended;
-  if (!ended.gpu_error.empty()) actions_.emplace_back(PutLast{node_rank, ended.gpu_error});
+  if (!ended.gpu_error.empty()) actions_.emplace_back(DeprioritizeNode{node_rank, ended.gpu_error});
   for (WorkerReport& report : node->end.workers) {
-    if (is_of(*node, report.ending.rank)) note_report(node_rank, std::move(report));
+    if (runs_on(report.ending.rank, *node)) note_report(node_rank, std::move(report));
   }
   node->end.workers.clear();  // moved to `reports_`; free the memory
-  end_if_all_have();
+  finish_if_all_reported();
 }
 
 void Round::note_group_gone(int node_rank) {
-  nodes_[static_cast<std::size_t>(node_rank)].is_gone = true;
+  nodes_[static_cast<std::size_t>(node_rank)].are_workers_gone = true;
 }
 
 void Round::note_node_lost(int node_rank, const std::string& how, Time heard, Time now) {
@@ -161,7 +161,7 @@ void Round::note_node_lost(int node_rank, const std::string& how, Time heard, Ti
   node.is_lost = true;
   const NodeLost lost{node_rank, node.node.host, how, {}};
   // What its workers did is known. Its leftover processes are gone with it.
-  if (node.has_ended && state_ != State::running) {
+  if (node.has_reported && state_ != State::running) {
     node.end = GroupEnded();
     later_loss_ = lost;
     return;
@@ -173,14 +173,14 @@ void Round::note_node_lost(int node_rank, const std::string& how, Time heard, Ti
   }
   // What its workers did is not known. Do not wait for them.
   for (std::size_t i = 0; i < node.node.workers; ++i)
-    ranks_[node.first_worker + i].ended = true;
+    workers_[node.first_worker + i].ended = true;
   if (state_ != State::running) {
-    end_if_all_have();
+    finish_if_all_reported();
     return;
   }
   EndRound command;
   command.keeps_survivors =
-      rules_.keeps_survivors && (rules_.has_restarts || rules_.lost_nodes_are_free);
+      config_.keeps_survivors && (config_.has_restarts || config_.lost_nodes_are_free);
   command.reason = EndReason::node_lost;
   command.what = name(node_rank) + " is lost: " + how;
   begin_ending(command, now);
@@ -200,7 +200,7 @@ void Round::note_stop_request(int id, const std::string& where, int signal, Time
   if (!StopRequests::counts(signal) || requests_[id].note(now) < 2 || is_killing_) return;
   is_killing_ = true;
   EndRound kill;
-  kill.round = rules_.number;
+  kill.round = config_.number;
   kill.reason = EndReason::user;
   kill.what = signal_name(signal) + where;
   kill.signal = SIGKILL;
@@ -209,17 +209,17 @@ void Round::note_stop_request(int id, const std::string& where, int signal, Time
 
 void Round::note_samples(std::vector<WorkerSample> samples, Time now) {
   if (state_ != State::running) return;
-  assert(samples.size() == ranks_.size());
+  assert(samples.size() == workers_.size());
   const nanoseconds at = now - begin_;
   for (std::size_t rank = 0; rank < samples.size(); ++rank) {
     WorkerSample& sample = samples[rank];
-    sample.joined_store = ranks_[rank].joined_store;
+    sample.joined_store = workers_[rank].joined_store;
     const bool waits = sample.waits_since && at - *sample.waits_since >= kLongWait;
-    if (waits) ranks_[rank].waited_at = at;
+    if (waits) workers_[rank].waited_at = at;
   }
-  if (!rules_.is_watched) return;
+  if (!config_.is_watched) return;
   for (const Finding& finding : watchdog_.note_samples(at, samples)) {
-    const pid_t pid = ranks_[static_cast<std::size_t>(finding.rank)].pid;
+    const pid_t pid = workers_[static_cast<std::size_t>(finding.rank)].pid;
     const std::string text = name_worker(finding.rank, pid) + " " + finding.text;
     if (!finding.ends_round) {
       actions_.emplace_back(Warn{text + ". Others may wait for it."});
@@ -235,10 +235,11 @@ void Round::note_samples(std::vector<WorkerSample> samples, Time now) {
 
 void Round::note_time(Time now) {
   if (state_ == State::running && follow_deadline_ && now >= *follow_deadline_) {
-    const std::size_t alive = ranks_.size() - ended_;
+    const std::size_t alive = workers_.size() - ended_;
     EndRound command;
     command.reason = EndReason::not_followed;
-    command.what = count_workers(alive) + " did not follow within " + format_duration(rules_.grace);
+    command.what =
+        count_workers(alive) + " did not follow within " + format_duration(config_.grace);
     begin_ending(command, now);
   }
   if (state_ != State::ending || !group_end_deadline_ || now < *group_end_deadline_) return;
@@ -247,15 +248,15 @@ void Round::note_time(Time now) {
   // Our own node always reports; another one may be stuck in a way that its heartbeats do not show.
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const NodeState& node = nodes_[i];
-    if (node.is_lost || node.has_ended || node.node.address.empty()) continue;
+    if (node.is_lost || node.has_reported || node.node.address.empty()) continue;
     const int node_rank = static_cast<int>(i);
-    if (!node.is_gone || has_waited) {
-      actions_.emplace_back(LoseNode{node_rank, "did not end its workers in time"});
+    if (!node.are_workers_gone || has_waited) {
+      actions_.emplace_back(DeclareNodeLost{node_rank, "did not end its workers in time"});
       continue;
     }
     // Its workers are gone, and how they ended decides the round, so give the node more time to
     // report.
-    group_end_deadline_ = now + kLinesWait;
+    group_end_deadline_ = now + kLastLinesWait;
     actions_.emplace_back(Warn{name(node_rank) +
                                " has ended its workers, and is slow to write their " +
                                "last lines; waiting for them."});
@@ -279,7 +280,7 @@ void Round::end_for_worker_failure(const Ending& ending, const std::string& who,
   if (code == exit_code::kTimeout) frozen_ = watchdog_.frozen(nanoseconds(0));
   EndRound command;
   command.keeps_survivors =
-      rules_.keeps_survivors && rules_.has_restarts && !RestartPolicy::is_final(code);
+      config_.keeps_survivors && config_.has_restarts && !RestartPolicy::is_final(code);
   command.reason = EndReason::worker_failed;
   // A rank that lost a peer is not the cause.
   command.what = code == exit_code::kLostPeer ? who + " has lost another rank"
@@ -293,19 +294,19 @@ void Round::begin_ending(EndRound command, Time now) {
   state_ = State::ending;
   // Read this before any signal is sent: SIGCONT goes with the first, and then no worker is frozen.
   if (frozen_.empty()) frozen_ = watchdog_.frozen();
-  command.round = rules_.number;
+  command.round = config_.number;
   if (command.signal == 0) command.signal = SIGTERM;
-  command.grace = rules_.grace;
+  command.grace = config_.grace;
   nanoseconds wait = command.grace + kGroupEndWait;
   if (command.reason == EndReason::hang) wait += kSpyWait + kPrintWait;
   if (command.keeps_survivors) wait += SurvivorWait::kLongest;
   group_end_deadline_ = now + wait;
   command_nodes(command);
-  end_if_all_have();
+  finish_if_all_reported();
 }
 
-void Round::end_if_all_have() {
-  if (state_ == State::ending && have_all(&NodeState::has_ended)) state_ = State::over;
+void Round::finish_if_all_reported() {
+  if (state_ == State::ending && all_nodes(&NodeState::has_reported)) state_ = State::over;
 }
 
 /// Keeps a report. The full report replaces the one sent at once.
@@ -320,7 +321,7 @@ void Round::note_report(int node_rank, WorkerReport report) {
 std::vector<WorkerReport> Round::take_reports() {
   std::vector<WorkerReport> reports;
   for (auto& [rank, report] : reports_) {
-    const WorkerState& state = ranks_[static_cast<std::size_t>(rank)];
+    const WorkerState& state = workers_[static_cast<std::size_t>(rank)];
     report.ending.joined_store = state.joined_store;
     report.ending.waited_in_store =
         state.waited_at && report.ending.at - *state.waited_at < kGivingUp;
@@ -350,7 +351,7 @@ RoundResult Round::conclude(Time now, bool can_go_on) {
   for (const WorkerReport& report : result.workers) {
     endings.push_back(report.ending);
     // A program that writes or reports no checkpoints is not stuck for that reason.
-    const bool tells_checkpoints = rules_.is_ddp_worker || report.checkpoint_step >= 0;
+    const bool tells_checkpoints = config_.is_ddp_worker || report.checkpoint_step >= 0;
     result.tells_checkpoints =
         result.tells_checkpoints || (report.ending.opened_page && tells_checkpoints);
     result.checkpoint_step = std::max(result.checkpoint_step, report.checkpoint_step);
@@ -368,7 +369,7 @@ RoundResult Round::conclude(Time now, bool can_go_on) {
   if (const auto first = first_worker_failure(endings))
     result.teardown_time = result.lived - *first;
   // A job whose workers have all finished is not repeated, even if a node was lost.
-  result.all_finished = result.workers.size() == ranks_.size() &&
+  result.all_finished = result.workers.size() == workers_.size() &&
                         std::all_of(result.workers.begin(), result.workers.end(), has_done_well);
   result.can_go_on = can_go_on;
   if (std::holds_alternative<LauncherFailed>(result.outcome)) result.workers.clear();
@@ -379,15 +380,15 @@ RoundResult Round::conclude(Time now, bool can_go_on) {
 
 Round::NodeState* Round::find(int node_rank, int round) {
   NodeState& node = nodes_[static_cast<std::size_t>(node_rank)];
-  return node.is_lost || round != rules_.number ? nullptr : &node;
+  return node.is_lost || round != config_.number ? nullptr : &node;
 }
 
-bool Round::is_of(int node_rank, int rank) const {
+bool Round::runs_on(int rank, int node_rank) const {
   const auto index = static_cast<std::size_t>(node_rank);
-  return node_rank >= 0 && index < nodes_.size() && is_of(nodes_[index], rank);
+  return node_rank >= 0 && index < nodes_.size() && runs_on(rank, nodes_[index]);
 }
 
-bool Round::is_of(const NodeState& node, int rank) const {
+bool Round::runs_on(int rank, const NodeState& node) const {
   const auto index = static_cast<std::size_t>(rank);
   return rank >= 0 && index >= node.first_worker && index < node.first_worker + node.node.workers;
 }
@@ -398,13 +399,13 @@ std::string Round::name(int node_rank) const {
 
 std::string Round::name_worker(int rank, std::int64_t pid) const {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    const bool is_elsewhere = !nodes_[i].node.address.empty() && is_of(nodes_[i], rank);
+    const bool is_elsewhere = !nodes_[i].node.address.empty() && runs_on(rank, nodes_[i]);
     if (is_elsewhere) return name_rank(rank, pid, static_cast<int>(i), nodes_[i].node.host);
   }
   return name_rank(rank, pid);
 }
 
-bool Round::have_all(bool NodeState::*reached) const {
+bool Round::all_nodes(bool NodeState::*reached) const {
   return std::all_of(nodes_.begin(), nodes_.end(), [reached](const NodeState& node) {
     return node.is_lost || node.*reached;
   });

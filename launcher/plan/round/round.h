@@ -37,11 +37,11 @@
 #include <variant>
 #include <vector>
 
+#include "launcher/plan/failure/root_cause.h"
 #include "launcher/plan/hang/watchdog.h"
 #include "launcher/plan/round/escalation.h"
 #include "launcher/plan/round/messages.h"
 #include "launcher/plan/round/output_drain.h"
-#include "launcher/plan/round/root_cause.h"
 #include "launcher/plan/round/round_result.h"
 #include "launcher/plan/round/stop_requests.h"
 #include "launcher/plan/round/worker_state.h"
@@ -53,7 +53,7 @@ class Round {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  struct Rules {
+  struct Config {
     int number = 0;
     std::chrono::milliseconds grace{0};
     WatchLimits watch;
@@ -64,14 +64,14 @@ class Round {
     bool is_ddp_worker = false;  // its pages report checkpoints
   };
 
-  // --- How long a node's report may take after the grace. A hang adds kSpyWait + kPrintWait
-  // (plan/hang/stack_sources), workers that may survive add SurvivorWait::kLongest. It covers all
-  // waits of a node, and some time for work that has no limit.
+  /// How long a node's report may take after the grace: all waits of a node, and 5 s for work
+  /// without a limit. A hang adds kSpyWait + kPrintWait (plan/hang/stack_sources), workers that may
+  /// survive add SurvivorWait::kLongest.
   static constexpr std::chrono::seconds kGroupEndWait =
       Escalation::kKillWait + OutputDrain::kLongest + std::chrono::seconds(5);
   /// Extra time for a node that is heard and whose workers are all gone: it may still be writing
   /// their last lines to a slow disk.
-  static constexpr std::chrono::minutes kLinesWait{5};
+  static constexpr std::chrono::minutes kLastLinesWait{5};
 
   /// A node with a place in the round.
   struct Node {
@@ -89,25 +89,25 @@ class Round {
   /// All workers of all nodes run, so the store may answer them.
   struct ReleaseStore {};
   /// The node has not ended its workers in time; treat it as lost.
-  struct LoseNode {
+  struct DeclareNodeLost {
     int node_rank = 0;
     std::string how;
   };
   /// A GPU of that node is broken; it gets a place in the next round only after all other nodes.
-  struct PutLast {
+  struct DeprioritizeNode {
     int node_rank = 0;
     std::string gpu_error;  // a line of its kernel log
   };
   struct Warn {
     std::string text;
   };
-  using Action = std::variant<CommandNodes, ReleaseStore, LoseNode, PutLast, Warn>;
+  using Action = std::variant<CommandNodes, ReleaseStore, DeclareNodeLost, DeprioritizeNode, Warn>;
 
-  /// The rules of every round of the job, without those that depend on earlier rounds.
-  static Rules make_rules(const JobSpec& spec);
+  /// The configuration of every round of the job, without what depends on earlier rounds.
+  static Config make_config(const JobSpec& spec);
 
   /// `nodes`: by node rank, told to start at `begin`.
-  Round(const Rules& rules, std::vector<Node> nodes, Time begin);
+  Round(const Config& config, std::vector<Node> nodes, Time begin);
 
   // --- Events. Ignored are events of another round, of a node after it was lost, and of workers
   // that are not the node's own. Times of workers count from `begin`.
@@ -140,12 +140,12 @@ class Round {
 
   // --- What is known.
 
-  [[nodiscard]] int number() const { return rules_.number; }
+  [[nodiscard]] int number() const { return config_.number; }
   [[nodiscard]] Time began_at() const { return begin_; }
   [[nodiscard]] int nodes() const { return static_cast<int>(nodes_.size()); }
-  [[nodiscard]] const std::vector<WorkerState>& ranks() const { return ranks_; }
-  /// Whether that node runs the worker of that rank. Both numbers may be out of range.
-  [[nodiscard]] bool is_of(int node_rank, int rank) const;
+  [[nodiscard]] const std::vector<WorkerState>& workers() const { return workers_; }
+  /// Whether the worker of that rank runs on that node. Both numbers may be out of range.
+  [[nodiscard]] bool runs_on(int rank, int node_rank) const;
   [[nodiscard]] bool is_ending() const { return state_ != State::running; }
   /// Every node has reported, or is lost.
   [[nodiscard]] bool is_over() const { return state_ == State::over; }
@@ -164,29 +164,29 @@ class Round {
     Node node;
     std::size_t first_worker = 0;  // lowest rank of its workers
     bool has_started = false;
-    bool is_gone = false;  // none of its workers lives
-    bool has_ended = false;
+    bool are_workers_gone = false;
+    bool has_reported = false;
     bool is_lost = false;
     GroupEnded end;  // its workers are moved to `reports_`
   };
   /// Null: the node is lost, or the event is of another round.
   NodeState* find(int node_rank, int round);
-  [[nodiscard]] bool is_of(const NodeState& node, int rank) const;
+  [[nodiscard]] bool runs_on(int rank, const NodeState& node) const;
   [[nodiscard]] std::string name(int node_rank) const;
   [[nodiscard]] std::string name_worker(int rank, std::int64_t pid) const;
-  [[nodiscard]] bool have_all(bool NodeState::*reached) const;
+  [[nodiscard]] bool all_nodes(bool NodeState::*reached) const;
   void command_nodes(const NodeCommand& command) { actions_.emplace_back(CommandNodes{command}); }
   void begin_ending(EndRound command, Time now);
   void end_for_launcher_failure(LauncherFailed failure, Time now);
   void end_for_worker_failure(const Ending& ending, const std::string& who, Time now);
   void note_report(int node_rank, WorkerReport report);
-  void end_if_all_have();
+  void finish_if_all_reported();
   [[nodiscard]] std::vector<WorkerReport> take_reports();
 
-  Rules rules_;
+  Config config_;
   Time begin_;
-  std::vector<NodeState> nodes_;    // by node rank
-  std::vector<WorkerState> ranks_;  // by rank
+  std::vector<NodeState> nodes_;      // by node rank
+  std::vector<WorkerState> workers_;  // by rank
   Watchdog watchdog_;
   State state_ = State::running;
   bool is_released_ = false;

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "launcher/plan/round/outcome.h"
-#include "launcher/plan/round/worker_report.h"
+#include "launcher/plan/failure/outcome.h"
+#include "launcher/plan/failure/worker_report.h"
 
 namespace ddp::launcher {
 

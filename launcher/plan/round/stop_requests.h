@@ -1,5 +1,6 @@
 // How often one user has asked a job to stop. All that take signals count by this rule: the first
-// request stops the job, the second kills it, more change nothing. Pure.
+// request stops the job, the second kills it; more change nothing, except with --hosts, where the
+// third cuts the connections (plan/hosts/hosts_end). Pure.
 #pragma once
 
 #include <chrono>

@@ -17,7 +17,7 @@ namespace ddp::launcher {
 class SurvivorWait {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  enum class Step : std::uint8_t { wait, settled, nobody_survives };
+  enum class Result : std::uint8_t { waiting, settled, nobody_survives };
 
   // Measured: 50 ms from the loss of a peer until the collectives of all others have ended, even if
   // one of them is in the middle of a long computation.
@@ -26,13 +26,13 @@ class SurvivorWait {
   explicit SurvivorWait(Time now) : deadline_(now + kLongest) {}
 
   /// `awaited`: workers that can wait for the next round, but do not yet.
-  [[nodiscard]] Step advance(std::size_t awaited, Time now) const {
-    return awaited == 0 || now >= deadline_ ? Step::settled : Step::wait;
+  [[nodiscard]] Result advance(std::size_t awaited, Time now) const {
+    return awaited == 0 || now >= deadline_ ? Result::settled : Result::waiting;
   }
-  [[nodiscard]] static Step note_kill_command() { return Step::nobody_survives; }
+  [[nodiscard]] static Result note_kill_command() { return Result::nobody_survives; }
   /// A signal reached the launcher. `stops`: it ends the job.
-  [[nodiscard]] static Step note_signal(bool stops) {
-    return stops ? Step::nobody_survives : Step::wait;
+  [[nodiscard]] static Result note_signal(bool stops) {
+    return stops ? Result::nobody_survives : Result::waiting;
   }
 
  private:

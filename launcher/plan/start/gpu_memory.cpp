@@ -7,7 +7,7 @@
 
 namespace ddp::launcher {
 
-GpuMemoryWait::Step GpuMemoryWait::take(const std::vector<GpuHolder>& holders, Time now) {
+GpuMemoryWait::Decision GpuMemoryWait::take(const std::vector<GpuHolder>& holders, Time now) {
   std::string names;
   for (const GpuHolder& holder : holders) {
     const auto found = std::ranges::find(former_, holder.pid, &FormerWorker::pid);
@@ -16,24 +16,25 @@ GpuMemoryWait::Step GpuMemoryWait::take(const std::vector<GpuHolder>& holders, T
   }
   const auto waited = std::chrono::duration_cast<std::chrono::seconds>(now - begin_);
   const std::string seconds = std::to_string(waited.count()) + " s";
-  Step step;
+  Decision decision;
   if (names.empty()) {
-    if (has_waited_) step.line = "the GPU memory of the last round is free after " + seconds;
-    return step;
+    if (has_waited_) decision.line = "the GPU memory of the last round is free after " + seconds;
+    return decision;
   }
   if (waited >= kLimit) {
-    step.line = "GPU memory of the last round is still not free after " + seconds + ": " + names +
-                ". The next round starts all the same, and may run out of memory; see nvidia-smi.";
-    step.is_warning = true;
-    return step;
+    decision.line =
+        "GPU memory of the last round is still not free after " + seconds + ": " + names +
+        ". The next round starts all the same, and may run out of memory; see nvidia-smi.";
+    decision.is_warning = true;
+    return decision;
   }
-  step.waits = true;
+  decision.waits = true;
   if (!has_waited_) {
-    step.line = "waiting for the GPU memory of the last round, at most " +
-                std::to_string(kLimit.count()) + " s: " + names;
+    decision.line = "waiting for the GPU memory of the last round, at most " +
+                    std::to_string(kLimit.count()) + " s: " + names;
   }
   has_waited_ = true;
-  return step;
+  return decision;
 }
 
 }  // namespace ddp::launcher

@@ -34,13 +34,13 @@ class GpuMemoryWait {
   GpuMemoryWait(std::vector<FormerWorker> former, Time begin)
       : former_(std::move(former)), begin_(begin) {}
 
-  struct Step {
+  struct Decision {
     bool waits = false;  // query again after kPause
     std::string line;    // to print; empty: nothing
     bool is_warning = false;
   };
   /// Call after each query.
-  [[nodiscard]] Step take(const std::vector<GpuHolder>& holders, Time now);
+  [[nodiscard]] Decision take(const std::vector<GpuHolder>& holders, Time now);
 
  private:
   std::vector<FormerWorker> former_;

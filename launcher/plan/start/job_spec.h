@@ -10,8 +10,8 @@
 
 #include "common/job/job_values.h"
 #include "common/job/resolve_job.h"
-#include "common/node/gpus.h"
-#include "common/node/identity.h"
+#include "common/node/environment.h"
+#include "common/node/visible_gpus.h"
 #include "launcher/plan/command_line/options.h"
 #include "launcher/plan/secret.h"
 #include "launcher/plan/start/cpu_share.h"

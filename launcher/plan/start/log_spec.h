@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "common/job/job_values.h"
-#include "common/node/identity.h"
+#include "common/node/environment.h"
 #include "common/progress/rank_progress.h"
 
 namespace ddp::launcher {

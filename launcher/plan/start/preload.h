@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/node/identity.h"
+#include "common/node/environment.h"
 #include "launcher/plan/exit_status.h"
 #include "launcher/plan/start/job_spec.h"
 

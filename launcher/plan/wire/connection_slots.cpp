@@ -5,25 +5,25 @@
 namespace ddp::launcher {
 
 std::optional<ConnectionSlots::Id> ConnectionSlots::find_to_drop(const std::string& source) const {
-  const auto own = of_each_.find(source);
-  if (own == of_each_.end() || own->second < of_source_)
-    return slots_.size() < most_ ? std::nullopt : find_to_drop();
+  const auto own = taken_by_source_.find(source);
+  if (own == taken_by_source_.end() || own->second < limit_per_source_)
+    return slots_.size() < limit_ ? std::nullopt : find_to_drop();
   const auto first = std::ranges::find(slots_, source, &Slot::source);
   return first->id;
 }
 
 std::optional<ConnectionSlots::Id> ConnectionSlots::find_to_drop() const {
   std::size_t largest = 0;
-  for (const auto& [source, count] : of_each_)
+  for (const auto& [source, count] : taken_by_source_)
     largest = std::max(largest, count);
   for (const Slot& slot : slots_)
-    if (of_each_.at(slot.source) == largest) return slot.id;
+    if (taken_by_source_.at(slot.source) == largest) return slot.id;
   return std::nullopt;
 }
 
 void ConnectionSlots::take(Id id, const std::string& source) {
   by_id_.emplace(id, slots_.insert(slots_.end(), Slot{id, source}));
-  ++of_each_[source];
+  ++taken_by_source_[source];
 }
 
 void ConnectionSlots::note_progress(Id id) {
@@ -34,8 +34,8 @@ void ConnectionSlots::note_progress(Id id) {
 void ConnectionSlots::release(Id id) {
   const auto found = by_id_.find(id);
   if (found == by_id_.end()) return;
-  const auto source = of_each_.find(found->second->source);
-  if (--source->second == 0) of_each_.erase(source);
+  const auto source = taken_by_source_.find(found->second->source);
+  if (--source->second == 0) taken_by_source_.erase(source);
   slots_.erase(found->second);
   by_id_.erase(found);
 }

@@ -17,8 +17,8 @@ class ConnectionSlots {
  public:
   using Id = std::uint64_t;
 
-  ConnectionSlots(std::size_t most, std::size_t most_of_source)
-      : most_(most), of_source_(most_of_source) {}
+  ConnectionSlots(std::size_t limit, std::size_t limit_per_source)
+      : limit_(limit), limit_per_source_(limit_per_source) {}
 
   /// The connection to close and release before one more of `source` is taken; nothing: a slot is
   /// free.
@@ -41,11 +41,11 @@ class ConnectionSlots {
   };
   using SlotList = std::list<Slot>;
 
-  const std::size_t most_;
-  const std::size_t of_source_;
+  const std::size_t limit_;
+  const std::size_t limit_per_source_;
   SlotList slots_;  // first: longest without progress
   std::map<Id, SlotList::iterator> by_id_;
-  std::map<std::string, std::size_t> of_each_;  // source
+  std::map<std::string, std::size_t> taken_by_source_;
 };
 
 }  // namespace ddp::launcher

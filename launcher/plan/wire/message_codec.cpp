@@ -83,7 +83,7 @@ void fields(Io& io, A<EndJob> auto& m) {
 
 template <typename Io>
 void fields(Io& io, A<LinePart> auto& m) {
-  io.field("importance", m.importance);
+  io.field("importance", m.drop_order);
   io.field("text", m.text);
 }
 

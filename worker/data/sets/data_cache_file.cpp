@@ -14,8 +14,8 @@
 #include "common/error.h"
 #include "common/files/files.h"
 #include "common/files/owned_dir.h"
-#include "common/node/identity.h"
-#include "common/node/users.h"
+#include "common/node/environment.h"
+#include "common/node/home_path.h"
 #include "worker/plan/digest.h"
 
 namespace ddp::worker {

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "common/error.h"
-#include "common/node/identity.h"
+#include "common/node/environment.h"
 
 namespace ddp::worker {
 namespace {

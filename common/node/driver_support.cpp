@@ -1,4 +1,4 @@
-#include "common/node/driver_facts.h"
+#include "common/node/driver_support.h"
 
 #include <array>
 

@@ -1,4 +1,4 @@
-// The outcome of a round: it succeeded, or why not. A value; plan/round/root_cause finds it.
+// The outcome of a round: it succeeded, or why not. A value; plan/failure/root_cause finds it.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // What a program sees of a node's GPUs, with invented nodes.
-#include "common/node/gpus.h"
+#include "common/node/visible_gpus.h"
 
 #include <gmock/gmock.h>
 

@@ -6,8 +6,8 @@
 #include <optional>
 #include <span>
 
-#include "launcher/plan/round/ending.h"
-#include "launcher/plan/round/outcome.h"
+#include "launcher/plan/failure/ending.h"
+#include "launcher/plan/failure/outcome.h"
 
 namespace ddp::launcher {
 

@@ -1,4 +1,4 @@
-#include "common/node/gpus.h"
+#include "common/node/visible_gpus.h"
 
 #include <algorithm>
 #include <sstream>

@@ -1,4 +1,4 @@
-#include "common/files/unclosed.h"
+#include "common/files/unclosed_sign.h"
 
 #include <limits>
 #include <vector>

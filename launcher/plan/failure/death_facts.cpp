@@ -1,4 +1,4 @@
-#include "launcher/plan/round/death_facts.h"
+#include "launcher/plan/failure/death_facts.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "launcher/plan/round/signal_meaning.h"
+#include "launcher/plan/round/received_signals.h"
 
 #include <gtest/gtest.h>
 

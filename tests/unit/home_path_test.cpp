@@ -1,4 +1,4 @@
-#include "common/node/users.h"
+#include "common/node/home_path.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

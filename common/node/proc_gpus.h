@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "common/node/gpus.h"
+#include "common/node/visible_gpus.h"
 
 namespace ddp {
 

@@ -1,4 +1,4 @@
-#include "common/node/node_gpus.h"
+#include "common/node/proc_gpus.h"
 
 #include <dirent.h>
 #include <unistd.h>

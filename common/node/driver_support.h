@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/node/gpus.h"
+#include "common/node/visible_gpus.h"
 
 namespace ddp {
 

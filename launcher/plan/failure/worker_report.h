@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "launcher/plan/failure/ending.h"
 #include "launcher/plan/hang/stacks.h"
-#include "launcher/plan/round/ending.h"
 
 namespace ddp::launcher {
 

@@ -1,4 +1,4 @@
-#include "launcher/plan/round/ending.h"
+#include "launcher/plan/failure/ending.h"
 
 #include <csignal>
 
