@@ -21,7 +21,7 @@
 #include "worker/save/records/round_file.h"
 #include "worker/train/agreed_failure.h"
 #include "worker/train/python_import.h"
-#include "worker/train/refusal.h"
+#include "worker/train/reported_error.h"
 #include "worker/train/step/finite_check.h"
 #include "worker/train/torch_version.h"
 

@@ -31,7 +31,7 @@
 #include "worker/train/data_loading.h"
 #include "worker/train/failure/error_reporter.h"
 #include "worker/train/loader_choice.h"
-#include "worker/train/refusal.h"
+#include "worker/train/reported_error.h"
 #include "worker/train/survivor.h"
 #include "worker/train/task_setup.h"
 #include "worker/train/train_task.h"

@@ -32,7 +32,7 @@
 #include "worker/train/failure/uncaught.h"
 #include "worker/train/job_sample_weights.h"
 #include "worker/train/loader_choice.h"
-#include "worker/train/refusal.h"
+#include "worker/train/reported_error.h"
 #include "worker/train/run_pictures.h"
 #include "worker/train/step/optimizer.h"
 #include "worker/train/task_setup.h"
