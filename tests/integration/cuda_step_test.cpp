@@ -75,15 +75,15 @@ TEST(Gpu, NothingInASteadyStepMakesTheHostWait) {
 }
 
 TEST(Gpu, NorWithNccl) {
-  GlooRequest request;
-  request.device = choose_gpu();
-  ASSERT_TRUE(request.device.nccl) << request.device.name;
-  request.store = c10::make_intrusive<c10d::HashStore>();
-  request.local_address = "127.0.0.1";
-  request.join_timeout = std::chrono::seconds(60);
-  request.collective_timeout = std::chrono::seconds(60);
-  const std::unique_ptr<Group> group = make_gloo_group(request);
-  train_without_a_wait(*group, request.device);
+  GlooOptions options;
+  options.device = choose_gpu();
+  ASSERT_TRUE(options.device.nccl) << options.device.name;
+  options.store = c10::make_intrusive<c10d::HashStore>();
+  options.local_address = "127.0.0.1";
+  options.join_timeout = std::chrono::seconds(60);
+  options.collective_timeout = std::chrono::seconds(60);
+  const std::unique_ptr<Group> group = make_gloo_group(options);
+  train_without_a_wait(*group, options.device);
   group->close();
 }
 
@@ -160,8 +160,8 @@ TEST(Gpu, ALoaderThatSendsGivesTheSameBatches) {
   ASSERT_NE(gpu.cuda, nullptr) << gpu.name;
   const at::Tensor plain = load_inputs({});
   for (const int threads : {0, 3}) {
-    LoaderRequest request{.threads = threads, .send = send_to(gpu.device), .is_pinned = true};
-    EXPECT_TRUE(load_inputs(request).equal(plain)) << threads;
+    LoaderOptions options{.threads = threads, .send = send_to(gpu.device), .is_pinned = true};
+    EXPECT_TRUE(load_inputs(options).equal(plain)) << threads;
   }
 }
 

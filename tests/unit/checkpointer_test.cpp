@@ -43,7 +43,7 @@ class Played : public Group {
 class CheckpointerTest : public ::testing::Test {
  protected:
   CheckpointerTest() {
-    job_.batch.whole = 1;
+    job_.batch.global_batch = 1;
     job_.checkpoint.keep = 2;
     job_.ddp.check_replicas_every = 500;
     DdpRequest request;

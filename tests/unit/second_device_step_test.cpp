@@ -114,8 +114,8 @@ TEST(SecondDeviceUpload, ALoaderThatSendsGivesTheSameBatches) {
   const at::Tensor plain = load_inputs({});
   for (const int threads : {0, 3}) {
     const DeviceCounts before = second_device_counts();
-    LoaderRequest request{.threads = threads, .send = send_to(second_device()), .is_pinned = true};
-    EXPECT_TRUE(load_inputs(request).equal(plain)) << threads;
+    LoaderOptions options{.threads = threads, .send = send_to(second_device()), .is_pinned = true};
+    EXPECT_TRUE(load_inputs(options).equal(plain)) << threads;
     EXPECT_EQ((second_device_counts() - before).early_frees, 0);
   }
 }

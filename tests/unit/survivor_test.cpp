@@ -106,7 +106,7 @@ TEST(Survivors, WhatOneHoldsIsOnAllRanksBitForBit) {
 /// has come from, and the step.
 std::vector<std::pair<bool, std::int64_t>> restore_with(const std::vector<int>& holders) {
   Job job;
-  job.batch.whole = 1;
+  job.batch.global_batch = 1;
   job.checkpoint.resume = "auto";
   return on_ranks(kRanks, [&](Group& group) {
     SharedState shared = state_of(group.rank());

@@ -12,12 +12,12 @@
 namespace ddp::worker {
 
 ObjectDetection::ObjectDetection(std::shared_ptr<Detector> model,
-                                 const DetectionLossRule& rule,
+                                 const DetectionLossOptions& options,
                                  std::vector<std::string> names,
                                  ImageSize image,
                                  double multi_scale)
     : model_(std::move(model)),
-      rule_(rule),
+      options_(options),
       names_(std::move(names)),
       image_(image),
       multi_scale_(multi_scale) {}
@@ -43,7 +43,7 @@ Outputs ObjectDetection::forward(const Batch& batch) {
 
 Loss ObjectDetection::loss(const Outputs& outputs, const Batch& batch) {
   const at::Tensor& raw = outputs.back();
-  return detection_loss(raw, objects_of(batch), points_of(batch.input, raw), rule_);
+  return detection_loss(raw, objects_of(batch), points_of(batch.input, raw), options_);
 }
 
 const AnchorPoints& ObjectDetection::points_of(const at::Tensor& images, const at::Tensor& like) {

@@ -17,7 +17,7 @@ class ObjectDetection : public Task {
   /// `names` are the classes' names, `image` is the size of the model's input. Each training step
   /// draws a size between 1 - `multi_scale` and 1 + `multi_scale` times `image`.
   ObjectDetection(std::shared_ptr<Detector> model,
-                  const DetectionLossRule& rule,
+                  const DetectionLossOptions& options,
                   std::vector<std::string> names,
                   ImageSize image,
                   double multi_scale = 0);
@@ -41,7 +41,7 @@ class ObjectDetection : public Task {
   const AnchorPoints& points_of(const at::Tensor& images, const at::Tensor& like);
 
   std::shared_ptr<Detector> model_;
-  DetectionLossRule rule_;
+  DetectionLossOptions options_;
   std::vector<std::string> names_;
   ImageSize image_;
   double multi_scale_;

@@ -52,7 +52,7 @@ class EvaluationPolicy {
   [[nodiscard]] std::optional<std::string> why_stop(const BestResultState& state) const;
 
   /// Which value is watched, and whether higher is better.
-  [[nodiscard]] const BestResultRule& rule() const { return watch_; }
+  [[nodiscard]] const BestResultOptions& rule() const { return watch_; }
 
   /// The factor on the learning rate, from the plateau schedule.
   [[nodiscard]] double rate_factor() const { return plateau_ ? plateau_->factor() : 1; }
@@ -60,7 +60,7 @@ class EvaluationPolicy {
   [[nodiscard]] std::vector<NamedTensor> state() const;
 
  private:
-  BestResultRule watch_;
+  BestResultOptions watch_;
   std::string plateau_metric_ = "loss";
   std::optional<Plateau> plateau_;
 };

@@ -25,7 +25,7 @@
 
 namespace ddp::worker {
 
-struct LoaderRequest {
+struct LoaderOptions {
   at::ScalarType type = at::kFloat;  // of normalised pixels
   at::MemoryFormat layout = at::MemoryFormat::ChannelsLast;
   std::vector<Augment> augments{};
@@ -45,7 +45,7 @@ struct LoaderRequest {
 
 class Loader : public BatchLoader {
  public:
-  Loader(std::shared_ptr<const Source> source, LoaderRequest request);
+  Loader(std::shared_ptr<const Source> source, LoaderOptions options);
   /// Ends its threads.
   ~Loader() override;
 
@@ -91,7 +91,7 @@ class Loader : public BatchLoader {
   void send_front(std::unique_lock<std::mutex>& lock);
 
   std::shared_ptr<const Source> source_;
-  LoaderRequest request_;
+  LoaderOptions options_;
   std::optional<PixelTable> table_;  // no value: bytes are not normalised
   std::chrono::nanoseconds waited_{0};
   Bad bad_;

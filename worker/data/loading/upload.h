@@ -31,7 +31,7 @@ class Upload {
   c10::Stream side_;
 };
 
-/// LoaderRequest::send for a device; null for a CPU, which needs no copy. Errors: as Upload.
+/// LoaderOptions::send for a device; null for a CPU, which needs no copy. Errors: as Upload.
 Send send_to(at::Device device);
 
 }  // namespace ddp::worker

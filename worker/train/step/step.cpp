@@ -79,7 +79,7 @@ SumNames Step::fix_bucket_layout(const std::vector<std::int64_t>& samples) try {
   throw_as_user_code_error(error);
 }
 
-void Step::start(const PartitionRequest& partition,
+void Step::start(const PartitionOptions& partition,
                  std::int64_t epoch,
                  std::int64_t step_in_epoch) {
   parts_.loader.start(
@@ -147,7 +147,8 @@ void Step::run_passes(const StepPartition& partition, const Place& place, Meters
     // A weight on the device is applied later (divide_by_weight). Until then the loss is divided by
     // a number of similar size, so that 16-bit gradients neither vanish nor overflow.
     const bool has_weight = pass.loss.weight.defined();
-    const double share = loss_share(has_weight ? 1 : batch.size(), partition.whole, world_size);
+    const double share =
+        loss_share(has_weight ? 1 : batch.size(), partition.global_batch, world_size);
     const double factor = share * pass.loss.gain * (is_sum ? world_size : 1);
     // The error of torch's backward(), which does not check this if an initial gradient is given.
     TORCH_CHECK(pass.loss.total.numel() == 1,
@@ -163,7 +164,7 @@ void Step::run_passes(const StepPartition& partition, const Place& place, Meters
       weight = own.to(at::kDouble, /*non_blocking=*/false, /*copy=*/true);
     least_weight = std::max(least_weight, pass.loss.least_weight);
   }
-  if (weight.defined()) divide_by_weight(std::move(weight), least_weight, partition.whole);
+  if (weight.defined()) divide_by_weight(std::move(weight), least_weight, partition.global_batch);
 }
 
 const at::Tensor& Step::initial_gradient(const at::Tensor& loss, double factor) {
@@ -175,11 +176,11 @@ const at::Tensor& Step::initial_gradient(const at::Tensor& loss, double factor) 
   return initial_gradient_;
 }
 
-void Step::divide_by_weight(at::Tensor weight, double least, std::int64_t whole) {
+void Step::divide_by_weight(at::Tensor weight, double least, std::int64_t global_batch) {
   const torch::NoGradGuard no_grad;
   parts_.group.sum(weight);
   weight.clamp_min_(least);
-  at::Tensor ratio = at::div(at::scalar_tensor(whole, at::kDouble), weight.squeeze(0));
+  at::Tensor ratio = at::div(at::scalar_tensor(global_batch, at::kDouble), weight.squeeze(0));
   if (least == 0) ratio.nan_to_num_(/*nan=*/kNaN, /*posinf=*/0.0);  // 0 / 0: no sample has a weight
   std::map<at::ScalarType, std::vector<at::Tensor>> gradients;
   for (const at::Tensor& gradient : parts_.replica.gradients())

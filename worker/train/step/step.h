@@ -48,7 +48,7 @@ class Step {
 
   /// The next steps are those from step `step_in_epoch` of `epoch` on, in order; starts to load
   /// their samples.
-  void start(const PartitionRequest& partition, std::int64_t epoch, std::int64_t step_in_epoch);
+  void start(const PartitionOptions& partition, std::int64_t epoch, std::int64_t step_in_epoch);
 
   struct Place {
     std::int64_t step = 0;  // optimizer steps done in the run
@@ -83,7 +83,7 @@ class Step {
   /// saves the launches of a product with the loss, of its backward and of a tensor of ones.
   const at::Tensor& initial_gradient(const at::Tensor& loss, double factor);
   /// `weight` ([1] of float64) is changed.
-  void divide_by_weight(at::Tensor weight, double least, std::int64_t whole);
+  void divide_by_weight(at::Tensor weight, double least, std::int64_t global_batch);
   void run_passes(const StepPartition& partition, const Place& place, Meters& meters);
   void close(const Place& place, Meters& meters) const;
 
