@@ -33,7 +33,7 @@ class ObjectDetection : public Task {
   /// Pictures of at most 16 images: in training NAME with the objects; of an evaluation NAME_labels
   /// with the objects, and NAME_pred with the predictions.
   Pictures pictures(const ShownBatch& shown) override;
-  [[nodiscard]] Watched watched() const override { return {"AP50:95", true}; }
+  [[nodiscard]] MonitoredMetric monitored() const override { return {"AP50:95", true}; }
 
  private:
   /// The points for `images`, with dtype and device of `like`; made again only when one of these

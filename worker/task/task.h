@@ -16,7 +16,7 @@
 namespace ddp::worker {
 
 /// The value of an evaluation that decides which checkpoint is best, unless the job names one.
-struct Watched {
+struct MonitoredMetric {
   std::string name = "loss";
   bool is_higher_better = false;
 };
@@ -73,7 +73,7 @@ class Task {
   /// batch. Training waits for this call: copy what is needed of the batch, and draw later.
   virtual Pictures pictures(const ShownBatch& /*shown*/) { return {}; }
 
-  [[nodiscard]] virtual Watched watched() const { return {}; }
+  [[nodiscard]] virtual MonitoredMetric monitored() const { return {}; }
 };
 
 }  // namespace ddp::worker

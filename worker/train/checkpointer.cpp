@@ -393,7 +393,7 @@ CheckpointHead Checkpointer::head_of(const Position& position) const {
   head.batch = parts_.job.batch.global_batch;
   head.job = parts_.job.identity;
   head.result = position.result;
-  head.best = position.watch.best;
+  head.best = position.best_state.best;
   head.torch_version = torch_version();
   if (parts_.data != nullptr) head.data = *parts_.data;
   head.later = later_values(parts_.shared, position);

@@ -127,7 +127,7 @@ void RunLog::read_earlier(const Position& position) {
 
 void RunLog::note_result(std::int64_t step, const NamedValues& test) {
   const RoundRecord& round = parts_.round;
-  const std::optional<double> result = find_value(test, round.watched);
+  const std::optional<double> result = find_value(test, round.monitored);
   if (!result || !is_better(round.is_higher_better, *result, best_)) return;
   best_ = result;
   best_step_ = step;

@@ -156,7 +156,7 @@ RoundRecord round_record(const RankContext& context,
           .versions = version_text(),
           .directory = here.string(),
           .commit = git_commit(here),
-          .watched = monitored.metric,
+          .monitored = monitored.metric,
           .is_higher_better = monitored.is_higher_better};
 }
 
@@ -300,7 +300,7 @@ RunLog::Parts run_log_parts(const TrainingRun& run,
                             const RunPlan& plan,
                             const SumNames& names,
                             const std::vector<std::string>& tested,
-                            const BestResultOptions& watched) {
+                            const BestResultOptions& monitored) {
   return {.job = run.job,
           .group = run.group,
           .replica = model.replica,
@@ -312,7 +312,7 @@ RunLog::Parts run_log_parts(const TrainingRun& run,
           .train_names = train_names(names),
           .test_names = tested,
           .round = run.run_dir == nullptr ? RoundRecord()
-                                          : round_record(run.context, run.ranks, watched),
+                                          : round_record(run.context, run.ranks, monitored),
           .job_text = to_yaml(run.context.job),
           .command = start_metrics_command(run.context, run.run_dir),
           .keys = keys_json(run.context.job),
@@ -392,9 +392,9 @@ int train_model(const TrainingRun& run, const TrainedModel& model, std::optional
   const std::vector<std::string> tested =
       test_names(training_metrics(run, model.task),
                  has_own_metric ? std::vector<std::string>{"loss"} : train_names(meters.names()));
-  EvaluationPolicy policy(run.job, model.task.watched(), tested);
+  EvaluationPolicy policy(run.job, model.task.monitored(), tested);
   Checkpointer checkpointer(checkpointer_parts(run, model, plan, policy, held));
-  RunLog run_log(run_log_parts(run, model, plan, meters.names(), tested, policy.rule()));
+  RunLog run_log(run_log_parts(run, model, plan, meters.names(), tested, policy.monitored()));
   BadData bad_data(run.group, run.job.data.max_bad);
   HookCaller hooks(context.registry, model.task.model(), run.group);
   TrainingLoop loop({.job = run.job,

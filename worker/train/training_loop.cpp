@@ -214,7 +214,7 @@ TrainingLoop::End TrainingLoop::end_epoch(Clock::time_point start, std::int64_t 
   is_finished_ = is_over() || parts_.hooks.agree_on_end();
   Position next = position_;
   if (is_whole)
-    next = {position_.step, position_.epoch + 1, 0, {}, position_.watch, position_.result};
+    next = {position_.step, position_.epoch + 1, 0, {}, position_.best_state, position_.result};
   if (const End end = keep(next, is_save_due, is_best || is_finished_)) return end;
   if (is_finished_) {
     if (const End end = finish(next)) return end;
@@ -243,8 +243,8 @@ TrainingLoop::End TrainingLoop::evaluate(NamedValues& test, bool& is_best) {
   const bool was_evaluated = position_.result.has_value();  // these weights, before
   position_.result = parts_.policy.result_of(test);
   if (was_evaluated) return {};
-  is_best = parts_.policy.note(test, position_.watch);
-  if (const std::optional<std::string> why = parts_.policy.why_stop(position_.watch)) {
+  is_best = parts_.policy.note(test, position_.best_state);
+  if (const std::optional<std::string> why = parts_.policy.why_stop(position_.best_state)) {
     is_finished_ = true;
     parts_.run_log.print(*why);
   }

@@ -38,7 +38,7 @@ struct CheckpointHead {
   int world_size = 1;
   std::int64_t batch = 0;                    // of the whole job
   std::map<std::string, std::string> job{};  // job_identity(), for resume
-  std::optional<double> result{};  // watched metric of these weights; no value: not evaluated
+  std::optional<double> result{};  // monitored metric of these weights; no value: not evaluated
   std::optional<double> best{};    // the best result so far
   std::string torch_version{};
   // By name, new values of tensors that an evaluation has changed after the files were written.
