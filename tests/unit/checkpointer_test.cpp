@@ -34,7 +34,7 @@ class Played : public Group {
     const at::Tensor other = at::full({1}, others, at::kLong);
     return at::stack({tensor, other, other});
   }
-  void agree(const std::string&, const std::string&) override {}
+  void require_same(const std::string&, const std::string&) override {}
   void close() override {}
   [[nodiscard]] c10d::Store* store() const override { return nullptr; }
   [[nodiscard]] c10::intrusive_ptr<c10d::ProcessGroup> process_group() const override { return {}; }

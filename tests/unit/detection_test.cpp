@@ -245,9 +245,9 @@ TEST(MultiScale, ADetectorVariesWhereItWasTold) {
   ObjectDetection plain = make_task(*alone);
   std::set<std::int64_t> sides;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    EXPECT_TRUE(plain.vary(batch, seed).input.is_same(batch.input));
+    EXPECT_TRUE(plain.transform_batch(batch, seed).input.is_same(batch.input));
     ObjectDetection task = make_task(*alone, {}, 0.5);
-    const Batch varied = task.vary(batch, seed);
+    const Batch varied = task.transform_batch(batch, seed);
     sides.insert(varied.input.size(2));
     EXPECT_EQ(varied.input.scalar_type(), at::kDouble);
     const Loss loss = task.loss(task.forward(varied), varied);

@@ -28,7 +28,7 @@ ImageSet tiny_set() {
   set.pixels = {0, 255, 51, 102, 255, 255};
   set.labels = {3, 1, 9};
   set.mean = {0.5F};
-  set.deviation = {0.25F};
+  set.standard_deviation = {0.25F};
   return set;
 }
 
@@ -50,7 +50,7 @@ TEST(Loader, TellsAugmentationsTheEpochOfABatch) {
   };
   ImageSet set = tiny_set();
   set.mean = {0};
-  set.deviation = {1};
+  set.standard_deviation = {1};
   for (const int threads : {0, 2}) {
     Loader loader(std::make_shared<MemorySource>(set), {.augments = {mark}, .threads = threads});
     loader.start([epoch = std::int64_t{3}]() mutable -> std::optional<MicroBatch> {
@@ -70,8 +70,8 @@ struct Sent {
   std::atomic<bool> is_taken_elsewhere = false;
   int failing = -1;  // which send fails
 
-  Send as_send() {
-    return [this, owner = std::this_thread::get_id()](const Batch& batch) -> Arrival {
+  StartCopy as_send() {
+    return [this, owner = std::this_thread::get_id()](const Batch& batch) -> FinishCopy {
       if (sent++ == failing) throw std::runtime_error("no room on the device");
       most_ahead = std::max<int>(most_ahead, sent - taken);
       // A copy, as of a device: the buffer's memory is free from now on.

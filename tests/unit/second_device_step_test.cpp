@@ -100,8 +100,8 @@ TEST(SecondDeviceUpload, NoMemoryOfABatchIsGivenOutTooEarly) {
   const DeviceCounts before = second_device_counts();
   constexpr int kBatches = 200;
   for (int i = 1; i <= kBatches; ++i) {
-    const Arrival arrival = upload.send(batch_of(i));
-    const Batch batch = arrival();
+    const FinishCopy finish_copy = upload.send(batch_of(i));
+    const Batch batch = finish_copy();
     sum += batch.input.mean(at::kDouble) + batch.targets[0].values.mean(at::kDouble);
   }
   const DeviceCounts counts = second_device_counts() - before;

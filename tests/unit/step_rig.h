@@ -87,11 +87,11 @@ class Weighing : public Task {
   }
 
   torch::nn::Module& model() override { return *net_; }
-  Batch vary(const Batch& batch, std::uint64_t seed) override {
+  Batch transform_batch(const Batch& batch, std::uint64_t seed) override {
     seeds_.push_back(seed);
     return batch;
   }
-  /// What vary() was asked by.
+  /// What transform_batch() was asked by.
   [[nodiscard]] const std::vector<std::uint64_t>& seeds() const { return seeds_; }
   Outputs forward(const Batch& batch) override { return {net_->forward(batch.input.flatten(1))}; }
   Loss loss(const Outputs& outputs, const Batch& batch) override {

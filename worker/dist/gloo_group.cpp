@@ -121,7 +121,7 @@ class GlooGroup : public Group {
   std::unique_ptr<PendingSum> start_sum(at::Tensor tensor, bool is_async);
   void broadcast(at::Tensor& tensor, int from) override;
   at::Tensor gather(const at::Tensor& tensor) override;
-  void agree(const std::string& what, const std::string& text) override;
+  void require_same(const std::string& what, const std::string& text) override;
   void close() override;
   void abandon() override;
   [[nodiscard]] bool is_abandoned() const override { return is_abandoned_; }
@@ -150,7 +150,7 @@ class GlooGroup : public Group {
   TimeoutNames timeout_names_;
   bool rank_0_serves_store_;
   std::vector<StartedSum> sums_;  // sums that may not have ended
-  int agreement_count_ = 0;       // calls of agree(), whose keys in the store differ
+  int agreement_count_ = 0;       // calls of require_same(), whose keys in the store differ
   bool is_abandoned_ = false;
 };
 
@@ -276,7 +276,7 @@ at::Tensor GlooGroup::gather(const at::Tensor& tensor) {
   return at::stack(outputs[0]);  // [world_size, ...]
 }
 
-void GlooGroup::agree(const std::string& what, const std::string& text) {
+void GlooGroup::require_same(const std::string& what, const std::string& text) {
   const InCollective waiting = enter();
   const std::string key = "agree/" + std::to_string(agreement_count_++);
   ddp::worker::agree({store_, rank(), world_size(), join_timeout_, timeout_names_.join},

@@ -17,7 +17,7 @@ Schedule make_schedule(const Job& job, std::int64_t steps_per_epoch, std::int64_
   const double warmup = job.schedule.warmup * static_cast<double>(steps_per_epoch);
   // A run shorter than its warm-up still ends: the last step is never warm-up.
   schedule.warmup = std::min(static_cast<std::int64_t>(std::llround(warmup)), schedule.steps - 1);
-  schedule.every = job.schedule.every * steps_per_epoch;
+  schedule.step_size = job.schedule.every * steps_per_epoch;
   for (const std::int64_t epoch : job.schedule.milestones)
     schedule.milestones.push_back(epoch * steps_per_epoch);
   schedule.gamma = job.schedule.gamma;

@@ -22,7 +22,7 @@ ObjectDetection::ObjectDetection(std::shared_ptr<Detector> model,
       image_(image),
       multi_scale_(multi_scale) {}
 
-Batch ObjectDetection::vary(const Batch& batch, std::uint64_t seed) {
+Batch ObjectDetection::transform_batch(const Batch& batch, std::uint64_t seed) {
   if (multi_scale_ <= 0) return batch;
   const ImageSize size{static_cast<int>(batch.input.size(2)),
                        static_cast<int>(batch.input.size(3))};
@@ -63,7 +63,7 @@ std::unique_ptr<Metric> ObjectDetection::metric() {
 
 Pictures ObjectDetection::pictures(const ShownBatch& shown) {
   const auto images = std::make_shared<const std::vector<Image>>(
-      shown_images(shown.batch.input, shown.data.mean, shown.data.deviation));
+      shown_images(shown.batch.input, shown.data.mean, shown.data.standard_deviation));
   if (images->empty()) return {};
   const auto picture = [&](const std::string& name, std::vector<LabelledObjects> objects) {
     return Picture{name, [images, objects = std::move(objects)] {

@@ -23,7 +23,7 @@ class ObjectDetection : public Task {
                   double multi_scale = 0);
 
   torch::nn::Module& model() override { return *model_; }
-  Batch vary(const Batch& batch, std::uint64_t seed) override;
+  Batch transform_batch(const Batch& batch, std::uint64_t seed) override;
   /// In training mode {raw}, the model's own output; in evaluation mode {boxes, scores, raw}: boxes
   /// [B, A, 4] in pixels and scores [B, A, classes], from 0 to 1.
   Outputs forward(const Batch& batch) override;

@@ -176,7 +176,7 @@ std::unique_ptr<Group> join_ranks(const RankContext& context,
 void load_and_compare(const RankContext& context, const Job& job, Group& group, LoadedData& data) {
   context.page.phase = Phase::loading;
   load_data(context.registry, job.data, group, context.page, data);
-  group.agree("data", describe_data(data.sources));
+  group.require_same("data", describe_data(data.sources));
   require_sizes(job.data, data.sources);
 }
 

@@ -45,7 +45,7 @@ namespace {
 DdpRequest ddp_request(const Job& job, const torch::nn::Module& model) {
   DdpRequest request;
   request.parameters = trainable_of(model);
-  request.buffers = fixed_of(model);  // frozen weights, too, which only rank 0 has read
+  request.buffers = without_gradient_of(model);  // frozen weights, too, which only rank 0 has read
   request.bucket_bytes = job.ddp.bucket_bytes;
   request.model_name = job.model.name;
   request.find_unused = job.ddp.find_unused;
@@ -107,7 +107,7 @@ std::vector<std::string> test_names(const Metrics& metrics, std::vector<std::str
 /// model accepts that. Errors: UsageError.
 void require_takes_augmented(const Forward& forward, const Job& job, const BatchLoader& images) {
   const DataFacts& data = images.facts();
-  if (job.data.augment.empty() || data.varies || data.shape.size() != 3) return;
+  if (job.data.augment.empty() || data.has_varying_size || data.shape.size() != 3) return;
   constexpr std::int64_t kFirst = 0;
   const Batch batch = images.load({&kFirst, 1});
   if (batch.indices.empty()) return;

@@ -22,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 Loader::Loader(std::shared_ptr<const Source> source, LoaderOptions options)
     : source_(std::move(source)), options_(std::move(options)) {
   const DataFacts& facts = source_->facts();
-  if (!facts.mean.empty()) table_.emplace(facts.mean, facts.deviation, options_.type);
+  if (!facts.mean.empty()) table_.emplace(facts.mean, facts.standard_deviation, options_.type);
   for (int i = 0; i < options_.threads + 2; ++i)
     free_.push_back(make_slot());
 }
@@ -102,7 +102,7 @@ void Loader::plan_micro_batch(std::unique_lock<std::mutex>& lock) {
   slot->error = {};
   slot->bad.clear();
   slot->claimed = slot->done = 0;
-  slot->arrival = {};
+  slot->finish_copy = {};
   try {
     plan = plans_();
     if (plan) {
@@ -131,21 +131,21 @@ void Loader::send_front(std::unique_lock<std::mutex>& lock) {
   if (!options_.send || under_way_.empty()) return;
   Slot& slot = *under_way_.front();
   const bool is_loaded = slot.done == slot.plan.indices.size();
-  if (!is_loaded || slot.error || slot.is_being_sent || slot.arrival) return;
+  if (!is_loaded || slot.error || slot.is_being_sent || slot.finish_copy) return;
   slot.is_being_sent = true;
   ++busy_threads_;
   lock.unlock();
   std::exception_ptr error;
-  Arrival arrival;
+  FinishCopy finish_copy;
   try {
-    arrival = options_.send(slot.buffer.take());
+    finish_copy = options_.send(slot.buffer.take());
   } catch (const std::exception&) {
     error = std::current_exception();
   }
   lock.lock();
   --busy_threads_;
   slot.is_being_sent = false;
-  slot.arrival = std::move(arrival);
+  slot.finish_copy = std::move(finish_copy);
   slot.error = error;
   batch_ready_.notify_all();
 }
@@ -221,9 +221,9 @@ Batch Loader::next() {
   lock.unlock();
   const std::exception_ptr error = slot->error;
   Batch batch;
-  if (!error && slot->arrival) {
-    batch = slot->arrival();
-    slot->arrival = {};
+  if (!error && slot->finish_copy) {
+    batch = slot->finish_copy();
+    slot->finish_copy = {};
   } else if (!error) {
     batch = slot->buffer.take();
     if (options_.send) batch = options_.send(batch)();

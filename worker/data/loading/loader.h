@@ -39,7 +39,7 @@ struct LoaderOptions {
   enum class OnBad { replace, leave_out } on_bad = OnBad::replace;
   // Copies the next batch to the device while the one before it is in use; null: batches stay where
   // they were loaded.
-  Send send{};
+  StartCopy send{};
   bool is_pinned = false;  // batches are in pinned memory, for copies to a GPU
 };
 
@@ -72,7 +72,7 @@ class Loader : public BatchLoader {
     std::exception_ptr error;  // the first
     Bad bad;
     bool is_being_sent = false;
-    Arrival arrival;  // null: the batch was not sent
+    FinishCopy finish_copy;  // null: the batch was not sent
   };
   /// Some samples of a slot, for one thread.
   struct Claim {

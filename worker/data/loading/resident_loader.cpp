@@ -93,8 +93,10 @@ ResidentLoader::ResidentLoader(std::shared_ptr<const MemorySource> source,
   const at::AutoDispatchBelowADInplaceOrView plain;
   pixels_ = place_pixels();
   labels_ = view_bytes(source_->labels(), {facts.count}).to(at::kLong).to(device_);
-  pixel_table_ =
-      PixelTable(facts.mean, facts.deviation, options.type).numbers().flatten().to(device_);
+  pixel_table_ = PixelTable(facts.mean, facts.standard_deviation, options.type)
+                     .numbers()
+                     .flatten()
+                     .to(device_);
   const std::int64_t channels = facts.shape.at(0);
   channel_offsets_ = at::arange(channels, at::kInt)
                          .mul_(pixel_table_.size(0) / channels)

@@ -44,8 +44,8 @@ struct CheckpointHead {
   // By name, new values of tensors that an evaluation has changed after the files were written.
   std::map<std::string, std::vector<double>> later{};
   /// What the model takes, and its classes, for those who use the checkpoint. Only these fields are
-  /// saved: shape, classes, class names, mean, deviation, varies, has_boxes. No value: from an
-  /// older version.
+  /// saved: shape, classes, class names, mean, standard_deviation, has_varying_size, has_boxes. No
+  /// value: from an older version.
   std::optional<DataFacts> data{};
 
   bool operator==(const CheckpointHead&) const = default;
