@@ -19,7 +19,7 @@
 #include "common/program/log.h"
 #include "common/program/streams.h"
 #include "common/report/run_page.h"
-#include "worker/dist/early_refusal.h"
+#include "worker/dist/early_error.h"
 #include "worker/plan/manual.h"
 #include "worker/plan/options.h"
 #include "worker/save/checkpoint/checkpoint_path.h"
@@ -28,7 +28,7 @@
 #include "worker/train/failure/stacks.h"
 #include "worker/train/failure/uncaught.h"
 #include "worker/train/live_line_console.h"
-#include "worker/train/refusal.h"
+#include "worker/train/reported_error.h"
 #include "worker/train/run_training.h"
 #include "worker/train/torch_version.h"
 #include "worker/train/verbs/export.h"
@@ -120,7 +120,7 @@ std::optional<WorkerIdentity> find_identity(const Environment& environment) try 
 
 /// Reports an error of a rank that has not joined the others. Returns the exit code. Under a
 /// launcher, a rank that does not print is a victim of rank 0.
-int refuse_early(const WorkerIdentity& self, const UsageError& error) {
+int report_early(const WorkerIdentity& self, const UsageError& error) {
   if (print_once(self, error.what(), [&error] { (void)error_reporter().print(error); }))
     return error.code();
   if (self.agent_store) return exit_code::kLostPeer;
@@ -170,15 +170,15 @@ struct ProcessState {
   Screen screen;
   std::optional<RunDir> own_run_dir;
   std::unique_ptr<MetricsCommand> metrics_command;
-  std::optional<WorkerIdentity> refuses_as;  // set while errors are for refuse_early()
+  std::optional<WorkerIdentity> reports_as;  // set while errors are for report_early()
   bool has_result = false;                   // prints a result
 };
 
-/// Parses the command line. Errors: UsageError; for refuse_early() if the command needs all ranks.
+/// Parses the command line. Errors: UsageError; for report_early() if the command needs all ranks.
 Options read_arguments(int argc, char** argv, const Environment& given, ProcessState& process) {
-  if (needs_all_ranks(argc, argv)) process.refuses_as = find_identity(given);
+  if (needs_all_ranks(argc, argv)) process.reports_as = find_identity(given);
   Options options = parse_options(argc, argv);
-  process.refuses_as.reset();
+  process.reports_as.reset();
   process.has_result = options.verb != Verb::train || options.check;
   return options;
 }
@@ -310,7 +310,7 @@ int run_verb(int argc, char** argv, const Registry& registry, ProcessState& proc
   process.page = self.progress_fd >= 0 ? MappedProgressPage::open(self.progress_fd)
                                        : MappedProgressPage::create();
   (*process.page)->saves_on_stop = 1;
-  if (needs_others) process.refuses_as = self;
+  if (needs_others) process.reports_as = self;
   handle_stop_signals(**process.page);
   print_stacks_on_signal();
   print_stack_on_crash();
@@ -321,12 +321,12 @@ int run_verb(int argc, char** argv, const Registry& registry, ProcessState& proc
 /// code.
 int run_to_code(int argc, char** argv, const Registry& registry, ProcessState& process) try {
   return run_verb(argc, argv, registry, process);
-} catch (const AlreadyReported& refused) {
-  return refused.code();
+} catch (const AlreadyReported& reported) {
+  return reported.code();
 } catch (const UsageError& error) {
   const auto& page = process.page;
-  const bool is_early = process.refuses_as && (!page || (*page)->phase.load() <= Phase::starting);
-  return is_early ? refuse_early(*process.refuses_as, error) : error_reporter().print(error);
+  const bool is_early = process.reports_as && (!page || (*page)->phase.load() <= Phase::starting);
+  return is_early ? report_early(*process.reports_as, error) : error_reporter().print(error);
 } catch (const std::exception& error) {
   const Uncaught uncaught = as_error(error);
   return error_reporter().print(uncaught.error, uncaught.stack);

@@ -10,9 +10,9 @@ namespace ddp {
 
 /// Samples of one optimizer step, and how they are divided.
 struct BatchPlan {
-  std::int64_t per_rank = 0;  // at most, of one micro-step
+  std::int64_t micro_batch = 0;  // at most, of one micro-step
   std::int64_t accumulate = 1;
-  std::int64_t whole = 0;  // of all ranks and micro-steps; their shares may differ by one
+  std::int64_t global_batch = 0;  // of all ranks and micro-steps; their shares may differ by one
 };
 
 /// Errors: UsageError when data.batch is less than world_size * accumulate.

@@ -20,15 +20,15 @@ using Row = TextRow;
 
 /// The cells of a run's row, for both tables.
 Row cells_of(const RunRecord& run, bool is_best) {
-  const Watch watch = watch_of(run);
-  const std::optional<std::size_t> best = best_of(run, watch);
+  const Monitored monitored = monitored_of(run);
+  const std::optional<std::size_t> best = best_of(run, monitored);
   std::string result = "-";
   std::string epoch = "-";
   if (best) {
     const RecordedEpoch& one = run.epochs[*best];
     const std::string half =
-        watch.metric.starts_with("test_") ? watch.metric.substr(5) : watch.metric;
-    result = half + " " + metric_number(watch.metric, one.number(watch.metric)) +
+        monitored.metric.starts_with("test_") ? monitored.metric.substr(5) : monitored.metric;
+    result = half + " " + metric_number(monitored.metric, one.number(monitored.metric)) +
              (is_best ? " (best)" : "");
     epoch = std::to_string(one.epoch);
   }
@@ -136,18 +136,18 @@ std::optional<std::size_t> best_run(std::span<const RunRecord> runs) {
       std::ranges::any_of(differing_keys(runs), has_other_data))
     return {};
   std::optional<std::size_t> best;
-  std::optional<Watch> common;
+  std::optional<Monitored> common;
   double value = 0;
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    const Watch watch = watch_of(runs[i]);
-    const std::optional<std::size_t> place = best_of(runs[i], watch);
+    const Monitored monitored = monitored_of(runs[i]);
+    const std::optional<std::size_t> place = best_of(runs[i], monitored);
     if (!place) continue;
-    if (common &&
-        (common->metric != watch.metric || common->is_higher_better != watch.is_higher_better))
+    if (common && (common->metric != monitored.metric ||
+                   common->is_higher_better != monitored.is_higher_better))
       return {};
-    common = watch;
-    const double result = runs[i].epochs[*place].number(watch.metric);
-    if (!best || (watch.is_higher_better ? result > value : result < value)) {
+    common = monitored;
+    const double result = runs[i].epochs[*place].number(monitored.metric);
+    if (!best || (monitored.is_higher_better ? result > value : result < value)) {
       best = i;
       value = result;
     }
@@ -186,7 +186,8 @@ std::string comparison_page(std::span<const RunRecord> runs) {
                      html_table(heads(), rows, classes) + "</div>\n";
   std::set<std::string> metrics{"train_loss", "test_loss", "images_per_s"};
   for (const RunRecord& run : runs)
-    if (const Watch watch = watch_of(run); !watch.metric.empty()) metrics.insert(watch.metric);
+    if (const Monitored monitored = monitored_of(run); !monitored.metric.empty())
+      metrics.insert(monitored.metric);
   std::string charts;
   for (const std::string& name : metrics)
     charts += chart_of(runs, name);

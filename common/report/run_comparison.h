@@ -17,7 +17,7 @@ struct DifferingKey {
 };
 std::vector<DifferingKey> differing_keys(std::span<const RunRecord> runs);
 
-/// The index of the run with the best evaluation, if all watch the same metric on the same data;
+/// The index of the run with the best evaluation, if all monitor the same metric on the same data;
 /// nothing: they do not, or no run has an evaluation.
 std::optional<std::size_t> best_run(std::span<const RunRecord> runs);
 

@@ -65,16 +65,16 @@ std::string verdict_line(const RunRecord& run) {
 }
 
 std::string head_part(const RunRecord& run) {
-  const Watch watch = watch_of(run);
-  const std::optional<std::size_t> best = best_of(run, watch);
+  const Monitored monitored = monitored_of(run);
+  const std::optional<std::size_t> best = best_of(run, monitored);
   std::string html = "<div class=\"head\">" + element("h1", run.name) + "<span class=\"badge " +
                      escape(run.state) + "\">" + escape(run.state) + "</span></div>\n" +
                      element("p", verdict_line(run), "soft");
   html += "<div class=\"tiles\">\n";
   if (best) {
     const RecordedEpoch& one = run.epochs[*best];
-    html += tile("best " + spoken(watch.metric) + ", epoch " + std::to_string(one.epoch),
-                 metric_number(watch.metric, one.number(watch.metric)));
+    html += tile("best " + spoken(monitored.metric) + ", epoch " + std::to_string(one.epoch),
+                 metric_number(monitored.metric, one.number(monitored.metric)));
   }
   const auto whole = std::ranges::count(run.epochs, true, &RecordedEpoch::is_whole);
   html += tile("epochs", std::to_string(whole));
@@ -142,12 +142,12 @@ std::vector<ChartMark> marks_of(const RunRecord& run) {
                          std::to_string(start.ranks.size()) + " ranks",
                      ""});
   }
-  const Watch watch = watch_of(run);
-  if (const std::optional<std::size_t> best = best_of(run, watch)) {
+  const Monitored monitored = monitored_of(run);
+  if (const std::optional<std::size_t> best = best_of(run, monitored)) {
     const RecordedEpoch& one = run.epochs[*best];
     marks.push_back({ChartMark::Kind::best,
                      static_cast<double>(one.step),
-                     "best " + spoken(watch.metric) + ", epoch " + std::to_string(one.epoch),
+                     "best " + spoken(monitored.metric) + ", epoch " + std::to_string(one.epoch),
                      ""});
   }
   if (const std::int64_t step = last_step(run); step > 0)
@@ -186,11 +186,11 @@ std::vector<std::string> metric_names(const RunRecord& run) {
         if (name.starts_with(half) && name != half + "loss") names.insert(name.substr(half.size()));
     }
   }
-  // The watched metric comes first, parts of the loss last.
+  // The monitored metric comes first, parts of the loss last.
   std::vector<std::string> ordered(names.begin(), names.end());
-  const std::string watched = watch_of(run).metric;
+  const std::string monitored = monitored_of(run).metric;
   std::ranges::stable_sort(ordered, {}, [&](const std::string& name) {
-    if ("test_" + name == watched) return 0;
+    if ("test_" + name == monitored) return 0;
     return name.find('/') == std::string::npos ? 1 : 2;
   });
   if (ordered.size() > kMaxMetrics) ordered.resize(kMaxMetrics);
@@ -258,7 +258,7 @@ std::string epochs_part(const RunRecord& run) {
     heads.push_back(escape(spoken(name)));
   heads.emplace_back("images/s");
   heads.emplace_back("time");
-  const std::optional<std::size_t> best = best_of(run, watch_of(run));
+  const std::optional<std::size_t> best = best_of(run, monitored_of(run));
   std::vector<std::vector<std::string>> rows;
   std::vector<std::string> classes;
   const std::size_t first = run.epochs.size() > kMaxEpochs ? run.epochs.size() - kMaxEpochs : 0;

@@ -114,7 +114,7 @@ void parse_start(const json::object& line, std::int64_t step, RunRecord& run) {
   start.versions = text_in(line, "versions");
   start.directory = text_in(line, "directory");
   start.commit = text_in(line, "commit");
-  start.watched = text_in(line, "watch");
+  start.monitored = text_in(line, "watch");
   const json::value* const higher = line.if_contains("higher_is_better");
   start.is_higher_better = higher != nullptr && higher->is_bool() && higher->as_bool();
   std::erase_if(run.ranks, [step](const RecordedRanks& one) { return one.step > step; });

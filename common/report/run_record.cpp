@@ -8,7 +8,7 @@
 namespace ddp {
 namespace {
 
-// If a run does not record what it watches, the first of these that it has.
+// If a run does not record which metric it monitors, the first of these that it has.
 constexpr std::array<std::pair<const char*, bool>, 3> kUsual{
     {{"test_AP50:95", true}, {"test_accuracy", true}, {"test_loss", false}}};
 
@@ -24,24 +24,24 @@ double RecordedEpoch::number(const std::string& name) const {
   return found == numbers.end() ? std::numeric_limits<double>::quiet_NaN() : found->second;
 }
 
-Watch watch_of(const RunRecord& run) {
-  if (!run.recorded_rounds.empty() && !run.recorded_rounds.back().watched.empty()) {
+Monitored monitored_of(const RunRecord& run) {
+  if (!run.recorded_rounds.empty() && !run.recorded_rounds.back().monitored.empty()) {
     const RecordedRound& newest = run.recorded_rounds.back();
-    if (has(run, "test_" + newest.watched))
-      return {"test_" + newest.watched, newest.is_higher_better};
+    if (has(run, "test_" + newest.monitored))
+      return {"test_" + newest.monitored, newest.is_higher_better};
   }
   for (const auto& [name, is_higher_better] : kUsual)
     if (has(run, name)) return {name, is_higher_better};
   return {};
 }
 
-std::optional<std::size_t> best_of(const RunRecord& run, const Watch& watch) {
+std::optional<std::size_t> best_of(const RunRecord& run, const Monitored& monitored) {
   std::optional<std::size_t> best;
   for (std::size_t i = 0; i < run.epochs.size(); ++i) {
-    const double value = run.epochs[i].number(watch.metric);
+    const double value = run.epochs[i].number(monitored.metric);
     if (!std::isfinite(value)) continue;
-    const double before = best ? run.epochs[*best].number(watch.metric) : 0;
-    if (!best || (watch.is_higher_better ? value > before : value < before)) best = i;
+    const double before = best ? run.epochs[*best].number(monitored.metric) : 0;
+    if (!best || (monitored.is_higher_better ? value > before : value < before)) best = i;
   }
   return best;
 }

@@ -46,7 +46,7 @@ struct RecordedRound {
   std::string versions;
   std::string directory;  // its working directory
   std::string commit;     // of that directory; empty: not under git
-  std::string watched;    // the metric that decides which evaluation is best
+  std::string monitored;  // the metric that decides which evaluation is best
   bool is_higher_better = false;
 };
 
@@ -115,14 +115,14 @@ struct RunRecord {
 };
 
 /// What "best" means in a run.
-struct Watch {
+struct Monitored {
   std::string metric;  // "test_accuracy"; empty: nothing was evaluated
   bool is_higher_better = false;
 };
-Watch watch_of(const RunRecord& run);
+Monitored monitored_of(const RunRecord& run);
 
 /// The index in run.epochs of the best evaluation; nothing: none.
-std::optional<std::size_t> best_of(const RunRecord& run, const Watch& watch);
+std::optional<std::size_t> best_of(const RunRecord& run, const Monitored& monitored);
 
 /// Steps done, as far as recorded.
 std::int64_t last_step(const RunRecord& run);

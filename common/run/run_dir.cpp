@@ -311,7 +311,7 @@ bool is_all_ours(const OwnedDir& directory) try {
 }  // namespace
 
 RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& command) {
-  const std::int64_t batch = plan_batch(job, world_size).whole;
+  const std::int64_t batch = plan_batch(job, world_size).global_batch;
   const fs::path output = fs::absolute(job.text("output")).lexically_normal();
   std::error_code error;
   const bool made_output = fs::create_directories(output, error);

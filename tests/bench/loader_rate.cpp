@@ -92,15 +92,18 @@ int measure(const std::vector<std::string>& words) {
   const double limit = std::stod(words.at(3));
   // As worker/train/train_task chooses on a CPU.
   const std::string threads = words.size() > 4 ? words[4] : facts.is_in_memory ? "0" : "2";
-  LoaderRequest loading{.augments = make_augments(registry, job, facts), .seed = 1};
+  LoaderOptions loading{.augments = make_augments(registry, job, facts), .seed = 1};
   job.resident = DataJob::Resident::never;
   if (threads == "resident")
     job.resident = DataJob::Resident::always;
   else
     loading.threads = std::stoi(threads);
   const std::unique_ptr<BatchLoader> loader = make_loader({job, at::kCPU}, sources.train, loading);
-  const PartitionRequest partition{
-      .size = facts.count, .batch = batch, .per_rank = batch, .seed = 1, .drop_last = true};
+  const PartitionOptions partition{.size = facts.count,
+                                   .global_batch = batch,
+                                   .micro_batch = batch,
+                                   .seed = 1,
+                                   .drop_last = true};
   loader->start([walk = PartitionWalk(partition, 0, 0)]() mutable { return walk.next(); });
   for (int i = 0; i < kWarmUp; ++i)
     (void)loader->next();

@@ -51,7 +51,7 @@ int main(int argc, char** argv) {
   const std::unique_ptr<Group> alone = single_process_group();
   ddp::ProgressPage page;
   Job job;
-  job.batch.whole = 1;
+  job.batch.global_batch = 1;
   job.checkpoint.keep = 2;
   const SharedState state{make_tensors(megabytes / 2), make_tensors(megabytes / 2)};
   DdpRequest request;

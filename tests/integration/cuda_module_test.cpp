@@ -178,13 +178,13 @@ TEST(Gpu, NvmlReportsMemoryWithoutStartingCuda) {
 
 /// A world of one, by the group that ddp-worker makes.
 std::unique_ptr<Group> group_of_one(const Device& device, std::chrono::milliseconds timeout) {
-  GlooRequest request;
-  request.store = c10::make_intrusive<c10d::HashStore>();
-  request.local_address = "127.0.0.1";
-  request.device = device;
-  request.join_timeout = std::chrono::seconds(60);
-  request.collective_timeout = timeout;
-  return make_gloo_group(request);
+  GlooOptions options;
+  options.store = c10::make_intrusive<c10d::HashStore>();
+  options.local_address = "127.0.0.1";
+  options.device = device;
+  options.join_timeout = std::chrono::seconds(60);
+  options.collective_timeout = timeout;
+  return make_gloo_group(options);
 }
 
 TEST(Gpu, AWorldOfOneSumsBroadcastsAndGathersOverNccl) {

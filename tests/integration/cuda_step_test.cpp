@@ -75,15 +75,15 @@ TEST(Gpu, SteadyStepNeverMakesTheHostWait) {
 }
 
 TEST(Gpu, NorWithNccl) {
-  GlooRequest request;
-  request.device = choose_gpu();
-  ASSERT_TRUE(request.device.nccl) << request.device.name;
-  request.store = c10::make_intrusive<c10d::HashStore>();
-  request.local_address = "127.0.0.1";
-  request.join_timeout = std::chrono::seconds(60);
-  request.collective_timeout = std::chrono::seconds(60);
-  const std::unique_ptr<Group> group = make_gloo_group(request);
-  train_without_a_wait(*group, request.device);
+  GlooOptions options;
+  options.device = choose_gpu();
+  ASSERT_TRUE(options.device.nccl) << options.device.name;
+  options.store = c10::make_intrusive<c10d::HashStore>();
+  options.local_address = "127.0.0.1";
+  options.join_timeout = std::chrono::seconds(60);
+  options.collective_timeout = std::chrono::seconds(60);
+  const std::unique_ptr<Group> group = make_gloo_group(options);
+  train_without_a_wait(*group, options.device);
   group->close();
 }
 
@@ -125,16 +125,16 @@ TEST(Gpu, ABatchIsSentBesideWhatIsComputed) {
   (void)upload.send(batch_of(0))();  // memory and streams are there from now on
   const at::Tensor large = at::rand({4096, 4096}, gpu.device);
   c10::Event computed(gpu.device.type());
-  Arrival arrival;
+  FinishCopy finish_copy;
   {
     const ForbiddenHostSync forbidden(*gpu.cuda);
     for (int i = 0; i < 500; ++i)
       (void)large.mm(large);
     computed.record(streams.getStream(gpu.device));
-    arrival = upload.send(batch_of(7));
+    finish_copy = upload.send(batch_of(7));
   }
   const c10::StreamGuard other(streams.getStreamFromGlobalPool(gpu.device));
-  EXPECT_TRUE(arrival().input.to(at::kCPU).equal(batch_of(7).input));
+  EXPECT_TRUE(finish_copy().input.to(at::kCPU).equal(batch_of(7).input));
   EXPECT_FALSE(computed.query()) << "it is there before what was asked for first is done";
 }
 
@@ -147,9 +147,9 @@ TEST(Gpu, NoMemoryOfABatchIsGivenOutTooEarly) {
   constexpr int kBatches = 200;
   for (int i = 1; i <= kBatches; ++i) {
     // The host is far ahead: it lets go of batches that the device has not seen yet.
-    const Arrival arrival = upload.send(batch_of(i));
+    const FinishCopy finish_copy = upload.send(batch_of(i));
     (void)large.mm(large);
-    const Batch batch = arrival();
+    const Batch batch = finish_copy();
     sum += batch.input.mean(at::kDouble) + batch.targets[0].values.mean(at::kDouble);
   }
   EXPECT_EQ(sum.item<double>(), kBatches * (kBatches + 1));
@@ -160,8 +160,8 @@ TEST(Gpu, ALoaderThatSendsGivesTheSameBatches) {
   ASSERT_NE(gpu.cuda, nullptr) << gpu.name;
   const at::Tensor plain = load_inputs({});
   for (const int threads : {0, 3}) {
-    LoaderRequest request{.threads = threads, .send = send_to(gpu.device), .is_pinned = true};
-    EXPECT_TRUE(load_inputs(request).equal(plain)) << threads;
+    LoaderOptions options{.threads = threads, .send = send_to(gpu.device), .is_pinned = true};
+    EXPECT_TRUE(load_inputs(options).equal(plain)) << threads;
   }
 }
 

@@ -58,7 +58,7 @@ int run(const std::vector<std::string>& arguments) {
   Precision precision(AmpJob{}, at::kCPU);
   Optimizer optimizer(OptimizerJob{}, replica, precision);
 
-  ShardRequest shard_request;
+  ShardOptions shard_request;
   shard_request.size = source->facts().count;
   shard_request.world_size = group->world_size();
   shard_request.rank = group->rank();

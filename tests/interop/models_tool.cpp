@@ -93,7 +93,7 @@ void measure_detection_loss(const Arguments& arguments) {
   batch.targets = {{by_name.at("boxes"), by_name.at("rows")}};
   const at::Tensor raw = by_name.at("raw").requires_grad_();
   const Loss loss = detection_loss(
-      raw, objects_of(batch), make_anchor_points(side, side, raw), DetectionLossRule{});
+      raw, objects_of(batch), make_anchor_points(side, side, raw), DetectionLossOptions{});
   loss.total.backward();
   std::vector<NamedTensor> out = loss.parts;
   out.push_back({"total", loss.total});

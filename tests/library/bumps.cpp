@@ -85,7 +85,7 @@ class Bumps : public Task {
     return {sum, {{"cells", sum}}, bumps.rows.sum()};
   }
   std::unique_ptr<Metric> metric() override { return std::make_unique<Recall>(); }
-  Watched watched() const override { return {"recall", true}; }
+  MonitoredMetric monitored() const override { return {"recall", true}; }
 
  private:
   torch::nn::Sequential net_;

@@ -115,14 +115,14 @@ class LateBackend final : public c10d::Backend {
  public:
   LateBackend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size)
       : Backend(rank, size) {
-    GlooRequest request;
-    request.store = c10::make_intrusive<c10d::PrefixStore>("fake_gpu", store);
-    request.rank = rank;
-    request.world_size = size;
-    request.local_address = "127.0.0.1";
-    request.join_timeout = std::chrono::seconds(20);
-    request.collective_timeout = std::chrono::seconds(20);
-    host_ = make_gloo_group(request);
+    GlooOptions options;
+    options.store = c10::make_intrusive<c10d::PrefixStore>("fake_gpu", store);
+    options.rank = rank;
+    options.world_size = size;
+    options.local_address = "127.0.0.1";
+    options.join_timeout = std::chrono::seconds(20);
+    options.collective_timeout = std::chrono::seconds(20);
+    host_ = make_gloo_group(options);
   }
 
   const std::string getBackendName() const override { return "late"; }

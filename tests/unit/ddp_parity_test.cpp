@@ -356,7 +356,7 @@ TEST(Ddp, ADifferentModelIsRefusedOnEveryRankBeforeAnythingIsSent) {
     Net net(0);
     if (group.rank() == 1) net.parameters[4].tensor = draw(1, {kOutputs, 8, 1});
     try {
-      group.agree("model", model_digest(net.parameters, {}));
+      group.require_same("model", model_digest(net.parameters, {}));
     } catch (const PeerError& error) {
       EXPECT_EQ(error.code(), exit_code::kRefused);
       return std::string(error.what());

@@ -52,7 +52,7 @@ Batch part_of(const Batch& batch, std::int64_t first, std::int64_t last) {
 }
 
 ObjectDetection make_task(Group& group,
-                          const DetectionLossRule& rule = {},
+                          const DetectionLossOptions& options = {},
                           double multi_scale = 0) {
   static std::mutex drawing;  // ranks are threads here, and draw from one generator
   const std::lock_guard lock(drawing);
@@ -60,7 +60,7 @@ ObjectDetection make_task(Group& group,
   auto model = std::make_shared<Yolo>(
       YoloPlan{YoloPlan::Family::v8, 0.33, 0.05}, 3, kClasses, sync_batch_norm(group));
   model->to(torch::kDouble);
-  return {std::move(model), rule, {"a", "b", "c"}, {kSide, kSide}, multi_scale};
+  return {std::move(model), options, {"a", "b", "c"}, {kSide, kSide}, multi_scale};
 }
 
 struct Result {
@@ -245,9 +245,9 @@ TEST(MultiScale, ADetectorVariesWhereItWasTold) {
   ObjectDetection plain = make_task(*alone);
   std::set<std::int64_t> sides;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    EXPECT_TRUE(plain.vary(batch, seed).input.is_same(batch.input));
+    EXPECT_TRUE(plain.transform_batch(batch, seed).input.is_same(batch.input));
     ObjectDetection task = make_task(*alone, {}, 0.5);
-    const Batch varied = task.vary(batch, seed);
+    const Batch varied = task.transform_batch(batch, seed);
     sides.insert(varied.input.size(2));
     EXPECT_EQ(varied.input.scalar_type(), at::kDouble);
     const Loss loss = task.loss(task.forward(varied), varied);

@@ -8,7 +8,7 @@
 #include <future>
 
 #include "common/error.h"
-#include "refusal_ranks.h"
+#include "early_error_ranks.h"
 #include "worker/dist/join_group.h"
 
 namespace ddp::worker {

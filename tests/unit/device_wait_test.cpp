@@ -30,7 +30,7 @@ class GroupWithoutPeers : public Group {
   std::unique_ptr<PendingSum> start_sum(at::Tensor) override { return {}; }
   void broadcast(at::Tensor&, int) override {}
   at::Tensor gather(const at::Tensor& tensor) override { return at::stack({tensor, tensor}); }
-  void agree(const std::string&, const std::string&) override {}
+  void require_same(const std::string&, const std::string&) override {}
   void close() override {}
   void await_device(const std::string& during,
                     const std::function<bool()>& is_done) const override {

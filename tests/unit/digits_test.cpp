@@ -49,7 +49,7 @@ TEST(Digits, ClassesAreEvenAndPixelsFitTheirNormalisation) {
   const double deviation =
       std::sqrt(squares / static_cast<double>(set.pixels.size()) - mean * mean);
   EXPECT_NEAR(mean, set.mean.at(0), 0.01);
-  EXPECT_NEAR(deviation, set.deviation.at(0), 0.01);
+  EXPECT_NEAR(deviation, set.standard_deviation.at(0), 0.01);
 }
 
 TEST(Digits, RefusesAnEmptySet) {

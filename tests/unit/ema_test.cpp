@@ -23,7 +23,9 @@ struct Tensors {
   std::vector<NamedTensor> buffers{{"running_mean", torch::tensor({3.0F, 4.0F})},
                                    {"num_batches_tracked", torch::tensor(5, at::kLong)}};
 
-  Ema follow(const EmaRule& rule) { return Ema(weights, tensors_of(weights), buffers, rule); }
+  Ema follow(const EmaOptions& options) {
+    return Ema(weights, tensors_of(weights), buffers, options);
+  }
 
   [[nodiscard]] std::vector<NamedTensor> all() const {
     std::vector<NamedTensor> both = weights;

@@ -29,7 +29,7 @@ class BoxSource : public Source {
     facts_.shape = {3, side, side};
     facts_.classes = 80;
     facts_.mean = {0, 0, 0};
-    facts_.deviation = {1, 1, 1};
+    facts_.standard_deviation = {1, 1, 1};
     facts_.has_boxes = true;
   }
 

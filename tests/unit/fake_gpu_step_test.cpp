@@ -100,8 +100,8 @@ TEST(FakeGpuUpload, NoMemoryOfABatchIsGivenOutTooEarly) {
   const DeviceCounts before = fake_gpu_counts();
   constexpr int kBatches = 200;
   for (int i = 1; i <= kBatches; ++i) {
-    const Arrival arrival = upload.send(batch_of(i));
-    const Batch batch = arrival();
+    const FinishCopy finish_copy = upload.send(batch_of(i));
+    const Batch batch = finish_copy();
     sum += batch.input.mean(at::kDouble) + batch.targets[0].values.mean(at::kDouble);
   }
   const DeviceCounts counts = fake_gpu_counts() - before;
@@ -114,8 +114,8 @@ TEST(FakeGpuUpload, ALoaderThatSendsGivesTheSameBatches) {
   const at::Tensor plain = load_inputs({});
   for (const int threads : {0, 3}) {
     const DeviceCounts before = fake_gpu_counts();
-    LoaderRequest request{.threads = threads, .send = send_to(fake_gpu()), .is_pinned = true};
-    EXPECT_TRUE(load_inputs(request).equal(plain)) << threads;
+    LoaderOptions options{.threads = threads, .send = send_to(fake_gpu()), .is_pinned = true};
+    EXPECT_TRUE(load_inputs(options).equal(plain)) << threads;
     EXPECT_EQ((fake_gpu_counts() - before).early_frees, 0);
   }
 }

@@ -99,7 +99,7 @@ struct Pass {
 Pass train(YoloPlan::Family family, const Batch& drawn, at::Device device) {
   ObjectDetection task = make_task(family, 0.5);
   task.model().to(device);
-  const Batch batch = task.vary(drawn.to(device), 7);
+  const Batch batch = task.transform_batch(drawn.to(device), 7);
   const DeviceCounts before = fake_gpu_counts();
   const Loss loss = task.loss(task.forward(batch), batch);
   loss.total.backward();

@@ -31,7 +31,7 @@ TEST(Freeze, MatchingParametersGetNoGradientAndStayInTheState) {
   EXPECT_EQ(freeze(*model, {"conv*", "fc1.*", "conv1.bias"}), 6u);
   EXPECT_EQ(trainable_of(*model).size(), 4u);
   EXPECT_EQ(trainable_of(*model).front().name, "fc2.weight");
-  EXPECT_EQ(fixed_of(*model).size(), 6u);
+  EXPECT_EQ(without_gradient_of(*model).size(), 6u);
   EXPECT_EQ(state_of(*model).size(), 10u);
   model->forward(torch::rand({2, 1, 28, 28})).sum().backward();
   for (const auto& [name, parameter] : parameters_of(*model))

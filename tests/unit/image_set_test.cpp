@@ -192,7 +192,7 @@ TEST(DataSet, Cifar10IsItsSixFilesInTheirOrder) {
   EXPECT_EQ(set.test.pixels.size(), 7U * 3072);
   EXPECT_EQ(set.test.pixels.at(0), 't');
   EXPECT_EQ(set.test.mean, (std::vector<float>{0.4914F, 0.4822F, 0.4465F}));
-  EXPECT_EQ(set.test.deviation, (std::vector<float>{0.2470F, 0.2435F, 0.2616F}));
+  EXPECT_EQ(set.test.standard_deviation, (std::vector<float>{0.2470F, 0.2435F, 0.2616F}));
 
   scratch.write("cifar-10-batches-bin/batches.meta.txt", "cat\ndog\n\n");
   EXPECT_THAT(refusal(request), HasSubstr("batches.meta.txt names 2 classes, expected 10"));
@@ -211,7 +211,7 @@ TEST(DataSet, Cifar100IsItsTwoFilesByTheFineLabel) {
   EXPECT_EQ(set.train.labels.back(), 49);
   EXPECT_EQ(set.test.count, 10000);
   EXPECT_EQ(set.test.mean, (std::vector<float>{0.5071F, 0.4865F, 0.4409F}));
-  EXPECT_EQ(set.test.deviation, (std::vector<float>{0.2673F, 0.2564F, 0.2762F}));
+  EXPECT_EQ(set.test.standard_deviation, (std::vector<float>{0.2673F, 0.2564F, 0.2762F}));
 }
 
 TEST(DataSet, Y6CifarAsPicklesNeedsTheBinaryVersion) {

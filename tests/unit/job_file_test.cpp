@@ -327,18 +327,18 @@ TEST(JobFile, FileSetsNeedARoot) {
 TEST(JobFile, TheWholeBatchIsDividedWhateverTheNumberOfRanks) {
   const JobValues job = resolve("data: {batch: 100}\ntrain: {accumulate: 2}\n", {});
   const BatchPlan plan = plan_batch(job, 5);
-  EXPECT_EQ(plan.per_rank, 10);
-  EXPECT_EQ(plan.whole, 100);
-  EXPECT_EQ(plan_batch(job, 3).per_rank, 17);
-  EXPECT_EQ(plan_batch(job, 3).whole, 100);
-  EXPECT_EQ(plan_batch(job, 50).per_rank, 1);
+  EXPECT_EQ(plan.micro_batch, 10);
+  EXPECT_EQ(plan.global_batch, 100);
+  EXPECT_EQ(plan_batch(job, 3).micro_batch, 17);
+  EXPECT_EQ(plan_batch(job, 3).global_batch, 100);
+  EXPECT_EQ(plan_batch(job, 50).micro_batch, 1);
   try {
     plan_batch(job, 51);
     FAIL() << "100 samples are not enough for 51 ranks of 2 micro-steps";
   } catch (const UsageError& error) {
     EXPECT_THAT(error.what(), HasSubstr("Take at least 102."));
   }
-  EXPECT_EQ(plan_batch(resolve("data: {batch_per_rank: 7}", {}), 3).whole, 21);
+  EXPECT_EQ(plan_batch(resolve("data: {batch_per_rank: 7}", {}), 3).global_batch, 21);
 }
 
 TEST(JobFile, TheResolvedFileReadsBackAsTheSameJob) {

@@ -34,8 +34,8 @@ std::unique_ptr<BatchLoader> choose(Wanted wanted,
   job.resident = wanted;
   for (const std::string& name : augments)
     job.augment.push_back({name, Args("data.augment." + name, {})});
-  LoaderRequest request{.augments = make_augments(built_in(), job, source->facts())};
-  return make_loader({job, device}, std::move(source), std::move(request));
+  LoaderOptions options{.augments = make_augments(built_in(), job, source->facts())};
+  return make_loader({job, device}, std::move(source), std::move(options));
 }
 
 bool is_resident(const std::unique_ptr<BatchLoader>& loader) {

@@ -28,7 +28,7 @@ ImageSet tiny_set() {
   set.pixels = {0, 255, 51, 102, 255, 255};
   set.labels = {3, 1, 9};
   set.mean = {0.5F};
-  set.deviation = {0.25F};
+  set.standard_deviation = {0.25F};
   return set;
 }
 
@@ -50,7 +50,7 @@ TEST(Loader, TellsAugmentationsTheEpochOfABatch) {
   };
   ImageSet set = tiny_set();
   set.mean = {0};
-  set.deviation = {1};
+  set.standard_deviation = {1};
   for (const int threads : {0, 2}) {
     Loader loader(std::make_shared<MemorySource>(set), {.augments = {mark}, .threads = threads});
     loader.start([epoch = std::int64_t{3}]() mutable -> std::optional<MicroBatch> {
@@ -70,8 +70,8 @@ struct Sent {
   std::atomic<bool> is_taken_elsewhere = false;
   int failing = -1;  // which send fails
 
-  Send as_send() {
-    return [this, owner = std::this_thread::get_id()](const Batch& batch) -> Arrival {
+  StartCopy as_send() {
+    return [this, owner = std::this_thread::get_id()](const Batch& batch) -> FinishCopy {
       if (sent++ == failing) throw std::runtime_error("no room on the device");
       most_ahead = std::max<int>(most_ahead, sent - taken);
       // A copy, as of a device: the buffer's memory is free from now on.
@@ -229,15 +229,15 @@ struct Course {
   Loader::Bad bad;
 };
 
-Course walk(int threads, std::int64_t bad_every, LoaderRequest::OnBad on_bad = {}) {
+Course walk(int threads, std::int64_t bad_every, LoaderOptions::OnBad on_bad = {}) {
   const Augment noise = [](Sample& sample, Random& random, const Source&) {
     for (std::uint8_t& pixel : sample.input.bytes)
       pixel = static_cast<std::uint8_t>(random.below(256));
   };
   Loader loader(std::make_shared<Slow>(bad_every),
                 {.augments = {noise}, .seed = 3, .threads = threads, .on_bad = on_bad});
-  PartitionRequest request{.size = 100, .batch = 13, .per_rank = 7, .seed = 5};
-  loader.start([partition = PartitionWalk(request, 0, 2)]() mutable { return partition.next(); });
+  PartitionOptions options{.size = 100, .global_batch = 13, .micro_batch = 7, .seed = 5};
+  loader.start([partition = PartitionWalk(options, 0, 2)]() mutable { return partition.next(); });
   std::vector<at::Tensor> inputs;
   std::vector<at::Tensor> labels;
   Course course;
@@ -277,7 +277,7 @@ TEST(Loader, D3BadSamplesAreReplacedByTheNextOnes) {
 }
 
 TEST(Loader, D3BadSamplesAreLeftOut) {
-  const Course course = walk(2, 10, LoaderRequest::OnBad::leave_out);
+  const Course course = walk(2, 10, LoaderOptions::OnBad::leave_out);
   EXPECT_LT(course.indices.size(), walk(0, 0).indices.size());
   EXPECT_TRUE(course.labels.equal(at::tensor(course.indices, at::kLong)));
   EXPECT_EQ(course.input.size(0), course.labels.size(0));

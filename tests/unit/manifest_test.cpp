@@ -20,8 +20,8 @@ DataFacts data_facts() {
   data.classes = 2;
   data.class_names = {"cat", "dög \"x\""};
   data.mean = {0.1F, 0.2F, 0.3F};
-  data.deviation = {1.0F / 3, 0.5F, 0.7F};
-  data.varies = true;
+  data.standard_deviation = {1.0F / 3, 0.5F, 0.7F};
+  data.has_varying_size = true;
   data.has_boxes = true;
   return data;
 }

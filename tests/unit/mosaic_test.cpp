@@ -42,9 +42,9 @@ class Rectangles : public Source {
     facts_.shape = {3, kSide, kSide};
     facts_.classes = 3;
     facts_.mean = {0, 0, 0};
-    facts_.deviation = {1, 1, 1};
+    facts_.standard_deviation = {1, 1, 1};
     facts_.has_boxes = true;
-    facts_.varies = true;
+    facts_.has_varying_size = true;
   }
   static constexpr int kSide = 64;
 

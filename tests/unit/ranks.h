@@ -26,15 +26,15 @@ inline std::unique_ptr<Group> make_rank(c10::intrusive_ptr<c10d::Store> store,
                                         int world_size,
                                         const Device& device = {}) {
   if (world_size == 1) return single_process_group();
-  GlooRequest request;
-  request.store = std::move(store);
-  request.rank = rank;
-  request.world_size = world_size;
-  request.device = device;
-  request.local_address = "127.0.0.1";
-  request.join_timeout = std::chrono::seconds(20);
-  request.collective_timeout = std::chrono::seconds(20);
-  return make_gloo_group(request);
+  GlooOptions options;
+  options.store = std::move(store);
+  options.rank = rank;
+  options.world_size = world_size;
+  options.device = device;
+  options.local_address = "127.0.0.1";
+  options.join_timeout = std::chrono::seconds(20);
+  options.collective_timeout = std::chrono::seconds(20);
+  return make_gloo_group(options);
 }
 
 /// The gradients of what the function behind `y` was given, by that function alone and in this

@@ -51,13 +51,13 @@ void expect_same(const Batch& batch, const Batch& wanted) {
 }
 
 /// From inside an epoch to inside the third, with short last steps.
-void expect_same_walk(const PartitionRequest& partition,
-                      const LoaderRequest& request,
+void expect_same_walk(const PartitionOptions& partition,
+                      const LoaderOptions& options,
                       std::int64_t channels,
                       at::Device device) {
   const std::shared_ptr<const MemorySource> source = draw_images(channels);
-  Loader loader(source, request);
-  ResidentLoader resident(source, request, device);
+  Loader loader(source, options);
+  ResidentLoader resident(source, options, device);
   for (BatchLoader* const one : std::initializer_list<BatchLoader*>{&loader, &resident})
     one->start([walk = PartitionWalk(partition, 3, 2)]() mutable { return walk.next(); });
   for (int i = 0; i < 25; ++i) {
@@ -77,14 +77,18 @@ TEST_P(Resident, BatchesOfEachRankAreTheLoaders) {
     for (const auto& [name, list] : lists()) {
       for (const int rank : {0, 1}) {
         SCOPED_TRACE(name + ", rank " + std::to_string(rank) + ", " + std::to_string(channels));
-        LoaderRequest request{.augments = make(name, draw_images(channels)->facts()), .seed = 7};
+        LoaderOptions options{.augments = make(name, draw_images(channels)->facts()), .seed = 7};
         // The last step has 11 samples: 6 and 5, in micro-steps of 4.
-        PartitionRequest partition{
-            .size = kSetSize, .batch = 13, .per_rank = 4, .world_size = 2, .rank = rank, .seed = 5};
-        expect_same_walk(partition, request, channels, device_);
+        PartitionOptions partition{.size = kSetSize,
+                                   .global_batch = 13,
+                                   .micro_batch = 4,
+                                   .world_size = 2,
+                                   .rank = rank,
+                                   .seed = 5};
+        expect_same_walk(partition, options, channels, device_);
         partition.size = 20;  // data.limit
-        partition.repeats = request.repeats = 3;
-        expect_same_walk(partition, request, channels, device_);
+        partition.repeats = options.repeats = 3;
+        expect_same_walk(partition, options, channels, device_);
       }
     }
   }
@@ -96,11 +100,11 @@ TEST_P(Resident, BatchesHaveTheTypeAndLayoutThatTheModelTakes) {
       for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
         for (const auto layout : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
           SCOPED_TRACE(name + ", " + std::to_string(channels) + at::toString(type));
-          const LoaderRequest request{.type = type,
+          const LoaderOptions options{.type = type,
                                       .layout = layout,
                                       .augments = make(name, draw_images(channels)->facts())};
           expect_same_walk(
-              {.size = kSetSize, .batch = 8, .per_rank = 8}, request, channels, device_);
+              {.size = kSetSize, .global_batch = 8, .micro_batch = 8}, options, channels, device_);
         }
       }
     }
@@ -109,9 +113,9 @@ TEST_P(Resident, BatchesHaveTheTypeAndLayoutThatTheModelTakes) {
 
 TEST_P(Resident, LoadReturnsTheSamplesOfTheHostLoader) {
   const std::shared_ptr<const MemorySource> source = draw_images(3);
-  const LoaderRequest request{.augments = make("zero", source->facts()), .seed = 2, .repeats = 2};
-  const Loader loader(source, request);
-  const ResidentLoader resident(source, request, device_);
+  const LoaderOptions options{.augments = make("zero", source->facts()), .seed = 2, .repeats = 2};
+  const Loader loader(source, options);
+  const ResidentLoader resident(source, options, device_);
   const std::vector<std::int64_t> indices{49, 0, 99, 50};
   expect_same(resident.load(indices), loader.load(indices));
   expect_same(resident.load(indices, 4), loader.load(indices, 4));
@@ -138,7 +142,7 @@ TEST(ResidentBatches, NeitherMakeTheHostWaitNorReadMemoryTooEarly) {
   for (const auto& [name, list] : lists()) {
     const std::shared_ptr<const MemorySource> source = draw_images(3);
     ResidentLoader resident(source, {.augments = make(name, source->facts())}, fake_gpu());
-    const PartitionRequest partition{.size = kSetSize, .batch = 8, .per_rank = 8};
+    const PartitionOptions partition{.size = kSetSize, .global_batch = 8, .micro_batch = 8};
     resident.start([walk = PartitionWalk(partition, 0, 0)]() mutable { return walk.next(); });
     const DeviceCounts before = fake_gpu_counts();
     constexpr int kBatches = 100;

@@ -24,7 +24,7 @@ TEST(RoundFile, WrittenRoundsAreReadForThePage) {
                           .versions = "1",
                           .directory = "d",
                           .commit = "c",
-                          .watched = "accuracy",
+                          .monitored = "accuracy",
                           .is_higher_better = true};
   RoundFile file(directory);
   file.begin(facts, 0);

@@ -12,14 +12,14 @@ namespace ddp::worker {
 namespace {
 
 TEST(RunBatch, MicroStepsNeverGrow) {
-  for (std::int64_t whole = 1; whole <= 40; ++whole) {
-    for (std::int64_t per_rank = 1; per_rank <= whole; ++per_rank) {
-      for (int ranks = 1; ranks <= whole; ++ranks) {
-        const BatchPlan plan = divide({whole, per_rank, 2}, ranks);
-        EXPECT_EQ(plan.whole, whole);
-        EXPECT_LE(plan.per_rank, per_rank);
-        EXPECT_GE(plan.per_rank * plan.accumulate * ranks, whole);
-        EXPECT_LT((plan.per_rank * (plan.accumulate - 1)) * ranks, whole);
+  for (std::int64_t global_batch = 1; global_batch <= 40; ++global_batch) {
+    for (std::int64_t micro_batch = 1; micro_batch <= global_batch; ++micro_batch) {
+      for (int ranks = 1; ranks <= global_batch; ++ranks) {
+        const BatchPlan plan = divide({global_batch, micro_batch, 2}, ranks);
+        EXPECT_EQ(plan.global_batch, global_batch);
+        EXPECT_LE(plan.micro_batch, micro_batch);
+        EXPECT_GE(plan.micro_batch * plan.accumulate * ranks, global_batch);
+        EXPECT_LT((plan.micro_batch * (plan.accumulate - 1)) * ranks, global_batch);
       }
     }
   }
@@ -27,7 +27,7 @@ TEST(RunBatch, MicroStepsNeverGrow) {
 
 TEST(RunBatch, HalfOfTheRanksTakeTwiceTheMicroSteps) {
   const BatchPlan plan = divide({128, 64, 2}, 1);
-  EXPECT_EQ(plan.per_rank, 64);
+  EXPECT_EQ(plan.micro_batch, 64);
   EXPECT_EQ(plan.accumulate, 2);
 }
 

@@ -109,7 +109,7 @@ TEST(RunPage, WhateverHasANameIsEscaped) {
   RecordedRound start;
   start.ranks = {kHostile};
   start.versions = start.directory = start.commit = kHostile;
-  start.watched = kHostile;
+  start.monitored = kHostile;
   run.recorded_rounds = {start};
   RecordedClasses classes;
   classes.names = {kHostile, "b"};

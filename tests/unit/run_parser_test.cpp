@@ -121,12 +121,12 @@ TEST(RunParser, TheBestIsWhatTheRunWatches) {
                                  R"({"kind":"epoch","epoch":2,"step":2,"test_loss":1,"test_f":3})",
                                  R"({"kind":"epoch","epoch":3,"step":3,"test_loss":3,"test_f":3})",
                                  R"({"kind":"epoch","epoch":4,"step":4,"test_loss":null})"});
-  EXPECT_EQ(watch_of(run).metric, "test_loss");
-  EXPECT_EQ(best_of(run, watch_of(run)), 1U);
+  EXPECT_EQ(monitored_of(run).metric, "test_loss");
+  EXPECT_EQ(best_of(run, monitored_of(run)), 1U);
   parse_round_line(R"({"kind":"round","step":0,"watch":"f","higher_is_better":true,"ranks":["a"]})",
                    run);
-  EXPECT_EQ(watch_of(run).metric, "test_f");
-  EXPECT_EQ(best_of(run, watch_of(run)), 1U) << "an equal one is not better";
+  EXPECT_EQ(monitored_of(run).metric, "test_f");
+  EXPECT_EQ(best_of(run, monitored_of(run)), 1U) << "an equal one is not better";
   EXPECT_EQ(best_of(run, {"test_none", true}), std::nullopt);
 }
 

@@ -35,7 +35,7 @@ TEST(Schedule, CosineStartsAtTheTopAfterWarmUpAndIsHalfwayInTheMiddle) {
 
 TEST(Schedule, StepAndMultistepDropAtTheirSteps) {
   const Schedule step{
-      .name = Schedule::Name::step, .base_lr = 1, .steps = 100, .gamma = 0.5, .every = 10};
+      .name = Schedule::Name::step, .base_lr = 1, .steps = 100, .gamma = 0.5, .step_size = 10};
   EXPECT_DOUBLE_EQ(learning_rate(step, 9), 1);
   EXPECT_DOUBLE_EQ(learning_rate(step, 10), 0.5);
   EXPECT_DOUBLE_EQ(learning_rate(step, 39), 0.125);
@@ -110,7 +110,7 @@ TEST(Schedule, BiasesAndMomentumWarmUpFromWhereTheyAreTold) {
 
 TEST(Schedule, RefusesWhatMakesNoSense) {
   EXPECT_THROW(learning_rate({.steps = 0}, 0), std::logic_error);
-  EXPECT_THROW(learning_rate({.every = 0}, 0), std::logic_error);
+  EXPECT_THROW(learning_rate({.step_size = 0}, 0), std::logic_error);
   EXPECT_THROW(learning_rate({}, -1), std::logic_error);
 }
 

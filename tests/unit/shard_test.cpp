@@ -24,7 +24,7 @@ std::uint64_t hash_of(const std::vector<std::int64_t>& samples) {
 
 // One line of sampler_vectors.txt; tests/interop/make_sampler_vectors.py says what it means.
 struct Vector {
-  ShardRequest request;
+  ShardOptions options;
   std::int64_t epoch = 0;
   std::size_t count = 0;
   std::uint64_t hash = 0;
@@ -33,11 +33,11 @@ struct Vector {
 
 Vector parse_vector(const std::string& line) {
   Vector vector;
-  ShardRequest& request = vector.request;
+  ShardOptions& options = vector.options;
   std::istringstream text(line);
   char bar = 0;
-  text >> request.size >> request.world_size >> request.rank >> request.seed >> vector.epoch >>
-      request.shuffle >> request.drop_last >> bar >> vector.count >> vector.hash >> bar;
+  text >> options.size >> options.world_size >> options.rank >> options.seed >> vector.epoch >>
+      options.shuffle >> options.drop_last >> bar >> vector.count >> vector.hash >> bar;
   EXPECT_TRUE(text.good() || vector.count == 0) << line;
   for (std::int64_t sample = 0; text >> sample;)
     vector.head.push_back(sample);
@@ -49,9 +49,9 @@ TEST(Shard, EqualsPythonsDistributedSampler) {
   int compared = 0;
   for (std::string line; std::getline(file, line); ++compared) {
     const Vector expected = parse_vector(line);
-    const std::vector<std::int64_t> samples = shard(expected.request, expected.epoch);
+    const std::vector<std::int64_t> samples = shard(expected.options, expected.epoch);
     ASSERT_EQ(samples.size(), expected.count) << line;
-    ASSERT_EQ(shard_size(expected.request), std::ssize(samples)) << line;
+    ASSERT_EQ(shard_size(expected.options), std::ssize(samples)) << line;
     ASSERT_EQ(hash_of(samples), expected.hash) << line;
     const auto head = std::min<std::ptrdiff_t>(std::ssize(samples), 16);
     ASSERT_EQ(std::vector(samples.begin(), samples.begin() + head), expected.head) << line;
@@ -60,20 +60,20 @@ TEST(Shard, EqualsPythonsDistributedSampler) {
 }
 
 TEST(Shard, FewerSamplesThanRanksAreRepeatedOrDropped) {
-  ShardRequest request{.size = 2, .world_size = 7, .rank = 6, .shuffle = false};
-  EXPECT_THAT(shard(request, 0), ElementsAre(0));
-  request.rank = 5;
-  EXPECT_THAT(shard(request, 0), ElementsAre(1));
-  request.drop_last = true;
-  EXPECT_THAT(shard(request, 0), IsEmpty());
+  ShardOptions options{.size = 2, .world_size = 7, .rank = 6, .shuffle = false};
+  EXPECT_THAT(shard(options, 0), ElementsAre(0));
+  options.rank = 5;
+  EXPECT_THAT(shard(options, 0), ElementsAre(1));
+  options.drop_last = true;
+  EXPECT_THAT(shard(options, 0), IsEmpty());
 }
 
 TEST(Shard, EveryEpochHasItsOwnOrder) {
-  const ShardRequest request{.size = 100, .seed = 1};
-  EXPECT_EQ(shard(request, 3), shard(request, 3));
-  EXPECT_NE(shard(request, 3), shard(request, 4));
+  const ShardOptions options{.size = 100, .seed = 1};
+  EXPECT_EQ(shard(options, 3), shard(options, 3));
+  EXPECT_NE(shard(options, 3), shard(options, 4));
   // Python adds the epoch to the seed, so the two are interchangeable.
-  EXPECT_EQ(shard(request, 3), shard({.size = 100, .seed = 2}, 2));
+  EXPECT_EQ(shard(options, 3), shard({.size = 100, .seed = 2}, 2));
 }
 
 TEST(Shard, RefusesWhatTheJobCheckLetsNeverThrough) {

@@ -84,7 +84,7 @@ TEST_F(SnapshotTest, ValuesChangedByALaterEvaluationAreRestored) {
   write_safetensors(scratch_.path() / "o", view(snapshot.optimizer));
   write_safetensors(scratch_.path() / "s", view(snapshot.state));
   factor.fill_(0.1);
-  position.watch = {0.75, 2};
+  position.best_state = {0.75, 2};
   LoadedCheckpoint loaded{.path = "file",
                           .head = {.step = 9, .result = 0.5, .best = 0.75},
                           .model = read_safetensors(file_),
@@ -94,7 +94,7 @@ TEST_F(SnapshotTest, ValuesChangedByALaterEvaluationAreRestored) {
   factor.fill_(7);
   const std::unique_ptr<Group> alone = single_process_group();
   const Position back = restore(*alone, &loaded, Origin::same_job, {}, shared);
-  EXPECT_EQ(back.watch, position.watch);
+  EXPECT_EQ(back.best_state, position.best_state);
   EXPECT_EQ(back.result, 0.5);
   EXPECT_EQ(factor.item<double>(), 0.1);
 }

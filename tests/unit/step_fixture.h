@@ -51,8 +51,8 @@ inline std::shared_ptr<const Source> draw_source(std::int64_t count,
 }
 
 /// The inputs of a hundred batches of three drawn samples, on the host.
-inline at::Tensor load_inputs(const LoaderRequest& request) {
-  Loader loader(draw_source(64), request);
+inline at::Tensor load_inputs(const LoaderOptions& options) {
+  Loader loader(draw_source(64), options);
   loader.start([next = std::int64_t{0}]() mutable -> std::optional<MicroBatch> {
     ++next;
     return MicroBatch{{next % 64, 3 * next % 64, 7 * next % 64}, 0};
@@ -87,11 +87,11 @@ class Weighing : public Task {
   }
 
   torch::nn::Module& model() override { return *net_; }
-  Batch vary(const Batch& batch, std::uint64_t seed) override {
+  Batch transform_batch(const Batch& batch, std::uint64_t seed) override {
     seeds_.push_back(seed);
     return batch;
   }
-  /// What vary() was asked by.
+  /// What transform_batch() was asked by.
   [[nodiscard]] const std::vector<std::uint64_t>& seeds() const { return seeds_; }
   Outputs forward(const Batch& batch) override { return {net_->forward(batch.input.flatten(1))}; }
   Loss loss(const Outputs& outputs, const Batch& batch) override {
@@ -132,11 +132,11 @@ struct Case {
 
 inline std::unique_ptr<BatchLoader> make_loader(const Case& one,
                                                 std::shared_ptr<const Source> source) {
-  LoaderRequest request{
+  LoaderOptions options{
       .type = one.type, .send = send_to(one.device), .is_pinned = !one.device.is_cpu()};
-  if (!one.is_resident) return std::make_unique<Loader>(std::move(source), std::move(request));
+  if (!one.is_resident) return std::make_unique<Loader>(std::move(source), std::move(options));
   auto images = std::dynamic_pointer_cast<const MemorySource>(std::move(source));
-  return std::make_unique<ResidentLoader>(std::move(images), request, one.device);
+  return std::make_unique<ResidentLoader>(std::move(images), options, one.device);
 }
 
 /// All that a step of `task`, which outlives it, takes on one rank.
@@ -149,9 +149,9 @@ class TaskFixture {
         precision_(one.amp, one.device),
         forward_(task_, precision_, one.device) {
     job_.batch.accumulate = one.accumulate;
-    job_.batch.whole = one.batch;
+    job_.batch.global_batch = one.batch;
     const std::int64_t parts = group.world_size() * one.accumulate;
-    job_.batch.per_rank = (one.batch + parts - 1) / parts;
+    job_.batch.micro_batch = (one.batch + parts - 1) / parts;
     job_.epochs = 3;
     job_.optimizer.name = one.optimizer;
     job_.optimizer.weight_decay = 0.01;

@@ -109,15 +109,15 @@ TEST(StoreAgreement, NodesHaveTheNamesThatNcclGivesThem) {
 
 TEST(StoreAgreement, AGroupAsksOneQuestionAfterTheOther) {
   const std::vector<Ending> endings = on_ranks(2, [](Group& group) {
-    group.agree("data", "digits");
-    return ending_of([&] { group.agree("model", group.is_root() ? "convnet" : "lenet"); });
+    group.require_same("data", "digits");
+    return ending_of([&] { group.require_same("model", group.is_root() ? "convnet" : "lenet"); });
   });
   for (const Ending& ending : endings)
     EXPECT_THAT(ending.text, HasSubstr("their model: rank 1"));
 }
 
 TEST(StoreAgreement, AloneThereIsNobodyToDisagree) {
-  EXPECT_NO_THROW(single_process_group()->agree("model", "convnet"));
+  EXPECT_NO_THROW(single_process_group()->require_same("model", "convnet"));
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 #include <thread>
 
-#include "refusal_ranks.h"
+#include "early_error_ranks.h"
 
 namespace ddp::worker {
 namespace {
@@ -29,7 +29,7 @@ StoreProbe probe_of(const std::string& answer) {
 /// As rank 0 of that job sends it.
 std::string frame(const std::string& job, const std::string& why) {
   const std::uint32_t length = htonl(static_cast<std::uint32_t>(job.size() + why.size()));
-  return std::string(kRefusalMark) +
+  return std::string(kErrorMark) +
          std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + job + why;
 }
 
@@ -43,24 +43,24 @@ TEST(StoreProbe, ClosedPortIsNotListening) {
 TEST(StoreProbe, AStoreAnswersWithItsEcho) {
   const StoreProbe found = probe_of("ddp?");
   EXPECT_EQ(found.local_address, "127.0.0.1");
-  EXPECT_EQ(found.refusal, std::nullopt);
+  EXPECT_EQ(found.error, std::nullopt);
 }
 
 TEST(StoreProbe, ARankZeroOfThisJobAloneIsHeard) {
   const std::string job = job_line(rank_of_three(1, 0));
-  EXPECT_EQ(probe_of(frame(job, "why")).refusal, "why");
-  EXPECT_EQ(probe_of(frame("x" + job, "why")).refusal, std::nullopt);
+  EXPECT_EQ(probe_of(frame(job, "why")).error, "why");
+  EXPECT_EQ(probe_of(frame("x" + job, "why")).error, std::nullopt);
 }
 
 TEST(StoreProbe, TooLongOrTruncatedRefusalIsIgnored) {
   const std::string job = job_line(rank_of_three(1, 0));
-  const std::string longest(kLongestRefusal, 'x');
-  EXPECT_EQ(probe_of(frame(job, longest)).refusal, longest);
-  EXPECT_EQ(probe_of(frame(job, longest + "x")).refusal, std::nullopt);
-  EXPECT_EQ(probe_of(std::string(kRefusalMark) + "\x7f\x7f\x7f\x7fx").refusal, std::nullopt);
+  const std::string longest(kLongestError, 'x');
+  EXPECT_EQ(probe_of(frame(job, longest)).error, longest);
+  EXPECT_EQ(probe_of(frame(job, longest + "x")).error, std::nullopt);
+  EXPECT_EQ(probe_of(std::string(kErrorMark) + "\x7f\x7f\x7f\x7fx").error, std::nullopt);
   const StoreProbe cut = probe_of(frame(job, "why").substr(0, 12));
   EXPECT_TRUE(cut.is_listening);
-  EXPECT_EQ(cut.refusal, std::nullopt);
+  EXPECT_EQ(cut.error, std::nullopt);
 }
 
 TEST(StoreProbe, ProbeOfASilentStoreEndsAtTheDeadline) {

@@ -30,7 +30,7 @@ Position position_of(std::int64_t step) {
   position.epoch = 2;
   position.step_in_epoch = step % 4;
   position.sums = {8, 3.5, 8, {0.25}, {5}};
-  position.watch = {0.75, 1};
+  position.best_state = {0.75, 1};
   position.result = 0.75;
   position.newest = {4, 1.5, 4, {0.125}, {3}};
   return position;
@@ -96,7 +96,7 @@ TEST(Survivors, AllRanksGetTheHoldersStateBitForBit) {
     EXPECT_EQ(position.step_in_epoch, expected.step_in_epoch);
     EXPECT_EQ(position.sums, expected.sums);
     EXPECT_EQ(position.newest, expected.newest);
-    EXPECT_EQ(position.watch, expected.watch);
+    EXPECT_EQ(position.best_state, expected.best_state);
     EXPECT_EQ(position.result, expected.result);
     return 0;
   });
@@ -106,7 +106,7 @@ TEST(Survivors, AllRanksGetTheHoldersStateBitForBit) {
 /// has come from, and the step.
 std::vector<std::pair<bool, std::int64_t>> restore_with(const std::vector<int>& holders) {
   Job job;
-  job.batch.whole = 1;
+  job.batch.global_batch = 1;
   job.checkpoint.resume = "auto";
   return on_ranks(kRanks, [&](Group& group) {
     SharedState shared = state_of(group.rank());

@@ -49,7 +49,7 @@ TEST(SyntheticSet, HasTheSizesClassesAndChannelsOfTheJob) {
   EXPECT_EQ(sources.test->facts().count, 10);
   EXPECT_THAT(sample(*sources.test, 9).input.shape, ElementsAre(2, 8, 8));
   EXPECT_EQ(sources.train->facts().mean.size(), 2U);
-  EXPECT_EQ(sources.train->facts().deviation.size(), 2U);
+  EXPECT_EQ(sources.train->facts().standard_deviation.size(), 2U);
   EXPECT_THROW(sample(*sources.test, 10), std::out_of_range);
 }
 

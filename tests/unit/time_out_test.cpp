@@ -36,15 +36,15 @@ std::vector<End> ends_of(SharedMemory shared_memory, int world_size, const Work&
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < world_size; ++rank) {
     threads.emplace_back([&, rank] {
-      GlooRequest request;
-      request.store = store;
-      request.rank = rank;
-      request.world_size = world_size;
-      request.local_address = "127.0.0.1";
-      request.join_timeout = 60s;
-      request.collective_timeout = 4s;
-      request.device.shared_memory = shared_memory;
-      const std::unique_ptr<Group> group = make_gloo_group(request);
+      GlooOptions options;
+      options.store = store;
+      options.rank = rank;
+      options.world_size = world_size;
+      options.local_address = "127.0.0.1";
+      options.join_timeout = 60s;
+      options.collective_timeout = 4s;
+      options.device.shared_memory = shared_memory;
+      const std::unique_ptr<Group> group = make_gloo_group(options);
       try {
         work(*group, rank);
       } catch (const Error& error) {

@@ -24,11 +24,12 @@ struct DataFacts {
   std::vector<std::int64_t> shape;  // of every input: [channels, height, width]
   int classes = 0;                  // 0: this is not a classification
   std::vector<float> mean;          // [channels], of pixel / 255; empty: bytes are not normalised
-  std::vector<float> deviation;     // [channels], of pixel / 255
-  std::int64_t boxes = 0;           // in all samples together
-  bool has_boxes = false;     // target 0 of a sample: [boxes, 5], see data/augment/sample_image.h
-  bool varies = false;        // images have any size; the last augmentation fits them to `shape`
-  bool is_in_memory = false;  // reading a sample is cheap
+  std::vector<float> standard_deviation;  // [channels], of pixel / 255
+  std::int64_t boxes = 0;                 // in all samples together
+  bool has_boxes = false;  // target 0 of a sample: [boxes, 5], see data/augment/sample_image.h
+  // Images have any size; the last augmentation fits them to `shape`.
+  bool has_varying_size = false;
+  bool is_in_memory = false;               // reading a sample is cheap
   std::vector<std::string> class_names{};  // [classes], or empty
   std::string digest{};                    // of the files or of the pixels; empty: not known
 

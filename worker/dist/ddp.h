@@ -141,10 +141,10 @@ class Ddp {
   DdpTimings sample_sums_;  // sums over the late samples
 };
 
-/// The factor for the mean loss of a micro-step of `samples`, in an optimizer step of `whole`
-/// samples over all ranks and micro-steps. With it the reduced gradients are those of the mean over
-/// the whole step, however the samples are divided among ranks and micro-steps.
-/// Ddp divides by world_size, so the factor is  samples * world_size / whole.
-double loss_share(std::int64_t samples, std::int64_t whole, int world_size);
+/// The factor for the mean loss of a micro-step of `samples`, in an optimizer step of
+/// `global_batch` samples over all ranks and micro-steps. With it the reduced gradients are those
+/// of the mean over the whole step, however the samples are divided among ranks and micro-steps.
+/// Ddp divides by world_size, so the factor is  samples * world_size / global_batch.
+double loss_share(std::int64_t samples, std::int64_t global_batch, int world_size);
 
 }  // namespace ddp::worker

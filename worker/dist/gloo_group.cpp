@@ -111,7 +111,7 @@ class GlooSum : public PendingSum {
 
 class GlooGroup : public Group {
  public:
-  explicit GlooGroup(const GlooRequest& request);
+  explicit GlooGroup(const GlooOptions& options);
   ~GlooGroup() override;
 
   [[nodiscard]] int rank() const override { return group_->getRank(); }
@@ -121,7 +121,7 @@ class GlooGroup : public Group {
   std::unique_ptr<PendingSum> start_sum(at::Tensor tensor, bool is_async);
   void broadcast(at::Tensor& tensor, int from) override;
   at::Tensor gather(const at::Tensor& tensor) override;
-  void agree(const std::string& what, const std::string& text) override;
+  void require_same(const std::string& what, const std::string& text) override;
   void close() override;
   void abandon() override;
   [[nodiscard]] bool is_abandoned() const override { return is_abandoned_; }
@@ -136,7 +136,7 @@ class GlooGroup : public Group {
   }
 
  private:
-  void connect_gpus(const GlooRequest& request);
+  void connect_gpus(const GlooOptions& options);
   void share_memory(SharedMemory wanted);
   void set_names();
 
@@ -150,38 +150,38 @@ class GlooGroup : public Group {
   TimeoutNames timeout_names_;
   bool rank_0_serves_store_;
   std::vector<StartedSum> sums_;  // sums that may not have ended
-  int agreement_count_ = 0;       // calls of agree(), whose keys in the store differ
+  int agreement_count_ = 0;       // calls of require_same(), whose keys in the store differ
   bool is_abandoned_ = false;
 };
 
-GlooGroup::GlooGroup(const GlooRequest& request)
-    : store_(request.store),
-      device_(request.device.device),
-      join_timeout_(request.join_timeout),
-      collective_timeout_(request.collective_timeout),
-      timeout_names_(request.timeout_names),
-      rank_0_serves_store_(request.rank_0_serves_store) {
-  auto options = c10d::ProcessGroupGloo::Options::create(request.join_timeout);
-  if (request.interface.empty()) {
-    options->devices.push_back(
-        c10d::ProcessGroupGloo::createDeviceForHostname(request.local_address));
+GlooGroup::GlooGroup(const GlooOptions& options)
+    : store_(options.store),
+      device_(options.device.device),
+      join_timeout_(options.join_timeout),
+      collective_timeout_(options.collective_timeout),
+      timeout_names_(options.timeout_names),
+      rank_0_serves_store_(options.rank_0_serves_store) {
+  auto gloo_options = c10d::ProcessGroupGloo::Options::create(options.join_timeout);
+  if (options.interface.empty()) {
+    gloo_options->devices.push_back(
+        c10d::ProcessGroupGloo::createDeviceForHostname(options.local_address));
   } else {
-    options = c10d::ProcessGroupGloo::Options::create_default(
-        request.join_timeout);  // reads the variable itself
+    gloo_options = c10d::ProcessGroupGloo::Options::create_default(
+        options.join_timeout);  // reads the variable itself
   }
   gloo_ = c10::make_intrusive<WatchedGloo>(c10::make_intrusive<c10d::PrefixStore>("cpu", store_),
-                                           request.rank,
-                                           request.world_size,
-                                           options);
-  gloo_->setTimeout(request.collective_timeout);
-  share_memory(request.device.shared_memory);
-  group_ = c10::make_intrusive<c10d::ProcessGroup>(store_, request.rank, request.world_size);
+                                           options.rank,
+                                           options.world_size,
+                                           gloo_options);
+  gloo_->setTimeout(options.collective_timeout);
+  share_memory(options.device.shared_memory);
+  group_ = c10::make_intrusive<c10d::ProcessGroup>(store_, options.rank, options.world_size);
   // Trap: call it before the first setBackend(). Without it NCCL's barrier guesses its device.
   if (device_.is_cuda()) group_->setBoundDeviceId(device_);
   group_->setBackend(at::kCPU, c10d::ProcessGroup::BackendType::GLOO, gloo_);
   group_->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
-  if (request.device.nccl) {
-    connect_gpus(request);
+  if (options.device.nccl) {
+    connect_gpus(options);
   } else {
     if (device_.is_cuda())
       group_->setBackend(at::kCUDA, c10d::ProcessGroup::BackendType::GLOO, gloo_);
@@ -202,18 +202,18 @@ void GlooGroup::set_names() {
   group_->setGroupDesc("default_pg");
 }
 
-void GlooGroup::connect_gpus(const GlooRequest& request) {
+void GlooGroup::connect_gpus(const GlooOptions& options) {
   try {
-    nccl_ = request.device.cuda->make_nccl({c10::make_intrusive<c10d::PrefixStore>("cuda", store_),
-                                            request.rank,
-                                            request.world_size,
-                                            request.collective_timeout});
+    nccl_ = options.device.cuda->make_nccl({c10::make_intrusive<c10d::PrefixStore>("cuda", store_),
+                                            options.rank,
+                                            options.world_size,
+                                            options.collective_timeout});
     group_->setBackend(at::kCUDA, c10d::ProcessGroup::BackendType::NCCL, nccl_);
     set_names();
     nccl_->eagerConnectSingleDevice(device_);
   } catch (const c10::Error& error) {
-    throw PeerError("rank " + std::to_string(request.rank) + " cannot connect " +
-                        request.device.name + " by NCCL: " + message_of(error) +
+    throw PeerError("rank " + std::to_string(options.rank) + " cannot connect " +
+                        options.device.name + " by NCCL: " + message_of(error) +
                         ". NCCL_DEBUG=INFO says more; backend=gloo goes without it.",
                     exit_code::kRendezvous);
   }
@@ -276,7 +276,7 @@ at::Tensor GlooGroup::gather(const at::Tensor& tensor) {
   return at::stack(outputs[0]);  // [world_size, ...]
 }
 
-void GlooGroup::agree(const std::string& what, const std::string& text) {
+void GlooGroup::require_same(const std::string& what, const std::string& text) {
   const InCollective waiting = enter();
   const std::string key = "agree/" + std::to_string(agreement_count_++);
   ddp::worker::agree({store_, rank(), world_size(), join_timeout_, timeout_names_.join},
@@ -360,14 +360,14 @@ void GlooGroup::close() {
 
 }  // namespace
 
-std::unique_ptr<Group> make_gloo_group(const GlooRequest& request) {
+std::unique_ptr<Group> make_gloo_group(const GlooOptions& options) {
   try {
-    return std::make_unique<GlooGroup>(request);
+    return std::make_unique<GlooGroup>(options);
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
     throw PeerError(
-        "not every rank connected within " + std::to_string(request.join_timeout.count() / 1000) +
+        "not every rank connected within " + std::to_string(options.join_timeout.count() / 1000) +
             " s (gloo): " + message_of(error) +
             ". Check that the ranks' nodes reach each other, or set GLOO_SOCKET_IFNAME.",
         exit_code::kTimeout);

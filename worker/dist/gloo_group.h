@@ -15,7 +15,7 @@
 
 namespace ddp::worker {
 
-struct GlooRequest {
+struct GlooOptions {
   c10::intrusive_ptr<c10d::Store> store;  // only this round uses its keys
   int rank = 0;
   int world_size = 1;
@@ -32,6 +32,6 @@ struct GlooRequest {
 /// error here and not a hang of the first step.
 /// Blocks: until all are connected. Errors: PeerError: 124 when a rank is missing, 202 when NCCL
 /// fails.
-std::unique_ptr<Group> make_gloo_group(const GlooRequest& request);
+std::unique_ptr<Group> make_gloo_group(const GlooOptions& options);
 
 }  // namespace ddp::worker

@@ -44,21 +44,27 @@ class Group {
   /// Whether this rank prints, reads weights and saves.
   [[nodiscard]] virtual bool is_root() const { return rank() == 0; }
 
-  /// Every rank makes the calls from sum() to gather() in the same order. They block until all have
-  /// made them; of start_sum() only wait() blocks. Errors: PeerError: 97 when a rank is lost, 124
-  /// with the missing ranks when the group's timeout is over.
-  virtual void sum(at::Tensor& tensor) = 0;  // in place
+  // --- Collectives: every rank makes these calls in the same order.
+  // They block until all ranks have made them. Errors: PeerError: 97 when a rank is lost, 124 with
+  // the missing ranks when the group's timeout is over.
+
+  /// Replaces the tensor by its sum over the ranks.
+  virtual void sum(at::Tensor& tensor) = 0;
+  /// Starts such a sum and does not block; wait() of its result does.
   [[nodiscard]] virtual std::unique_ptr<PendingSum> start_sum(at::Tensor tensor) = 0;
-  virtual void broadcast(at::Tensor& tensor, int from = 0) = 0;  // in place
-  [[nodiscard]] virtual at::Tensor gather(
-      const at::Tensor& tensor) = 0;  // [world_size, ...], on every rank
+  /// Replaces the tensor by that of rank `from`.
+  virtual void broadcast(at::Tensor& tensor, int from = 0) = 0;
+  /// The tensors of all ranks, on every rank. Shapes: [world_size, ...].
+  [[nodiscard]] virtual at::Tensor gather(const at::Tensor& tensor) = 0;
+
+  // --- Other calls.
 
   /// All ranks compare `text` over the store, without a collective; call it in the same order on
   /// all. `what` names it in messages: "model". A text of several lines is compared as a whole, and
   /// the first line that differs is shown.
   /// Blocks: until all have called it, at most the join time-out. Errors: PeerError, the same on
   /// every rank: 203 names the rank that differs and both values, 124 the missing rank.
-  virtual void agree(const std::string& what, const std::string& text) = 0;
+  virtual void require_same(const std::string& what, const std::string& text) = 0;
 
   /// Waits for all ranks, then disconnects them in order. A program that succeeds calls it last.
   virtual void close() = 0;

@@ -84,18 +84,18 @@ std::unique_ptr<Group> join(const WorkerIdentity& self,
                  " lets anyone who reaches a rank's port write into its memory, which torch 2.14 "
                  "mends: keep the nodes on a network of your own");
   }
-  GlooRequest request;
-  request.store = store;
-  request.rank = self.rank;
-  request.world_size = self.world_size;
-  request.interface = find_variable(environment, "GLOO_SOCKET_IFNAME").value_or("");
-  request.local_address = open.local_address;
-  request.device = device;
-  request.join_timeout = timeout;
-  request.collective_timeout = collective_timeout;
-  request.timeout_names = timeout_names;
-  request.rank_0_serves_store = !self.agent_store;
-  return make_gloo_group(request);
+  GlooOptions options;
+  options.store = store;
+  options.rank = self.rank;
+  options.world_size = self.world_size;
+  options.interface = find_variable(environment, "GLOO_SOCKET_IFNAME").value_or("");
+  options.local_address = open.local_address;
+  options.device = device;
+  options.join_timeout = timeout;
+  options.collective_timeout = collective_timeout;
+  options.timeout_names = timeout_names;
+  options.rank_0_serves_store = !self.agent_store;
+  return make_gloo_group(options);
 }
 
 }  // namespace ddp::worker

@@ -26,7 +26,7 @@ class SingleProcessGroup : public Group {
   }
   void broadcast(at::Tensor&, int) override {}
   at::Tensor gather(const at::Tensor& tensor) override { return tensor.unsqueeze(0); }
-  void agree(const std::string&, const std::string&) override {}
+  void require_same(const std::string&, const std::string&) override {}
   void close() override {}
   [[nodiscard]] c10d::Store* store() const override { return nullptr; }
   [[nodiscard]] c10::intrusive_ptr<c10d::ProcessGroup> process_group() const override { return {}; }

@@ -31,8 +31,8 @@ std::string wait_until_up(const WorkerIdentity& self, std::chrono::milliseconds 
   while (true) {
     const StoreProbe found = addresses.probe(start + timeout);
     if (found.local_address) return *found.local_address;
-    if (found.refusal && leave_with_rank_0(found.caller, self)) {
-      const std::string first_line = found.refusal->substr(0, found.refusal->find('\n'));
+    if (found.error && leave_with_rank_0(found.caller, self)) {
+      const std::string first_line = found.error->substr(0, found.error->find('\n'));
       throw PeerError("rank 0 did not join: " + one_line(first_line, kLongestLine));
     }
     const Clock::time_point now = Clock::now();
@@ -53,9 +53,9 @@ std::string wait_until_up(const WorkerIdentity& self, std::chrono::milliseconds 
 }
 
 /// Takes the port from a rank 0 of an earlier start that may still report why it did not join.
-void end_refusal(const WorkerIdentity& self, std::chrono::milliseconds timeout) {
+void end_error_server(const WorkerIdentity& self, std::chrono::milliseconds timeout) {
   const StoreProbe found = StoreAddresses(self).probe(Clock::now() + timeout);
-  if (found.refusal) (void)leave_with_rank_0(found.caller, self);
+  if (found.error) (void)leave_with_rank_0(found.caller, self);
 }
 
 }  // namespace
@@ -67,7 +67,7 @@ OpenStore open_store(const WorkerIdentity& self, std::chrono::milliseconds timeo
   options.waitWorkers = false;
   options.timeout = timeout;
   OpenStore open;
-  if (options.isServer) end_refusal(self, timeout);
+  if (options.isServer) end_error_server(self, timeout);
   if (!options.isServer) open.local_address = wait_until_up(self, timeout);
   try {
     open.store = c10::make_intrusive<c10d::TCPStore>(self.master_addr, options);

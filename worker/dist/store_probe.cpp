@@ -56,11 +56,11 @@ std::string receive(int fd, std::size_t size) {
 }
 
 /// The reason that rank 0 sends. No value if it is of another job.
-std::optional<std::string> receive_refusal(int fd, const std::string& job) {
+std::optional<std::string> receive_error(int fd, const std::string& job) {
   std::uint32_t length = 0;
   if (::recv(fd, &length, sizeof(length), MSG_WAITALL) != ssize_t{sizeof(length)}) return {};
   const std::size_t size = ntohl(length);
-  if (size > job.size() + kLongestRefusal) return {};
+  if (size > job.size() + kLongestError) return {};
   const std::string text = receive(fd, size);
   if (text.size() != size || !text.starts_with(job)) return {};
   return text.substr(job.size());
@@ -69,11 +69,11 @@ std::optional<std::string> receive_refusal(int fd, const std::string& job) {
 void ask(Descriptor socket, const std::string& job, StoreProbe& found) {
   if (::send(socket.fd(), kHello.data(), kHello.size(), MSG_NOSIGNAL) != ssize_t{kHello.size()})
     return;
-  const std::string answer = receive(socket.fd(), kRefusalMark.size());
-  if (kHello.ends_with(answer) && answer.size() == kRefusalMark.size())
+  const std::string answer = receive(socket.fd(), kErrorMark.size());
+  if (kHello.ends_with(answer) && answer.size() == kErrorMark.size())
     found.local_address = local_address_of(socket.fd());
-  if (answer != kRefusalMark) return;
-  found.refusal = receive_refusal(socket.fd(), job);
+  if (answer != kErrorMark) return;
+  found.error = receive_error(socket.fd(), job);
   found.caller = std::move(socket);
 }
 
@@ -123,7 +123,7 @@ StoreProbe StoreAddresses::probe(Clock::time_point deadline) const {
     found.is_listening = true;
     limit_calls(socket.fd(), SO_RCVTIMEO, until(deadline, kAnswerWithin));
     ask(std::move(socket), job_, found);
-    if (found.local_address || found.refusal) break;
+    if (found.local_address || found.error) break;
   }
   return found;
 }

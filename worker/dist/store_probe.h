@@ -1,5 +1,5 @@
 // Finds out what answers at MASTER_ADDR:MASTER_PORT: nobody, LibTorch's store, something else, or a
-// rank 0 of this job that does not join and says why (worker/dist/refusal_server).
+// rank 0 of this job that does not join and says why (worker/dist/error_server).
 #pragma once
 
 #include <netdb.h>
@@ -24,8 +24,8 @@ inline constexpr std::string_view kHello(
 /// endian), its job_line() and the reason. A rank that is ready to exit replies with its own
 /// job_line() and its rank in four bytes. Rank 0 sends a last byte when it exits by itself, not
 /// when it is killed or yields its port.
-inline constexpr std::string_view kRefusalMark = "ddp!";
-inline constexpr std::size_t kLongestRefusal = 16384;
+inline constexpr std::string_view kErrorMark = "ddp!";
+inline constexpr std::size_t kLongestError = 16384;
 inline constexpr std::chrono::seconds kLeaveWithin{7};  // longer than a rank 0 waits
 
 /// The text by which ranks of one job recognise each other: run id, round and world size. Two jobs
@@ -35,7 +35,7 @@ std::string job_line(const WorkerIdentity& self);
 struct StoreProbe {
   bool is_listening = false;                 // something accepts connections there
   std::optional<std::string> local_address;  // this side's, when a store answers
-  std::optional<std::string> refusal;        // why rank 0 of this job does not serve a store
+  std::optional<std::string> error;          // why rank 0 of this job does not serve a store
   Descriptor caller;                         // connection to that rank 0
 };
 

@@ -38,7 +38,7 @@ std::vector<NamedTensor> frozen_of(const torch::nn::Module& model) {
   return tensors;
 }
 
-std::vector<NamedTensor> fixed_of(const torch::nn::Module& model) {
+std::vector<NamedTensor> without_gradient_of(const torch::nn::Module& model) {
   return with_buffers(frozen_of(model), model);
 }
 

@@ -9,17 +9,18 @@
 
 namespace ddp::worker {
 
-/// All parameters, frozen or not, and all buffers (such as running statistics); both in order of
-/// construction.
+/// All parameters, frozen or not, in order of construction.
 std::vector<NamedTensor> parameters_of(const torch::nn::Module& model);
+/// All buffers, such as running statistics, in order of construction.
 std::vector<NamedTensor> buffers_of(const torch::nn::Module& model);
 
-/// The trainable parameters, for Ddp and the optimizer; the frozen ones (model/freeze); and all
-/// tensors that need no gradient, and so no reduction over ranks: the frozen parameters, then the
-/// buffers.
+/// The trainable parameters, for Ddp and the optimizer.
 std::vector<NamedTensor> trainable_of(const torch::nn::Module& model);
+/// The frozen parameters (model/freeze).
 std::vector<NamedTensor> frozen_of(const torch::nn::Module& model);
-std::vector<NamedTensor> fixed_of(const torch::nn::Module& model);
+/// All tensors that need no gradient, and so no reduction over ranks: the frozen parameters, then
+/// the buffers.
+std::vector<NamedTensor> without_gradient_of(const torch::nn::Module& model);
 
 /// Parameters and buffers: all that a checkpoint of the model holds.
 std::vector<NamedTensor> state_of(const torch::nn::Module& model);

@@ -9,7 +9,7 @@
 
 namespace ddp::worker {
 
-struct BestResultRule {
+struct BestResultOptions {
   std::string metric = "loss";             // the name of an evaluation's value
   bool is_higher_better = false;           // a loss: false; an accuracy: true
   std::optional<std::int64_t> patience{};  // evaluations without improvement that are allowed
@@ -30,12 +30,12 @@ bool is_better(bool is_higher_better,
                double threshold = 0);
 
 /// Whether `result` is better than all before it.
-bool is_gain(const BestResultRule& rule, const BestResultState& state, double result);
+bool is_gain(const BestResultOptions& options, const BestResultState& state, double result);
 
 /// The state after one more evaluation.
-BestResultState note_result(const BestResultRule& rule, BestResultState state, double result);
+BestResultState note_result(const BestResultOptions& options, BestResultState state, double result);
 
 /// Whether the run has to end: `patience` evaluations in a row have not improved.
-bool is_out_of_patience(const BestResultRule& rule, const BestResultState& state);
+bool is_out_of_patience(const BestResultOptions& options, const BestResultState& state);
 
 }  // namespace ddp::worker

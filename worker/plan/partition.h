@@ -2,7 +2,7 @@
 // worker/plan/shard). The whole batch belongs to the run, not to the ranks: step k covers positions
 // [k B, (k + 1) B) of the epoch's permutation, for any number of ranks; a rank gets every
 // world_size-th of them, in micro-steps.
-// Promises: a pure function of the request, the epoch and the step, so a resumed run needs no
+// Promises: a pure function of the options, the epoch and the step, so a resumed run needs no
 // sampler state. If all ranks get equally many samples, they are those of Python's
 // DistributedSampler with a DataLoader, sample by sample.
 #pragma once
@@ -17,13 +17,14 @@
 
 namespace ddp::worker {
 
-struct PartitionRequest {
-  std::int64_t size = 0;      // samples of the data set
-  std::int64_t batch = 1;     // of the whole job: an optimizer step
-  std::int64_t per_rank = 1;  // the largest micro-batch
+struct PartitionOptions {
+  std::int64_t size = 0;          // samples of the data set
+  std::int64_t global_batch = 1;  // of an optimizer step, over all ranks
+  std::int64_t micro_batch = 1;   // samples of a micro-step, at most
   int world_size = 1;
   int rank = 0;
-  int fill = 1;  // pads a short last step to a multiple of this: the run's first world size
+  // A short last step is padded to a multiple of this: the run's first world size.
+  int pad_to_multiple_of = 1;
   std::uint64_t seed = 0;  // the same on every rank
   bool shuffle = true;
   bool drop_last = false;    // no step with less than a whole batch
@@ -44,27 +45,27 @@ struct MicroBatch {
 struct StepPartition {
   // Indices of samples. Every rank has equally many micro-steps, none of them empty.
   std::vector<std::vector<std::int64_t>> micro_steps;
-  std::int64_t whole = 0;  // samples of all ranks
+  std::int64_t global_batch = 0;  // samples of all ranks
 };
 
-/// Optimizer steps of an epoch: size / batch, rounded up, or down with drop_last.
-std::int64_t steps_per_epoch(const PartitionRequest& request);
+/// Optimizer steps of an epoch: size / global_batch, rounded up, or down with drop_last.
+std::int64_t steps_per_epoch(const PartitionOptions& options);
 
 /// The steps of one epoch.
 class EpochPartition {
  public:
   /// Errors: std::logic_error for an empty set, a rank outside its world, fewer samples in the
   /// batch than ranks, weights of another size, or more samples than kMaxShardedSize.
-  EpochPartition(const PartitionRequest& request, std::int64_t epoch);
+  EpochPartition(const PartitionOptions& options, std::int64_t epoch);
 
   /// The last step of an epoch may be short. It is padded with the first samples of the
-  /// permutation, as in Python's sampler, until each of `fill` ranks has equally many samples, but
-  /// never beyond a whole batch; and until each rank has a sample.
-  /// Precondition: step < steps_per_epoch().
+  /// permutation, as in Python's sampler, until each of `pad_to_multiple_of` ranks has equally many
+  /// samples, but never beyond a whole batch; and until each rank has a sample. Precondition: step
+  /// < steps_per_epoch().
   [[nodiscard]] StepPartition step(std::int64_t step) const;
 
  private:
-  PartitionRequest request_;
+  PartitionOptions options_;
   std::vector<std::int64_t> order_;
 };
 
@@ -73,13 +74,13 @@ class EpochPartition {
 class PartitionWalk {
  public:
   /// Errors: as EpochPartition, from next().
-  PartitionWalk(const PartitionRequest& request, std::int64_t epoch, std::int64_t step)
-      : request_(request), epoch_(epoch), step_(step) {}
+  PartitionWalk(const PartitionOptions& options, std::int64_t epoch, std::int64_t step)
+      : options_(options), epoch_(epoch), step_(step) {}
 
   MicroBatch next();
 
  private:
-  PartitionRequest request_;
+  PartitionOptions options_;
   std::int64_t epoch_;
   std::int64_t step_;  // the next step of the epoch
   std::optional<EpochPartition> partition_;

@@ -9,22 +9,22 @@ namespace ddp::worker {
 namespace json = boost::json;
 
 BatchPlan divide(const RunBatch& run, int world_size) {
-  if (run.whole < world_size) {
-    throw UsageError("this run's whole batch of " + std::to_string(run.whole) +
+  if (run.global_batch < world_size) {
+    throw UsageError("this run's whole batch of " + std::to_string(run.global_batch) +
                      " samples is too few for " + std::to_string(world_size) +
                      " ranks: each needs a sample. Start fewer ranks, or a new run with a larger "
                      "batch: checkpoint.resume=never.");
   }
-  const std::int64_t share = (run.whole + world_size - 1) / world_size;
-  const std::int64_t accumulate = (share + run.per_rank - 1) / run.per_rank;
-  return {.per_rank = (share + accumulate - 1) / accumulate,
+  const std::int64_t share = (run.global_batch + world_size - 1) / world_size;
+  const std::int64_t accumulate = (share + run.micro_batch - 1) / run.micro_batch;
+  return {.micro_batch = (share + accumulate - 1) / accumulate,
           .accumulate = accumulate,
-          .whole = run.whole};
+          .global_batch = run.global_batch};
 }
 
 std::string to_text(const RunBatch& run) {
   return json::serialize(json::object{
-      {"whole", run.whole}, {"per_rank", run.per_rank}, {"world_size", run.world_size}});
+      {"whole", run.global_batch}, {"per_rank", run.micro_batch}, {"world_size", run.world_size}});
 }
 
 std::optional<RunBatch> parse_run_batch(std::string_view text) {
@@ -36,7 +36,8 @@ std::optional<RunBatch> parse_run_batch(std::string_view text) {
     return found != nullptr && found->is_int64() ? found->as_int64() : 0;
   };
   const RunBatch run{number("whole"), number("per_rank"), static_cast<int>(number("world_size"))};
-  if (run.whole < 1 || run.per_rank < 1 || run.per_rank > run.whole || run.world_size < 1)
+  if (run.global_batch < 1 || run.micro_batch < 1 || run.micro_batch > run.global_batch ||
+      run.world_size < 1)
     return {};
   return run;
 }

@@ -13,9 +13,9 @@ namespace ddp::worker {
 
 /// The batch that the first round of a run began with.
 struct RunBatch {
-  std::int64_t whole = 0;     // samples of an optimizer step
-  std::int64_t per_rank = 0;  // of a micro-step, at most: so many fitted into memory
-  int world_size = 1;         // optimizer.scale_lr uses it
+  std::int64_t global_batch = 0;  // samples of an optimizer step
+  std::int64_t micro_batch = 0;   // of a micro-step, at most: so many fitted into memory
+  int world_size = 1;             // optimizer.scale_lr uses it
 
   bool operator==(const RunBatch&) const = default;
 };

@@ -17,7 +17,7 @@ Schedule make_schedule(const Job& job, std::int64_t steps_per_epoch, std::int64_
   const double warmup = job.schedule.warmup * static_cast<double>(steps_per_epoch);
   // A run shorter than its warm-up still ends: the last step is never warm-up.
   schedule.warmup = std::min(static_cast<std::int64_t>(std::llround(warmup)), schedule.steps - 1);
-  schedule.every = job.schedule.every * steps_per_epoch;
+  schedule.step_size = job.schedule.every * steps_per_epoch;
   for (const std::int64_t epoch : job.schedule.milestones)
     schedule.milestones.push_back(epoch * steps_per_epoch);
   schedule.gamma = job.schedule.gamma;
@@ -32,20 +32,21 @@ Schedule make_schedule(const Job& job, std::int64_t steps_per_epoch, std::int64_
 RunPlan plan_run(const Job& job, std::int64_t samples, int world_size, int rank) {
   RunPlan plan;
   plan.partition.size = samples;
-  plan.partition.batch = job.batch.whole;
-  plan.partition.per_rank = job.batch.per_rank;
+  plan.partition.global_batch = job.batch.global_batch;
+  plan.partition.micro_batch = job.batch.micro_batch;
   plan.partition.world_size = world_size;
-  plan.partition.fill = job.first_world_size;
+  plan.partition.pad_to_multiple_of = job.first_world_size;
   plan.partition.rank = rank;
   plan.partition.seed = job.seed;
   plan.partition.shuffle = job.data.sampler != Sampler::sequential;
   plan.partition.drop_last = job.data.drop_last;
   plan.partition.repeats = job.data.repeats;
-  if (job.data.limit) plan.partition.size = std::min(samples, *job.data.limit * job.batch.whole);
-  if (job.data.drop_last && plan.partition.size < plan.partition.batch) {
+  if (job.data.limit)
+    plan.partition.size = std::min(samples, *job.data.limit * job.batch.global_batch);
+  if (job.data.drop_last && plan.partition.size < plan.partition.global_batch) {
     throw UsageError("data.drop_last: the " + std::to_string(plan.partition.size) +
                      " training samples are less than a batch of " +
-                     std::to_string(plan.partition.batch) +
+                     std::to_string(plan.partition.global_batch) +
                      ", and no step would be left. Take a smaller batch, or drop_last=false.");
   }
   plan.steps_per_epoch = steps_per_epoch(plan.partition);
@@ -63,7 +64,7 @@ std::int64_t epochs_of(const RunPlan& plan) {
 }
 
 std::int64_t samples_of(const RunPlan& plan, std::int64_t steps) {
-  return std::min(steps * plan.partition.batch, plan.partition.size);
+  return std::min(steps * plan.partition.global_batch, plan.partition.size);
 }
 
 }  // namespace ddp::worker

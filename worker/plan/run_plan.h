@@ -11,7 +11,7 @@
 namespace ddp::worker {
 
 struct RunPlan {
-  PartitionRequest partition;
+  PartitionOptions partition;
   std::int64_t steps_per_epoch = 1;
   std::int64_t steps = 1;  // of the whole run
   Schedule schedule;

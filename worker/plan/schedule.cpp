@@ -26,11 +26,12 @@ double anneal(double first, double last, double part) {
 }
 
 double one_cycle(const Schedule& schedule, double step) {
-  const double first = schedule.base_lr / schedule.first_divisor;
-  const double last = first / schedule.last_divisor;
+  const double first = schedule.base_lr / schedule.div_factor;
+  const double last = first / schedule.final_div_factor;
   const double end = static_cast<double>(schedule.steps - 1);
   // If the run is too short to rise, it starts at the top.
-  const double top = std::clamp(schedule.rising * static_cast<double>(schedule.steps) - 1, 0., end);
+  const double top =
+      std::clamp(schedule.pct_start * static_cast<double>(schedule.steps) - 1, 0., end);
   if (step < top) return anneal(first, schedule.base_lr, step / top);
   if (top == end) return schedule.base_lr;
   return anneal(schedule.base_lr, last, (step - top) / (end - top));
@@ -45,8 +46,8 @@ std::optional<Schedule::Name> parse_schedule_name(std::string_view word) {
 }
 
 double learning_rate(const Schedule& schedule, std::int64_t step) {
-  if (schedule.steps < 1 || schedule.every < 1 || schedule.warmup < 0 || step < 0)
-    throw std::logic_error("learning_rate: steps and every start at 1, warmup and step at 0");
+  if (schedule.steps < 1 || schedule.step_size < 1 || schedule.warmup < 0 || step < 0)
+    throw std::logic_error("learning_rate: steps and step_size start at 1, warmup and step at 0");
   step = std::min(step, schedule.steps - 1);
   if (schedule.name == Schedule::Name::one_cycle)
     return one_cycle(schedule, static_cast<double>(step));
@@ -63,7 +64,7 @@ double learning_rate(const Schedule& schedule, std::int64_t step) {
       return schedule.base_lr;
     case Schedule::Name::step:
       return schedule.base_lr *
-             std::pow(schedule.gamma, static_cast<double>(step / schedule.every));
+             std::pow(schedule.gamma, static_cast<double>(step / schedule.step_size));
     case Schedule::Name::multistep: {
       const auto drops = std::count_if(
           schedule.milestones.begin(), schedule.milestones.end(), [step](std::int64_t milestone) {

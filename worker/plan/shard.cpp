@@ -27,28 +27,28 @@ void check_place(std::int64_t size, int world_size, int rank) {
 
 }  // namespace
 
-std::int64_t shard_size(const ShardRequest& request) {
-  const std::int64_t per_rank = request.size / request.world_size;
-  const bool fills = request.size % request.world_size == 0;
-  return fills || request.drop_last ? per_rank : per_rank + 1;
+std::int64_t shard_size(const ShardOptions& options) {
+  const std::int64_t per_rank = options.size / options.world_size;
+  const bool fills = options.size % options.world_size == 0;
+  return fills || options.drop_last ? per_rank : per_rank + 1;
 }
 
-std::vector<std::int64_t> permutation(const ShardRequest& request, std::int64_t epoch) {
-  check_place(request.size, request.world_size, request.rank);
-  if (request.size == 0) throw std::logic_error("cannot shard an empty data set");
-  std::vector<std::int64_t> order(static_cast<std::size_t>(request.size));
+std::vector<std::int64_t> permutation(const ShardOptions& options, std::int64_t epoch) {
+  check_place(options.size, options.world_size, options.rank);
+  if (options.size == 0) throw std::logic_error("cannot shard an empty data set");
+  std::vector<std::int64_t> order(static_cast<std::size_t>(options.size));
   std::iota(order.begin(), order.end(), 0);
-  if (request.shuffle) permute(order, request.seed + static_cast<std::uint64_t>(epoch));
+  if (options.shuffle) permute(order, options.seed + static_cast<std::uint64_t>(epoch));
   return order;
 }
 
-std::vector<std::int64_t> shard(const ShardRequest& request, std::int64_t epoch) {
-  const std::vector<std::int64_t> order = permutation(request, epoch);
+std::vector<std::int64_t> shard(const ShardOptions& options, std::int64_t epoch) {
+  const std::vector<std::int64_t> order = permutation(options, epoch);
   // Python pads the list with its own head, then strides over it; the same by index.
-  std::vector<std::int64_t> samples(static_cast<std::size_t>(shard_size(request)));
+  std::vector<std::int64_t> samples(static_cast<std::size_t>(shard_size(options)));
   for (std::size_t i = 0; i < samples.size(); ++i) {
     const std::size_t place =
-        static_cast<std::size_t>(request.rank) + i * static_cast<std::size_t>(request.world_size);
+        static_cast<std::size_t>(options.rank) + i * static_cast<std::size_t>(options.world_size);
     samples[i] = order[place % order.size()];
   }
   return samples;

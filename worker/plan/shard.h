@@ -1,6 +1,6 @@
 // The permutation of an epoch, bit for bit as in Python's DistributedSampler, without Torch;
-// worker/plan/partition deals it out to steps and ranks. Also the samples that a rank evaluates.
-// Promises: a pure function of the request and the epoch, so that a resumed run needs no sampler
+// worker/plan/partition divides it among steps and ranks. Also the samples that a rank evaluates.
+// Promises: a pure function of the options and the epoch, so that a resumed run needs no sampler
 // state.
 // Trap: torch::data::samplers::DistributedRandomSampler differs from Python (seed = epoch only,
 // std::shuffle), so it is not used.
@@ -12,7 +12,7 @@
 
 namespace ddp::worker {
 
-struct ShardRequest {
+struct ShardOptions {
   std::int64_t size = 0;  // samples of the data set
   int world_size = 1;
   int rank = 0;
@@ -20,20 +20,20 @@ struct ShardRequest {
   bool shuffle = true;
   bool drop_last = false;  // drop the tail instead of repeating the head
 
-  bool operator==(const ShardRequest&) const = default;
+  bool operator==(const ShardOptions&) const = default;
 };
 
 /// The samples of the whole data set in the order of an epoch; rank and world size play no part.
 /// Errors: std::logic_error for an empty set or more samples than kMaxShardedSize.
 /// Source: aten/src/ATen/native/TensorFactories.cpp (randperm_cpu) of torch 2.11.
-std::vector<std::int64_t> permutation(const ShardRequest& request, std::int64_t epoch);
+std::vector<std::int64_t> permutation(const ShardOptions& options, std::int64_t epoch);
 
 /// How many samples one rank gets in one epoch; the same on every rank.
 /// Units: ceil(size / world_size), or floor with drop_last (0 when there are fewer samples than
 /// ranks).
-std::int64_t shard_size(const ShardRequest& request);
+std::int64_t shard_size(const ShardOptions& options);
 
-/// Samples of `request.rank` in `epoch`, in the order of Python's DistributedSampler(seed, shuffle,
+/// Samples of `options.rank` in `epoch`, in the order of Python's DistributedSampler(seed, shuffle,
 /// drop_last) after set_epoch(epoch).
 /// Shapes: shard_size numbers in [0, size); the head of the permutation fills the last gap, several
 /// times when there are fewer samples than ranks need.
@@ -41,7 +41,7 @@ std::int64_t shard_size(const ShardRequest& request);
 /// kMaxShardedSize.
 /// Source: torch/utils/data/distributed.py and aten/src/ATen/native/TensorFactories.cpp
 /// (randperm_cpu) of torch 2.11.
-std::vector<std::int64_t> shard(const ShardRequest& request, std::int64_t epoch);
+std::vector<std::int64_t> shard(const ShardOptions& options, std::int64_t epoch);
 
 /// For larger sets torch draws its permutation from 64-bit numbers, which is not implemented here.
 inline constexpr std::int64_t kMaxShardedSize = 0xFFFFFFFF / 20 - 1;

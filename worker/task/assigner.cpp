@@ -38,7 +38,7 @@ Fits measure(const at::Tensor& logits,
              const at::Tensor& boxes,
              const at::Tensor& inside,
              const Objects& objects,
-             const AssignerRule& rule,
+             const AssignerOptions& options,
              Pairs pairs) {
   Fits fits;
   const auto number = [&](std::int64_t end) { return at::arange(end, objects.labels.options()); };
@@ -59,7 +59,7 @@ Fits measure(const at::Tensor& logits,
   // A predicted box with NaN, or whose area overflows, fits no object.
   const at::Tensor overlap = complete_iou(own, found).clamp_min(0).nan_to_num(0, 0, 0);
   fits.overlap = at::where(is_inside, overlap, at::zeros_like(overlap));
-  fits.metric = scores.pow(rule.alpha) * fits.overlap.pow(rule.beta);
+  fits.metric = scores.pow(options.alpha) * fits.overlap.pow(options.beta);
   return fits;
 }
 
@@ -85,11 +85,11 @@ Assignment assign(const at::Tensor& logits,
                   const at::Tensor& boxes,
                   const AnchorPoints& points,
                   const Objects& objects,
-                  const AssignerRule& rule,
+                  const AssignerOptions& options,
                   Pairs pairs) {
   const std::int64_t count = objects.labels.size(0);
   const std::int64_t rows = boxes.size(0) * points.size();
-  const Fits fits = measure(logits, boxes, find_inside(points, objects), objects, rule, pairs);
+  const Fits fits = measure(logits, boxes, find_inside(points, objects), objects, options, pairs);
   const at::Tensor metric = to_matrix(fits, fits.metric, {count, points.size()});
   const at::Tensor overlap = to_matrix(fits, fits.overlap, {count, points.size()});
   const auto row_of = [&](const at::Tensor& object, const at::Tensor& point) {
@@ -97,7 +97,7 @@ Assignment assign(const at::Tensor& logits,
   };
 
   // The best-fitting anchor points of each object.
-  const auto [fit, point] = metric.topk(std::min(rule.top, points.size()), 1);
+  const auto [fit, point] = metric.topk(std::min(options.topk, points.size()), 1);
   const at::Tensor chosen_points = point.flatten();
   const at::Tensor choosing_objects =
       at::arange(count, objects.labels.options()).unsqueeze(1).expand_as(point).reshape({-1});

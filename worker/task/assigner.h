@@ -20,18 +20,18 @@ struct Objects {
 
 /// How well an anchor point fits an object is score^alpha * IoU^beta, with the predicted score of
 /// the object's class.
-struct AssignerRule {
-  std::int64_t top = 10;  // anchor points per object, at most
+struct AssignerOptions {
+  std::int64_t topk = 10;  // anchor points per object, at most
   double alpha = 0.5;
   double beta = 6;
 };
 
-/// Always has N * top rows; those that are not used have the score 0. Within an image an anchor
+/// Always has N * topk rows; those that are not used have the score 0. Within an image an anchor
 /// point is a candidate for one object at most.
 struct Assignment {
-  at::Tensor rows;     // [N * top] of int64: the anchor point's row in [B * A, ...]
-  at::Tensor objects;  // [N * top] of int64: the object that it has to find
-  /// [N * top]: the target score of the object's class, in [0, 1]; 0: the row is not used. The
+  at::Tensor rows;     // [N * topk] of int64: the anchor point's row in [B * A, ...]
+  at::Tensor objects;  // [N * topk] of int64: the object that it has to find
+  /// [N * topk]: the target score of the object's class, in [0, 1]; 0: the row is not used. The
   /// best-fitting candidate of an object gets the largest IoU among its candidates as target.
   at::Tensor scores;
 };
@@ -41,7 +41,7 @@ struct Assignment {
 /// about 150 bytes of memory per pair. Both give the same result.
 enum class Pairs { inside, all };
 
-/// The candidates of an object are the `top` best-fitting anchor points inside of its box (a side
+/// The candidates of an object are the `topk` best-fitting anchor points inside of its box (a side
 /// below the second stride counts as that long). If an anchor point is a candidate of several
 /// objects, it goes to the one with the largest IoU among all objects whose box it is in. Shapes:
 /// logits [B, A, classes], boxes [B, A, 4] in pixels; both without a gradient.
@@ -49,7 +49,7 @@ Assignment assign(const at::Tensor& logits,
                   const at::Tensor& boxes,
                   const AnchorPoints& points,
                   const Objects& objects,
-                  const AssignerRule& rule,
+                  const AssignerOptions& options,
                   Pairs pairs);
 
 }  // namespace ddp::worker

@@ -83,7 +83,7 @@ Loss Classification::test_loss(const Outputs& outputs, const Batch& batch) {
 Pictures Classification::pictures(const ShownBatch& shown) {
   if (shown.outputs != nullptr || shown.name != "train_batch0") return {};
   std::vector<Image> images =
-      shown_images(shown.batch.input, shown.data.mean, shown.data.deviation);
+      shown_images(shown.batch.input, shown.data.mean, shown.data.standard_deviation);
   if (images.empty() || shown.batch.targets.empty()) return {};
   std::vector<LabelledObjects> labels =
       shown_labels(shown.batch.targets[0].values, images, shown.data.class_names);

@@ -22,7 +22,7 @@ class Classification : public Task {
   std::vector<NamedTensor> counts(const Outputs& outputs, const Batch& batch) override;
   /// The first images of the first batch with their labels.
   Pictures pictures(const ShownBatch& shown) override;
-  [[nodiscard]] Watched watched() const override { return {"accuracy", true}; }
+  [[nodiscard]] MonitoredMetric monitored() const override { return {"accuracy", true}; }
 
   [[nodiscard]] const Model& image_model() const { return model_; }
   /// From now on `forward` computes the scores instead of the model: by replicas on several

@@ -12,17 +12,17 @@
 namespace ddp::worker {
 
 ObjectDetection::ObjectDetection(std::shared_ptr<Detector> model,
-                                 const DetectionLossRule& rule,
+                                 const DetectionLossOptions& options,
                                  std::vector<std::string> names,
                                  ImageSize image,
                                  double multi_scale)
     : model_(std::move(model)),
-      rule_(rule),
+      options_(options),
       names_(std::move(names)),
       image_(image),
       multi_scale_(multi_scale) {}
 
-Batch ObjectDetection::vary(const Batch& batch, std::uint64_t seed) {
+Batch ObjectDetection::transform_batch(const Batch& batch, std::uint64_t seed) {
   if (multi_scale_ <= 0) return batch;
   const ImageSize size{static_cast<int>(batch.input.size(2)),
                        static_cast<int>(batch.input.size(3))};
@@ -43,7 +43,7 @@ Outputs ObjectDetection::forward(const Batch& batch) {
 
 Loss ObjectDetection::loss(const Outputs& outputs, const Batch& batch) {
   const at::Tensor& raw = outputs.back();
-  return detection_loss(raw, objects_of(batch), points_of(batch.input, raw), rule_);
+  return detection_loss(raw, objects_of(batch), points_of(batch.input, raw), options_);
 }
 
 const AnchorPoints& ObjectDetection::points_of(const at::Tensor& images, const at::Tensor& like) {
@@ -63,7 +63,7 @@ std::unique_ptr<Metric> ObjectDetection::metric() {
 
 Pictures ObjectDetection::pictures(const ShownBatch& shown) {
   const auto images = std::make_shared<const std::vector<Image>>(
-      shown_images(shown.batch.input, shown.data.mean, shown.data.deviation));
+      shown_images(shown.batch.input, shown.data.mean, shown.data.standard_deviation));
   if (images->empty()) return {};
   const auto picture = [&](const std::string& name, std::vector<LabelledObjects> objects) {
     return Picture{name, [images, objects = std::move(objects)] {

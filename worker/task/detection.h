@@ -17,13 +17,13 @@ class ObjectDetection : public Task {
   /// `names` are the classes' names, `image` is the size of the model's input. Each training step
   /// draws a size between 1 - `multi_scale` and 1 + `multi_scale` times `image`.
   ObjectDetection(std::shared_ptr<Detector> model,
-                  const DetectionLossRule& rule,
+                  const DetectionLossOptions& options,
                   std::vector<std::string> names,
                   ImageSize image,
                   double multi_scale = 0);
 
   torch::nn::Module& model() override { return *model_; }
-  Batch vary(const Batch& batch, std::uint64_t seed) override;
+  Batch transform_batch(const Batch& batch, std::uint64_t seed) override;
   /// In training mode {raw}, the model's own output; in evaluation mode {boxes, scores, raw}: boxes
   /// [B, A, 4] in pixels and scores [B, A, classes], from 0 to 1.
   Outputs forward(const Batch& batch) override;
@@ -33,7 +33,7 @@ class ObjectDetection : public Task {
   /// Pictures of at most 16 images: in training NAME with the objects; of an evaluation NAME_labels
   /// with the objects, and NAME_pred with the predictions.
   Pictures pictures(const ShownBatch& shown) override;
-  [[nodiscard]] Watched watched() const override { return {"AP50:95", true}; }
+  [[nodiscard]] MonitoredMetric monitored() const override { return {"AP50:95", true}; }
 
  private:
   /// The points for `images`, with dtype and device of `like`; made again only when one of these
@@ -41,7 +41,7 @@ class ObjectDetection : public Task {
   const AnchorPoints& points_of(const at::Tensor& images, const at::Tensor& like);
 
   std::shared_ptr<Detector> model_;
-  DetectionLossRule rule_;
+  DetectionLossOptions options_;
   std::vector<std::string> names_;
   ImageSize image_;
   double multi_scale_;

@@ -53,23 +53,23 @@ at::Tensor sum_of_class_losses(const at::Tensor& logits,
 
 }  // namespace
 
-DetectionLossRule read_detection_loss(const Args& args) {
-  DetectionLossRule rule;
-  rule.box = args.real("box", 0, 1e6, rule.box);
-  rule.cls = args.real("cls", 0, 1e6, rule.cls);
-  rule.dfl = args.real("dfl", 0, 1e6, rule.dfl);
-  rule.assigner.top = args.integer("top", 1, 1000, rule.assigner.top);
-  rule.assigner.alpha = args.real("alpha", 0, 100, rule.assigner.alpha);
-  rule.assigner.beta = args.real("beta", 0, 100, rule.assigner.beta);
-  rule.nominal_batch = args.real("nominal_batch", 1e-3, 1e6, rule.nominal_batch);
+DetectionLossOptions read_detection_loss(const Args& args) {
+  DetectionLossOptions options;
+  options.box_gain = args.real("box", 0, 1e6, options.box_gain);
+  options.cls_gain = args.real("cls", 0, 1e6, options.cls_gain);
+  options.dfl_gain = args.real("dfl", 0, 1e6, options.dfl_gain);
+  options.assigner.topk = args.integer("top", 1, 1000, options.assigner.topk);
+  options.assigner.alpha = args.real("alpha", 0, 100, options.assigner.alpha);
+  options.assigner.beta = args.real("beta", 0, 100, options.assigner.beta);
+  options.nominal_batch = args.real("nominal_batch", 1e-3, 1e6, options.nominal_batch);
   const std::string divided = args.text("normalise", "all");
   if (divided != "all" && divided != "rank") {
     throw UsageError(args.where("normalise") + ": \"" + divided +
                      "\" is neither all (by the target scores of all ranks) nor rank (by those of "
                      "each rank, as the field's packages do).");
   }
-  rule.is_divided_per_rank = divided == "rank";
-  return rule;
+  options.is_divided_per_rank = divided == "rank";
+  return options;
 }
 
 Objects objects_of(const Batch& batch) {
@@ -86,7 +86,7 @@ Objects objects_of(const Batch& batch) {
 Loss detection_loss(const at::Tensor& raw,
                     const Objects& objects,
                     const AnchorPoints& points,
-                    const DetectionLossRule& rule) {
+                    const DetectionLossOptions& options) {
   const std::int64_t classes = raw.size(2) - Detector::kDistances;
   const std::vector<at::Tensor> both = raw.split_with_sizes({Detector::kDistances, classes}, 2);
   const at::Tensor& distances = both[0];
@@ -99,7 +99,7 @@ Loss detection_loss(const at::Tensor& raw,
     const at::Tensor boxes =
         make_boxes(decode_distances(distances.detach()), points.centers, points.strides);
     const Pairs pairs = raw.is_cpu() ? Pairs::inside : Pairs::all;
-    assignment = assign(logits.detach(), boxes, points, wanted, rule.assigner, pairs);
+    assignment = assign(logits.detach(), boxes, points, wanted, options.assigner, pairs);
   }
   const at::Tensor point = assignment.rows.remainder(points.size());
   const at::Tensor strides = points.strides.index_select(0, point);
@@ -109,16 +109,16 @@ Loss detection_loss(const at::Tensor& raw,
                               assignment.scores};
   const at::Tensor labels = wanted.labels.index_select(0, assignment.objects);
 
-  const at::Tensor box = rule.box * sum_of_box_losses(candidates);
+  const at::Tensor box = options.box_gain * sum_of_box_losses(candidates);
   const at::Tensor cls =
-      rule.cls * sum_of_class_losses(logits, assignment.rows, labels, assignment.scores);
-  const at::Tensor dfl = rule.dfl * sum_of_distance_losses(candidates);
+      options.cls_gain * sum_of_class_losses(logits, assignment.rows, labels, assignment.scores);
+  const at::Tensor dfl = options.dfl_gain * sum_of_distance_losses(candidates);
   Loss loss;
-  loss.gain = rule.nominal_batch;
+  loss.gain = options.nominal_batch;
   loss.total = box + cls + dfl;
   loss.parts = {{"box", box.detach()}, {"cls", cls.detach()}, {"dfl", dfl.detach()}};
   const at::Tensor weight = assignment.scores.sum();
-  if (!rule.is_divided_per_rank) {
+  if (!options.is_divided_per_rank) {
     loss.weight = weight;
     loss.least_weight = 1;
     return loss;

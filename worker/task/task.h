@@ -16,7 +16,7 @@
 namespace ddp::worker {
 
 /// The value of an evaluation that decides which checkpoint is best, unless the job names one.
-struct Watched {
+struct MonitoredMetric {
   std::string name = "loss";
   bool is_higher_better = false;
 };
@@ -43,7 +43,7 @@ class Task {
   /// May return another batch to train on, for example with resized images; `batch` is on the
   /// model's device. `seed` depends on the step: it is the same on all ranks, in all micro-steps of
   /// the step, and after a resume. Must be cheap, and not wait for the device.
-  virtual Batch vary(const Batch& batch, std::uint64_t /*seed*/) { return batch; }
+  virtual Batch transform_batch(const Batch& batch, std::uint64_t /*seed*/) { return batch; }
 
   /// Batch and outputs are on the model's device, except with `parallel: data`.
   virtual Outputs forward(const Batch& batch) = 0;
@@ -73,7 +73,7 @@ class Task {
   /// batch. Training waits for this call: copy what is needed of the batch, and draw later.
   virtual Pictures pictures(const ShownBatch& /*shown*/) { return {}; }
 
-  [[nodiscard]] virtual Watched watched() const { return {}; }
+  [[nodiscard]] virtual MonitoredMetric monitored() const { return {}; }
 };
 
 }  // namespace ddp::worker

@@ -3,7 +3,7 @@
 #include "common/error.h"
 #include "common/program/log.h"
 #include "worker/train/failure/error_reporter.h"
-#include "worker/train/refusal.h"
+#include "worker/train/reported_error.h"
 
 namespace ddp::worker {
 namespace {

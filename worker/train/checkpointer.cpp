@@ -21,7 +21,7 @@
 #include "worker/save/records/round_file.h"
 #include "worker/train/agreed_failure.h"
 #include "worker/train/python_import.h"
-#include "worker/train/refusal.h"
+#include "worker/train/reported_error.h"
 #include "worker/train/step/finite_check.h"
 #include "worker/train/torch_version.h"
 
@@ -48,10 +48,10 @@ std::vector<JobDifference> allowed_differences(const LoadedCheckpoint& checkpoin
         made + one.path + ": " + one_line(one.before) + ", this job has " + one_line(one.now) +
         ". Use the same value, or allow the change: " + "checkpoint.allow=[" + one.path + "].");
   }
-  if (head.batch != job.batch.whole) {
+  if (head.batch != job.batch.global_batch) {
     problems.push_back(made + "a whole batch of " + std::to_string(head.batch) + ", this job has " +
-                       std::to_string(job.batch.whole) + ". Set data.batch, " + kWeightsAlone +
-                       path + ".");
+                       std::to_string(job.batch.global_batch) + ". Set data.batch, " +
+                       kWeightsAlone + path + ".");
   } else if (!differences.empty() &&
              head.epoch * steps_per_epoch + head.step_in_epoch != head.step) {
     problems.push_back(
@@ -390,10 +390,10 @@ CheckpointHead Checkpointer::head_of(const Position& position) const {
   head.step_in_epoch = position.step_in_epoch;
   head.planned = parts_.steps;
   head.world_size = parts_.group.world_size();
-  head.batch = parts_.job.batch.whole;
+  head.batch = parts_.job.batch.global_batch;
   head.job = parts_.job.identity;
   head.result = position.result;
-  head.best = position.watch.best;
+  head.best = position.best_state.best;
   head.torch_version = torch_version();
   if (parts_.data != nullptr) head.data = *parts_.data;
   head.later = later_values(parts_.shared, position);

@@ -39,20 +39,20 @@ std::string rank_table(const std::vector<std::string>& ranks) {
 std::string batch_line(const BatchPlan& batch, int world_size, int first_world_size) {
   const char* const ranks = world_size == 1 ? "rank" : "ranks";
   std::string line;
-  if (batch.per_rank * world_size * batch.accumulate == batch.whole) {
+  if (batch.micro_batch * world_size * batch.accumulate == batch.global_batch) {
     line = fmt::format("batch: {} per rank x {} {} x {} accumulate = {}",
-                       batch.per_rank,
+                       batch.micro_batch,
                        world_size,
                        ranks,
                        batch.accumulate,
-                       batch.whole);
+                       batch.global_batch);
   } else {
     line = fmt::format("batch: {} over {} {} x {} accumulate, at most {} at a time",
-                       batch.whole,
+                       batch.global_batch,
                        world_size,
                        ranks,
                        batch.accumulate,
-                       batch.per_rank);
+                       batch.micro_batch);
   }
   if (first_world_size != world_size) {
     line += fmt::format(", as this run began with {} {}: its batch and rates stay",

@@ -27,7 +27,7 @@
 #include "worker/dist/process_files.h"
 #include "worker/dist/round_over.h"
 #include "worker/train/failure/uncaught.h"
-#include "worker/train/refusal.h"
+#include "worker/train/reported_error.h"
 
 namespace ddp::worker {
 namespace {

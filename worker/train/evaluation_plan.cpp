@@ -51,7 +51,7 @@ EvaluationPlan plan_evaluation(
     return {in_batches(evaluation_shard(data.count, group.world_size(), group.rank()), batch),
             make_augments({}, {}, data)};
   }
-  if (!data.has_boxes || !data.varies) {
+  if (!data.has_boxes || !data.has_varying_size) {
     throw UsageError("eval.rectangular: is for images with boxes in files of any size, and " +
                      data.name + " has none. Take data.name=coco, or remove the key.");
   }

@@ -38,11 +38,13 @@ class Plateau {
 
 class EvaluationPolicy {
  public:
-  /// `usual` is the task's watched value; `names` are those of all values of an evaluation. Errors:
-  /// UsageError when eval.watch.metric is not one of them.
-  EvaluationPolicy(const Job& job, const Watched& usual, const std::vector<std::string>& names);
+  /// `usual` is the task's monitored value; `names` are those of all values of an evaluation.
+  /// Errors: UsageError when eval.watch.metric is not one of them.
+  EvaluationPolicy(const Job& job,
+                   const MonitoredMetric& usual,
+                   const std::vector<std::string>& names);
 
-  /// The watched value of an evaluation; none when it is not finite.
+  /// The monitored value of an evaluation; none when it is not finite.
   [[nodiscard]] std::optional<double> result_of(const NamedValues& test) const;
 
   /// Records an evaluation. Returns whether it is the best so far; the same on every rank.
@@ -51,8 +53,8 @@ class EvaluationPolicy {
   /// Why the run stops here, for the console; no value: it continues.
   [[nodiscard]] std::optional<std::string> why_stop(const BestResultState& state) const;
 
-  /// Which value is watched, and whether higher is better.
-  [[nodiscard]] const BestResultRule& rule() const { return watch_; }
+  /// Which value is monitored, and whether higher is better.
+  [[nodiscard]] const BestResultOptions& monitored() const { return monitored_; }
 
   /// The factor on the learning rate, from the plateau schedule.
   [[nodiscard]] double rate_factor() const { return plateau_ ? plateau_->factor() : 1; }
@@ -60,7 +62,7 @@ class EvaluationPolicy {
   [[nodiscard]] std::vector<NamedTensor> state() const;
 
  private:
-  BestResultRule watch_;
+  BestResultOptions monitored_;
   std::string plateau_metric_ = "loss";
   std::optional<Plateau> plateau_;
 };

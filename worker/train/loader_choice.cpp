@@ -82,18 +82,18 @@ void require_residence(const LoaderChoice& choice,
 
 std::unique_ptr<BatchLoader> make_loader(const LoaderChoice& choice,
                                          std::shared_ptr<const Source> source,
-                                         LoaderRequest request) {
+                                         LoaderOptions options) {
   const DataJob::Resident wanted = choice.job.resident;
   const bool is_default_on_cpu = wanted == DataJob::Resident::automatic && choice.device.is_cpu();
   if (wanted == DataJob::Resident::never || is_default_on_cpu)
-    return std::make_unique<Loader>(std::move(source), std::move(request));
+    return std::make_unique<Loader>(std::move(source), std::move(options));
   const DataFacts& facts = source->facts();
-  std::optional<std::string> why = why_not(choice, *source, request.augments);
+  std::optional<std::string> why = why_not(choice, *source, options.augments);
   bool logs = choice.logs;
   if (!why) {
     try {
       auto loader = std::make_unique<ResidentLoader>(
-          std::dynamic_pointer_cast<const MemorySource>(source), request, choice.device);
+          std::dynamic_pointer_cast<const MemorySource>(source), options, choice.device);
       if (logs) log::info("data.resident: " + facts.name + " lies on " + choice.device.str());
       return loader;
     } catch (const c10::Error& error) {
@@ -107,7 +107,7 @@ std::unique_ptr<BatchLoader> make_loader(const LoaderChoice& choice,
   if (logs)
     log::info(with_advice("data.resident: auto: " + describe_refusal(choice, facts, *why),
                           "Its batches are loaded."));
-  return std::make_unique<Loader>(std::move(source), std::move(request));
+  return std::make_unique<Loader>(std::move(source), std::move(options));
 }
 
 }  // namespace ddp::worker

@@ -24,11 +24,11 @@ void require_residence(const LoaderChoice& choice,
                        const Source& source,
                        std::span<const Augment> augments);
 
-/// The loader of a set; `request` has the job's augmentations or none. Rank 0 logs the choice,
+/// The loader of a set; `options` has the job's augmentations or none. Rank 0 logs the choice,
 /// unless data.resident is false, or auto on a CPU. A rank that finds too little memory while
 /// copying logs that itself. Errors: UsageError if data.resident is true and that is not possible.
 std::unique_ptr<BatchLoader> make_loader(const LoaderChoice& choice,
                                          std::shared_ptr<const Source> source,
-                                         LoaderRequest request);
+                                         LoaderOptions options);
 
 }  // namespace ddp::worker

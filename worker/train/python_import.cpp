@@ -78,7 +78,7 @@ class Import {
     LoadedCheckpoint checkpoint{request_.path, {}, pack(model_), pack(optimizer_), {}};
     checkpoint.head.epoch = file_.epoch;
     checkpoint.head.step = steps();
-    checkpoint.head.batch = request_.job.batch.whole;
+    checkpoint.head.batch = request_.job.batch.global_batch;
     checkpoint.head.job = request_.job.identity;
     return checkpoint;
   }

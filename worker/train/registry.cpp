@@ -192,7 +192,7 @@ std::vector<Augment> make_augments(const Registry& registry,
     augments.push_back(registry.augments.at(augment.name)({augment.args, data, augments, epochs}));
     augment.args.require_all_read(augment.name);
   }
-  if (data.varies || has_mosaic(augments)) augments.push_back(fit(data));
+  if (data.has_varying_size || has_mosaic(augments)) augments.push_back(fit(data));
   return augments;
 }
 

@@ -127,7 +127,7 @@ void RunLog::read_earlier(const Position& position) {
 
 void RunLog::note_result(std::int64_t step, const NamedValues& test) {
   const RoundRecord& round = parts_.round;
-  const std::optional<double> result = find_value(test, round.watched);
+  const std::optional<double> result = find_value(test, round.monitored);
   if (!result || !is_better(round.is_higher_better, *result, best_)) return;
   best_ = result;
   best_step_ = step;
@@ -150,7 +150,7 @@ void RunLog::note_step(const Position& position, double lr) const {
   ProgressPage& page = parts_.page;
   page.epoch.store(epoch_number(position.epoch), std::memory_order_relaxed);
   page.step.store(position.step, std::memory_order_relaxed);
-  page.samples.store(position.step * parts_.job.batch.whole, std::memory_order_relaxed);
+  page.samples.store(position.step * parts_.job.batch.global_batch, std::memory_order_relaxed);
   page.lr.store(lr, std::memory_order_relaxed);
   touch(page);
 }
@@ -168,7 +168,8 @@ void RunLog::write(const AgreedStep& agreed, const SumNames& names, double lr, N
   record.lr = lr;
   record.loss_parts = names.part_means(agreed.sums);
   record.more = std::move(more);
-  const double images = static_cast<double>((agreed.step - window_step_) * parts_.job.batch.whole);
+  const double images =
+      static_cast<double>((agreed.step - window_step_) * parts_.job.batch.global_batch);
   record.images_per_s = images / std::chrono::duration<double>(agreed.at - window_start_).count();
   window_start_ = agreed.at;
   window_step_ = agreed.step;

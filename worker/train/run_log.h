@@ -102,7 +102,7 @@ class RunLog {
   std::optional<RoundFile> rounds_;        // rank 0 only
   std::vector<EpochRecord> epochs_;        // finished ones; those of earlier rounds first
   std::size_t earlier_epochs_ = 0;         // how many of them are of earlier rounds
-  std::optional<double> best_;             // the best result of the watched value so far
+  std::optional<double> best_;             // the best result of the monitored value so far
   std::optional<std::int64_t> best_step_;  // step of that result
   Clock::time_point window_start_;         // of images/s in step records
   std::int64_t window_step_ = 0;

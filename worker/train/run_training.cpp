@@ -31,7 +31,7 @@
 #include "worker/train/data_loading.h"
 #include "worker/train/failure/error_reporter.h"
 #include "worker/train/loader_choice.h"
-#include "worker/train/refusal.h"
+#include "worker/train/reported_error.h"
 #include "worker/train/survivor.h"
 #include "worker/train/task_setup.h"
 #include "worker/train/train_task.h"
@@ -61,7 +61,7 @@ void refuse_amp(const AmpJob& amp, bool is_on_gpu) {
 /// The batch with which the run began: the first round writes it into the run directory, later ones
 /// read it. Errors: UsageError; PeerError.
 RunBatch settle_batch(const BatchPlan& planned, const OwnedDir* run_dir, Group& group) {
-  RunBatch run{planned.whole, planned.per_rank, group.world_size()};
+  RunBatch run{planned.global_batch, planned.micro_batch, group.world_size()};
   if (run_dir != nullptr) {
     if (const std::optional<std::string> text = read_file(*run_dir, kBatchName)) {
       const std::optional<RunBatch> before = parse_run_batch(*text);
@@ -74,7 +74,8 @@ RunBatch settle_batch(const BatchPlan& planned, const OwnedDir* run_dir, Group& 
       replace_file(*run_dir, kBatchName, to_text(run) + "\n");
     }
   }
-  at::Tensor row = at::tensor({run.whole, run.per_rank, std::int64_t{run.world_size}}, at::kLong);
+  at::Tensor row =
+      at::tensor({run.global_batch, run.micro_batch, std::int64_t{run.world_size}}, at::kLong);
   group.broadcast(row);
   const auto* const numbers = row.data_ptr<std::int64_t>();
   return {numbers[0], numbers[1], static_cast<int>(numbers[2])};
@@ -84,13 +85,14 @@ RunBatch settle_batch(const BatchPlan& planned, const OwnedDir* run_dir, Group& 
 /// PeerError.
 void keep_batch(Job& job, const JobValues& values, const OwnedDir* run_dir, Group& group) {
   const RunBatch run = settle_batch(job.batch, run_dir, group);
-  if (run == RunBatch{job.batch.whole, job.batch.per_rank, group.world_size()}) return;
+  if (run == RunBatch{job.batch.global_batch, job.batch.micro_batch, group.world_size()}) return;
   job.batch = divide(run, group.world_size());
   job.first_world_size = run.world_size;
   job.optimizer.lr = scaled_lr(values, run.world_size);
   if (job.ddp.static_graph && job.batch.accumulate > 1) {
-    throw UsageError("ddp.static_graph: this run's whole batch of " + std::to_string(run.whole) +
-                     " needs micro-steps on " + std::to_string(group.world_size()) +
+    throw UsageError("ddp.static_graph: this run's whole batch of " +
+                     std::to_string(run.global_batch) + " needs micro-steps on " +
+                     std::to_string(group.world_size()) +
                      " ranks, which do not go with it. Give it up, or start " +
                      std::to_string(run.world_size) + " ranks.");
   }
@@ -174,7 +176,7 @@ std::unique_ptr<Group> join_ranks(const RankContext& context,
 void load_and_compare(const RankContext& context, const Job& job, Group& group, LoadedData& data) {
   context.page.phase = Phase::loading;
   load_data(context.registry, job.data, group, context.page, data);
-  group.agree("data", describe_data(data.sources));
+  group.require_same("data", describe_data(data.sources));
   require_sizes(job.data, data.sources);
 }
 

@@ -16,7 +16,7 @@ namespace ddp::worker {
 namespace {
 
 constexpr const char* kSums = "sums";
-constexpr const char* kWatch = "watch";
+constexpr const char* kBestState = "watch";
 
 /// The numbers of a saved tensor; zeros when it is missing or has another size.
 std::vector<double> read_row(const TensorFile& state, const char* name, std::size_t size) {
@@ -28,7 +28,7 @@ std::vector<double> read_row(const TensorFile& state, const char* name, std::siz
 }
 
 std::map<std::string, std::vector<double>> watch_values(const Position& position) {
-  return {{kWatch, {static_cast<double>(position.watch.without_gain)}}};
+  return {{kBestState, {static_cast<double>(position.best_state.without_gain)}}};
 }
 
 /// The bytes of a dense tensor.
@@ -45,9 +45,9 @@ const std::vector<double>* find_later(const CheckpointHead& head,
   return is_there ? &later->second : nullptr;
 }
 
-std::vector<double> read_watch(const LoadedCheckpoint& checkpoint) {
-  const std::vector<double>* const later = find_later(checkpoint.head, kWatch, 1);
-  return later != nullptr ? *later : read_row(checkpoint.state, kWatch, 1);
+std::vector<double> read_best_state(const LoadedCheckpoint& checkpoint) {
+  const std::vector<double>* const later = find_later(checkpoint.head, kBestState, 1);
+  return later != nullptr ? *later : read_row(checkpoint.state, kBestState, 1);
 }
 
 Position position_of(const LoadedCheckpoint& checkpoint, const SumNames& names) {
@@ -56,8 +56,8 @@ Position position_of(const LoadedCheckpoint& checkpoint, const SumNames& names) 
   position.step = head.step;
   position.epoch = head.epoch;
   position.step_in_epoch = head.step_in_epoch;
-  position.watch.best = head.best;
-  position.watch.without_gain = static_cast<std::int64_t>(read_watch(checkpoint)[0]);
+  position.best_state.best = head.best;
+  position.best_state.without_gain = static_cast<std::int64_t>(read_best_state(checkpoint)[0]);
   position.result = head.result;
   // At the beginning of an epoch its sums are 0.
   if (head.step_in_epoch > 0)
@@ -77,9 +77,9 @@ at::Tensor to_row(const Position* position, const SumNames& names) {
            static_cast<double>(position->step),
            static_cast<double>(position->epoch),
            static_cast<double>(position->step_in_epoch),
-           position->watch.best ? 1.0 : 0.0,
-           position->watch.best.value_or(0),
-           static_cast<double>(position->watch.without_gain),
+           position->best_state.best ? 1.0 : 0.0,
+           position->best_state.best.value_or(0),
+           static_cast<double>(position->best_state.without_gain),
            position->result ? 1.0 : 0.0,
            position->result.value_or(0)};
     std::ranges::copy(SumNames::to_row(position->sums), std::back_inserter(row));
@@ -96,8 +96,8 @@ Position to_position(const at::Tensor& row, const SumNames& names) {
   position.step = static_cast<std::int64_t>(value[1]);
   position.epoch = static_cast<std::int64_t>(value[2]);
   position.step_in_epoch = static_cast<std::int64_t>(value[3]);
-  if (value[4] != 0) position.watch.best = value[5];
-  position.watch.without_gain = static_cast<std::int64_t>(value[6]);
+  if (value[4] != 0) position.best_state.best = value[5];
+  position.best_state.without_gain = static_cast<std::int64_t>(value[6]);
   if (value[7] != 0) position.result = value[8];
   const std::size_t size = names.row_size();
   position.sums = names.to_sums(std::span(value + kPositionNumbers, size));
@@ -253,7 +253,7 @@ Position restore(Group& group,
       tensor.copy_(at::tensor(*later, at::kDouble));
   }
   Position position = position_of(*checkpoint, names);
-  if (origin == Origin::other_job) position.watch = {};
+  if (origin == Origin::other_job) position.best_state = {};
   return broadcast_state(group, 0, &position, names, shared);
 }
 

@@ -23,8 +23,8 @@ struct Position {
   std::int64_t epoch = 0;          // the current epoch, from 0
   std::int64_t step_in_epoch = 0;  // steps done in that epoch
   StepSums sums;                   // of all ranks, over the current epoch so far
-  BestResultState watch;
-  std::optional<double> result{};  // watched value, if exactly these weights were evaluated
+  BestResultState best_state;
+  std::optional<double> result{};  // monitored value, if exactly these weights were evaluated
   StepSums newest{};               // of all ranks, of the last step; samples 0: not known
 };
 

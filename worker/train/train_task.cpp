@@ -32,7 +32,7 @@
 #include "worker/train/failure/uncaught.h"
 #include "worker/train/job_sample_weights.h"
 #include "worker/train/loader_choice.h"
-#include "worker/train/refusal.h"
+#include "worker/train/reported_error.h"
 #include "worker/train/run_pictures.h"
 #include "worker/train/step/optimizer.h"
 #include "worker/train/task_setup.h"
@@ -45,7 +45,7 @@ namespace {
 DdpRequest ddp_request(const Job& job, const torch::nn::Module& model) {
   DdpRequest request;
   request.parameters = trainable_of(model);
-  request.buffers = fixed_of(model);  // frozen weights, too, which only rank 0 has read
+  request.buffers = without_gradient_of(model);  // frozen weights, too, which only rank 0 has read
   request.bucket_bytes = job.ddp.bucket_bytes;
   request.model_name = job.model.name;
   request.find_unused = job.ddp.find_unused;
@@ -68,9 +68,9 @@ int loader_threads(const DataJob& job, const DataFacts& data, at::Device device)
 }
 
 // The largest micro-batch.
-std::vector<std::int64_t> first_samples(const PartitionRequest& partition) {
+std::vector<std::int64_t> first_samples(const PartitionOptions& partition) {
   std::vector<std::int64_t> samples(
-      static_cast<std::size_t>(std::min(partition.per_rank, partition.size)));
+      static_cast<std::size_t>(std::min(partition.micro_batch, partition.size)));
   std::iota(samples.begin(), samples.end(), 0);
   return samples;
 }
@@ -107,7 +107,7 @@ std::vector<std::string> test_names(const Metrics& metrics, std::vector<std::str
 /// model accepts that. Errors: UsageError.
 void require_takes_augmented(const Forward& forward, const Job& job, const BatchLoader& images) {
   const DataFacts& data = images.facts();
-  if (job.data.augment.empty() || data.varies || data.shape.size() != 3) return;
+  if (job.data.augment.empty() || data.has_varying_size || data.shape.size() != 3) return;
   constexpr std::int64_t kFirst = 0;
   const Batch batch = images.load({&kFirst, 1});
   if (batch.indices.empty()) return;
@@ -130,17 +130,17 @@ void require_takes_augmented(const Forward& forward, const Job& job, const Batch
   model.train();
 }
 
-LoaderRequest test_request(const Job& job,
-                           const Ddp& replica,
-                           const torch::nn::Module& model,
-                           const DataFacts& data,
-                           std::vector<Augment> augments,
-                           at::Device device) {
+LoaderOptions test_loader_options(const Job& job,
+                                  const Ddp& replica,
+                                  const torch::nn::Module& model,
+                                  const DataFacts& data,
+                                  std::vector<Augment> augments,
+                                  at::Device device) {
   return {.type = input_type(replica),
           .layout = layout_of(model),
           .augments = std::move(augments),
           .threads = loader_threads(job.data, data, device),
-          .on_bad = LoaderRequest::OnBad::leave_out,
+          .on_bad = LoaderOptions::OnBad::leave_out,
           .send = send_to(device),
           .is_pinned = !device.is_cpu()};
 }
@@ -148,7 +148,7 @@ LoaderRequest test_request(const Job& job,
 /// For rank 0: facts about this round.
 RoundRecord round_record(const RankContext& context,
                          const std::vector<std::string>& ranks,
-                         const BestResultRule& rule) {
+                         const BestResultOptions& monitored) {
   std::error_code error;  // the directory may have been removed
   const std::filesystem::path here = std::filesystem::current_path(error);
   return {.round = context.self.round,
@@ -156,8 +156,8 @@ RoundRecord round_record(const RankContext& context,
           .versions = version_text(),
           .directory = here.string(),
           .commit = git_commit(here),
-          .watched = rule.metric,
-          .is_higher_better = rule.is_higher_better};
+          .monitored = monitored.metric,
+          .is_higher_better = monitored.is_higher_better};
 }
 
 /// The evaluation as JSON, with the same names and numbers as in metrics.jsonl.
@@ -253,9 +253,9 @@ RunPlan plan_training(const TrainingRun& run) {
   return plan;
 }
 
-LoaderRequest train_request(const TrainingRun& run,
-                            const TrainedModel& model,
-                            const RunPlan& plan) {
+LoaderOptions train_loader_options(const TrainingRun& run,
+                                   const TrainedModel& model,
+                                   const RunPlan& plan) {
   const DataJob& job = run.job.data;
   const DataFacts& facts = run.data.train->facts();
   return {.type = input_type(model.replica),
@@ -300,7 +300,7 @@ RunLog::Parts run_log_parts(const TrainingRun& run,
                             const RunPlan& plan,
                             const SumNames& names,
                             const std::vector<std::string>& tested,
-                            const BestResultRule& watched) {
+                            const BestResultOptions& monitored) {
   return {.job = run.job,
           .group = run.group,
           .replica = model.replica,
@@ -312,7 +312,7 @@ RunLog::Parts run_log_parts(const TrainingRun& run,
           .train_names = train_names(names),
           .test_names = tested,
           .round = run.run_dir == nullptr ? RoundRecord()
-                                          : round_record(run.context, run.ranks, watched),
+                                          : round_record(run.context, run.ranks, monitored),
           .job_text = to_yaml(run.context.job),
           .command = start_metrics_command(run.context, run.run_dir),
           .keys = keys_json(run.context.job),
@@ -347,15 +347,15 @@ int train_model(const TrainingRun& run, const TrainedModel& model, std::optional
   fail_together(run.group, problem_of([&] {
                   const LoaderChoice choice{run.job.data, run.device, run.group.is_root()};
                   train_loader =
-                      make_loader(choice, run.data.train, train_request(run, model, plan));
+                      make_loader(choice, run.data.train, train_loader_options(run, model, plan));
                   test_loader = make_loader(choice,
                                             run.data.test,
-                                            test_request(run.job,
-                                                         model.replica,
-                                                         model.task.model(),
-                                                         run.data.test->facts(),
-                                                         std::move(test.augments),
-                                                         run.device));
+                                            test_loader_options(run.job,
+                                                                model.replica,
+                                                                model.task.model(),
+                                                                run.data.test->facts(),
+                                                                std::move(test.augments),
+                                                                run.device));
                   require_takes_augmented(forward, run.job, *train_loader);
                 }));
   std::optional<RunPictures> pictures;
@@ -392,9 +392,9 @@ int train_model(const TrainingRun& run, const TrainedModel& model, std::optional
   const std::vector<std::string> tested =
       test_names(training_metrics(run, model.task),
                  has_own_metric ? std::vector<std::string>{"loss"} : train_names(meters.names()));
-  EvaluationPolicy policy(run.job, model.task.watched(), tested);
+  EvaluationPolicy policy(run.job, model.task.monitored(), tested);
   Checkpointer checkpointer(checkpointer_parts(run, model, plan, policy, held));
-  RunLog run_log(run_log_parts(run, model, plan, meters.names(), tested, policy.rule()));
+  RunLog run_log(run_log_parts(run, model, plan, meters.names(), tested, policy.monitored()));
   BadData bad_data(run.group, run.job.data.max_bad);
   HookCaller hooks(context.registry, model.task.model(), run.group);
   TrainingLoop loop({.job = run.job,
@@ -490,12 +490,12 @@ int evaluate_task(const RankContext& context,
   // Beyond this point the weights are equal on every rank.
   EvaluationPlan test = plan_evaluation(job, *data.test, device.device, group, context.page);
   Loader loader(data.test,
-                test_request(job,
-                             replica,
-                             task->model(),
-                             data.test->facts(),
-                             std::move(test.augments),
-                             device.device));
+                test_loader_options(job,
+                                    replica,
+                                    task->model(),
+                                    data.test->facts(),
+                                    std::move(test.augments),
+                                    device.device));
   const Forward forward(*task, precision, device.device);
   const auto make_metrics = [&] { return metrics_of(*task, job, facts, context.registry); };
   // No `ema`: put_evaluated() has already put the averages into the model.

@@ -34,9 +34,9 @@ int TrainingLoop::run() {
       (position_.step_in_epoch == 0 || position_.epoch >= parts_.job.epochs))
     parts_.run_log.print(nothing_left_line(parts_.job, position_.epoch));
   parts_.step.start(parts_.plan.partition, position_.epoch, position_.step_in_epoch);
-  if (const End end = redo_missed_evaluation()) return *end;
+  if (const ExitCode code = redo_missed_evaluation()) return *code;
   while (!is_finished_ && (position_.step < parts_.plan.steps || position_.step_in_epoch > 0)) {
-    if (const End end = train_epoch()) return *end;
+    if (const ExitCode code = train_epoch()) return *code;
   }
   parts_.run_log.close();
   return exit_code::kOk;
@@ -46,7 +46,7 @@ std::optional<Position> TrainingLoop::consistent_position() const {
   return applied_step_ == position_.step ? std::optional(position_) : std::nullopt;
 }
 
-TrainingLoop::End TrainingLoop::train_epoch() {
+TrainingLoop::ExitCode TrainingLoop::train_epoch() {
   parts_.run_log.set_phase(Phase::training);
   const EpochPartition partition(parts_.plan.partition, position_.epoch);
   const Clock::time_point start = Clock::now();
@@ -69,8 +69,8 @@ TrainingLoop::End TrainingLoop::train_epoch() {
     parts_.run_log.note_step(position_, rates.lr);
     parts_.hooks.after_step(position_.step, rates.lr);
     // All ranks agree whether to stop.
-    if (const End end = agree()) return end;
-    if (const End end = between_steps()) return end;
+    if (const ExitCode code = apply_votes()) return code;
+    if (const ExitCode code = between_steps()) return code;
   }
   return end_epoch(start, first_step);
 }
@@ -79,51 +79,51 @@ void TrainingLoop::vote() {
   agreed_ = parts_.votes.drain(vote_request());
 }
 
-TrainingLoop::End TrainingLoop::agree() {
+TrainingLoop::ExitCode TrainingLoop::apply_votes() {
   if (!parts_.can_survive) {
     if (const std::optional<AgreedStep> agreed = parts_.votes.after_step(vote_request()))
       agreed_.push_back(*agreed);
   }
   for (const AgreedStep& agreed : std::exchange(agreed_, {})) {
-    if (const End end = apply(agreed)) return end;
+    if (const ExitCode code = apply_vote(agreed)) return code;
   }
   if (pending_.stop == 0 && pending_.save == 0) return {};
   // The checkpoint will include later steps, too, so their votes are applied first.
-  if (const End end = apply_pending()) return end;
+  if (const ExitCode code = apply_pending()) return code;
   const bool is_stop = pending_.stop > 0;
   pending_ = {};
   return is_stop ? stop() : save(position_);
 }
 
-TrainingLoop::End TrainingLoop::stop() {
+TrainingLoop::ExitCode TrainingLoop::stop() {
   parts_.run_log.set_phase(Phase::stopping);
-  if (const End end = finish(position_)) return end;
+  if (const ExitCode code = finish(position_)) return code;
   parts_.run_log.print("stopped after step " + std::to_string(position_.step) +
                        " with a checkpoint; the same command goes on from it");
   return exit_code::kStoppedAfterCheckpoint;
 }
 
-TrainingLoop::End TrainingLoop::apply(const AgreedStep& agreed) {
+TrainingLoop::ExitCode TrainingLoop::apply_vote(const AgreedStep& agreed) {
   if (std::isfinite(agreed.sums.loss)) position_.sums += agreed.sums;
   position_.newest = agreed.sums;
   applied_step_ = agreed.step;
   pending_.stop += agreed.request.stop;
   pending_.save += agreed.request.save;
   if (agreed.request.finish > 0) is_finished_ = true;
-  if (const End end = apply(agreed.request.saves)) return end;
+  if (const ExitCode code = apply_saves(agreed.request.saves)) return code;
   if (parts_.bad_data.is_too_many(agreed.request.bad, parts_.train_data.facts())) {
-    if (const End end = parts_.bad_data.report(parts_.train_data)) return end;
+    if (const ExitCode code = parts_.bad_data.report(parts_.train_data)) return code;
   }
   const NamedValues more = parts_.hooks.take_step_values(agreed.step);
   if (parts_.run_log.is_due(agreed.step))
     parts_.run_log.write(agreed, parts_.meters.names(), rates_of(agreed.step - 1).lr, more);
   parts_.run_log.note_loss(agreed.sums.mean_loss());
   const std::optional<std::string> not_finite = parts_.step.why_not_finite(agreed);
-  return not_finite ? End(fail_as_not_finite(parts_.group, *not_finite)) : std::nullopt;
+  return not_finite ? ExitCode(fail_as_not_finite(parts_.group, *not_finite)) : std::nullopt;
 }
 
-TrainingLoop::End TrainingLoop::apply(const SaveOutcome& saves) {
-  if (const End end = parts_.checkpointer.exit_code_of(saves)) return end;
+TrainingLoop::ExitCode TrainingLoop::apply_saves(const SaveOutcome& saves) {
+  if (const ExitCode code = parts_.checkpointer.exit_code_of(saves)) return code;
   const bool is_new = saves.count > applied_saves_;
   applied_saves_ = saves.count;
   if (!is_new) return {};
@@ -132,29 +132,29 @@ TrainingLoop::End TrainingLoop::apply(const SaveOutcome& saves) {
   return compare_after_hooks();
 }
 
-TrainingLoop::End TrainingLoop::apply_pending() {
+TrainingLoop::ExitCode TrainingLoop::apply_pending() {
   for (const AgreedStep& agreed : parts_.votes.drain(vote_request())) {
-    if (const End end = apply(agreed)) return end;
+    if (const ExitCode code = apply_vote(agreed)) return code;
   }
   return {};
 }
 
-TrainingLoop::End TrainingLoop::between_steps() {
+TrainingLoop::ExitCode TrainingLoop::between_steps() {
   const auto is_due = [step = position_.step](std::int64_t every) {
     return every > 0 && step % every == 0;
   };
   if (is_due(parts_.job.ddp.check_replicas_every)) {
-    if (const End end = compare()) return end;
+    if (const ExitCode code = compare()) return code;
   }
   const bool is_save_due = is_due(parts_.job.checkpoint.every_steps);
   // end_epoch() saves and evaluates by itself.
   const bool is_end = position_.step_in_epoch == parts_.plan.steps_per_epoch || is_over();
   if (is_end || (!is_evaluation_due() && !is_save_due)) return {};
-  if (const End end = apply_pending()) return end;
+  if (const ExitCode code = apply_pending()) return code;
   if (is_save_due) {
-    if (const End end = save(position_)) return end;
+    if (const ExitCode code = save(position_)) return code;
   }
-  if (const End end = evaluate_between_steps(is_save_due)) return end;
+  if (const ExitCode code = evaluate_between_steps(is_save_due)) return code;
   parts_.run_log.restart_clock(position_);
   return {};
 }
@@ -164,16 +164,16 @@ bool TrainingLoop::is_evaluation_due() const {
   return every > 0 && position_.step % every == 0;
 }
 
-TrainingLoop::End TrainingLoop::evaluate_between_steps(bool is_saved) {
+TrainingLoop::ExitCode TrainingLoop::evaluate_between_steps(bool is_saved) {
   if (!is_evaluation_due()) return {};
   EvaluationRecord record{position_.epoch, position_.step, {}};
   bool is_best = false;
-  if (const End end = evaluate(record.test, is_best)) return end;
+  if (const ExitCode code = evaluate(record.test, is_best)) return code;
   parts_.run_log.write(record);
-  return keep(position_, is_saved, is_best);
+  return save_or_amend(position_, is_saved, is_best);
 }
 
-TrainingLoop::End TrainingLoop::redo_missed_evaluation() {
+TrainingLoop::ExitCode TrainingLoop::redo_missed_evaluation() {
   const bool is_inside = 0 < position_.step_in_epoch &&
                          position_.step_in_epoch < parts_.plan.steps_per_epoch && !is_over();
   return is_inside && !position_.result
@@ -181,10 +181,10 @@ TrainingLoop::End TrainingLoop::redo_missed_evaluation() {
              : std::nullopt;
 }
 
-TrainingLoop::End TrainingLoop::end_epoch(Clock::time_point start, std::int64_t first_step) {
-  if (const End end = apply_pending()) return end;
-  if (const End end = agree()) return end;
-  if (const End end = parts_.bad_data.report(parts_.train_data)) return end;
+TrainingLoop::ExitCode TrainingLoop::end_epoch(Clock::time_point start, std::int64_t first_step) {
+  if (const ExitCode code = apply_pending()) return code;
+  if (const ExitCode code = apply_votes()) return code;
+  if (const ExitCode code = parts_.bad_data.report(parts_.train_data)) return code;
   EpochRecord record = parts_.run_log.make_epoch_record(position_, parts_.meters.names());
   record.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   const std::int64_t samples = samples_of(parts_.plan, position_.step - first_step);
@@ -201,23 +201,23 @@ TrainingLoop::End TrainingLoop::end_epoch(Clock::time_point start, std::int64_t 
   // Save before anything that may fail or be stopped, so that the epoch is not lost.
   const bool is_save_due = is_over() || is_due(parts_.job.checkpoint.every);
   if (is_save_due) {
-    if (const End end = save(position_)) return end;
+    if (const ExitCode code = save(position_)) return code;
   }
   bool is_best = false;
   if (is_over() || is_due(parts_.job.evaluation.every)) {
-    if (const End end = evaluate(record.test, is_best)) return end;
+    if (const ExitCode code = evaluate(record.test, is_best)) return code;
   }
   parts_.hooks.after_epoch(record);
-  if (const End end = compare_after_hooks()) return end;
+  if (const ExitCode code = compare_after_hooks()) return code;
   parts_.run_log.write(record);
   parts_.run_log.write_ranks(record, position_.step - first_step);
   is_finished_ = is_over() || parts_.hooks.agree_on_end();
   Position next = position_;
   if (is_whole)
-    next = {position_.step, position_.epoch + 1, 0, {}, position_.watch, position_.result};
-  if (const End end = keep(next, is_save_due, is_best || is_finished_)) return end;
+    next = {position_.step, position_.epoch + 1, 0, {}, position_.best_state, position_.result};
+  if (const ExitCode code = save_or_amend(next, is_save_due, is_best || is_finished_)) return code;
   if (is_finished_) {
-    if (const End end = finish(next)) return end;
+    if (const ExitCode code = finish(next)) return code;
   }
   parts_.run_log.print(epoch_line(record, parts_.job.epochs, output_width()));
   position_ = next;
@@ -225,16 +225,16 @@ TrainingLoop::End TrainingLoop::end_epoch(Clock::time_point start, std::int64_t 
   return {};
 }
 
-TrainingLoop::End TrainingLoop::evaluate(NamedValues& test, bool& is_best) {
+TrainingLoop::ExitCode TrainingLoop::evaluate(NamedValues& test, bool& is_best) {
   parts_.run_log.set_phase(Phase::evaluating);
   std::optional<NamedValues> values = parts_.evaluation.run();
   // The epoch is done; it will be evaluated when the run resumes.
   if (!values) return stop();
   test = std::move(*values);
   parts_.run_log.note_evaluation(test);
-  if (const End end = parts_.bad_data.report(parts_.test_data)) return end;
+  if (const ExitCode code = parts_.bad_data.report(parts_.test_data)) return code;
   parts_.hooks.after_evaluation(position_.epoch, position_.step, test);
-  if (const End end = compare_after_hooks()) return end;
+  if (const ExitCode code = compare_after_hooks()) return code;
   parts_.run_log.set_phase(Phase::training);
   if (!std::isfinite(find_value(test, "loss").value_or(0))) {
     return fail_as_not_finite(
@@ -243,22 +243,24 @@ TrainingLoop::End TrainingLoop::evaluate(NamedValues& test, bool& is_best) {
   const bool was_evaluated = position_.result.has_value();  // these weights, before
   position_.result = parts_.policy.result_of(test);
   if (was_evaluated) return {};
-  is_best = parts_.policy.note(test, position_.watch);
-  if (const std::optional<std::string> why = parts_.policy.why_stop(position_.watch)) {
+  is_best = parts_.policy.note(test, position_.best_state);
+  if (const std::optional<std::string> why = parts_.policy.why_stop(position_.best_state)) {
     is_finished_ = true;
     parts_.run_log.print(*why);
   }
   return {};
 }
 
-TrainingLoop::End TrainingLoop::save(const Position& position) {
+TrainingLoop::ExitCode TrainingLoop::save(const Position& position) {
   // The checkpointer compares the weights that it copies; the votes carry the result.
-  if (const End end = compare(Compare::all_but_weights)) return end;
+  if (const ExitCode code = compare(Compare::all_but_weights)) return code;
   parts_.checkpointer.save(position);
   return {};
 }
 
-TrainingLoop::End TrainingLoop::keep(const Position& position, bool is_saved, bool is_wanted) {
+TrainingLoop::ExitCode TrainingLoop::save_or_amend(const Position& position,
+                                                   bool is_saved,
+                                                   bool is_wanted) {
   if (!is_saved && is_wanted) return save(position);
   if (is_saved && parts_.hooks.may_change_model())
     parts_.checkpointer.save(position, Checkpointer::SaveMode::overwrite);
@@ -267,23 +269,23 @@ TrainingLoop::End TrainingLoop::keep(const Position& position, bool is_saved, bo
   return {};
 }
 
-TrainingLoop::End TrainingLoop::finish(const Position& position) {
-  if (const End end = compare()) return end;
+TrainingLoop::ExitCode TrainingLoop::finish(const Position& position) {
+  if (const ExitCode code = compare()) return code;
   const SaveOutcome saves = parts_.checkpointer.finish(position);
-  if (const End end = apply(saves)) return end;
+  if (const ExitCode code = apply_saves(saves)) return code;
   if (static_cast<std::int64_t>(saves.step) != position.step)
     return parts_.checkpointer.fail_as_unsaved();
   return {};
 }
 
-TrainingLoop::End TrainingLoop::compare(Compare what) {
+TrainingLoop::ExitCode TrainingLoop::compare(Compare what) {
   if (parts_.job.ddp.check_replicas_every == 0) return {};
   const std::optional<std::string> difference = parts_.step.find_diverged_replicas(what);
-  return difference ? End(fail_as_replicas_differ(parts_.group, position_.step, *difference))
+  return difference ? ExitCode(fail_as_replicas_differ(parts_.group, position_.step, *difference))
                     : std::nullopt;
 }
 
-TrainingLoop::End TrainingLoop::compare_after_hooks() {
+TrainingLoop::ExitCode TrainingLoop::compare_after_hooks() {
   return parts_.hooks.has_any() ? compare() : std::nullopt;
 }
 

@@ -56,30 +56,30 @@ class TrainingLoop {
 
  private:
   using Clock = std::chrono::steady_clock;
-  // The exit code when the run ends here, the same on every rank.
-  using End = std::optional<int>;
+  // Set: the run ends here with this code. The same on every rank.
+  using ExitCode = std::optional<int>;
 
-  End train_epoch();
-  void vote();                          // completes the votes before weights change
-  End agree();                          // acts on the votes after a step
-  End apply(const AgreedStep& agreed);  // the result of a step's vote
-  End apply(const SaveOutcome& saves);  // the outcome of rank 0's saves
-  End apply_pending();                  // completes all votes and applies them
-  End between_steps();                  // comparisons, saves, evaluations
-  End evaluate_between_steps(bool is_saved);
-  End redo_missed_evaluation();  // if a stop or a kill has interrupted it
+  ExitCode train_epoch();
+  void vote();                                     // completes the votes before weights change
+  ExitCode apply_votes();                          // acts on the votes after a step
+  ExitCode apply_vote(const AgreedStep& agreed);   // the result of a step's vote
+  ExitCode apply_saves(const SaveOutcome& saves);  // the outcome of rank 0's saves
+  ExitCode apply_pending();                        // completes all votes and applies them
+  ExitCode between_steps();                        // comparisons, saves, evaluations
+  ExitCode evaluate_between_steps(bool is_saved);
+  ExitCode redo_missed_evaluation();  // if a stop or a kill has interrupted it
   [[nodiscard]] bool is_evaluation_due() const;
-  End end_epoch(Clock::time_point start, std::int64_t first_step);
-  End evaluate(NamedValues& test, bool& is_best);
-  End stop();
-  End save(const Position& position);
+  ExitCode end_epoch(Clock::time_point start, std::int64_t first_step);
+  ExitCode evaluate(NamedValues& test, bool& is_best);
+  ExitCode stop();
+  ExitCode save(const Position& position);
   /// Saves `position` if it `is_wanted` but not `is_saved`. If it is saved, updates that checkpoint
   /// by what evaluations and hooks have changed.
-  End keep(const Position& position, bool is_saved, bool is_wanted);
-  End finish(const Position& position);  // ends the run with a checkpoint of `position`
+  ExitCode save_or_amend(const Position& position, bool is_saved, bool is_wanted);
+  ExitCode finish(const Position& position);  // ends the run with a checkpoint of `position`
   using Compare = Step::Compare;
-  End compare(Compare what = Compare::everything);  // replicas
-  End compare_after_hooks();
+  ExitCode compare(Compare what = Compare::everything);  // replicas
+  ExitCode compare_after_hooks();
 
   [[nodiscard]] VoteRequest vote_request() const;
   [[nodiscard]] StepRates rates_of(std::int64_t step) const;

@@ -23,7 +23,7 @@ struct AugmentRequest {
 using AugmentFactory = std::function<Augment(const AugmentRequest&)>;
 
 /// The built-in augmentations, by name. Those that move pixels move boxes, too
-/// (DataFacts::has_boxes).
+/// (DataFacts::has_boxes). share: the probability that one is applied to a sample.
 ///   flip            {share: 0.5}: left becomes right
 ///   flip-vertical   {share: 0.5}: top becomes bottom
 ///   crop            {size: as the data set's, padding: 0, border: zero | reflect | edge}: a part
@@ -59,7 +59,8 @@ using AugmentFactory = std::function<Augment(const AugmentRequest&)>;
 ///   mixup           {alpha: 0.2, share: 1}: a mean with another image, and of their labels. With
 ///                   boxes {alpha: 32, share: 1, close: 10}: the boxes of both images are kept, and
 ///                   `close` works as in mosaic
-///   cutmix          {alpha: 1, share: 1}: a rectangle of another image, and its share of the label
+///   cutmix          {alpha: 1, share: 1}: a rectangle of another image, and a fraction of its
+///                   label
 ///   rand-augment    {count: 2, magnitude: 9}: `count` random operations of a list, each at that
 ///                   magnitude (0 to 30)
 /// Sources: DeVries and Taylor, arXiv:1708.04552; Zhang et al., arXiv:1710.09412; Yun et al.,

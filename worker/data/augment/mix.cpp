@@ -35,7 +35,7 @@ Mixing mixing_of(const AugmentRequest& request, double alpha) {
   mixing.has_boxes = request.data.has_boxes;
   if (mixing.has_boxes) mixing.first_epoch_without = first_epoch_without(request);
   mixing.before = request.before;
-  if (request.data.varies) mixing.fit = fit(request.data);
+  if (request.data.has_varying_size) mixing.fit = fit(request.data);
   return mixing;
 }
 

@@ -19,11 +19,11 @@ using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
-Loader::Loader(std::shared_ptr<const Source> source, LoaderRequest request)
-    : source_(std::move(source)), request_(std::move(request)) {
+Loader::Loader(std::shared_ptr<const Source> source, LoaderOptions options)
+    : source_(std::move(source)), options_(std::move(options)) {
   const DataFacts& facts = source_->facts();
-  if (!facts.mean.empty()) table_.emplace(facts.mean, facts.deviation, request_.type);
-  for (int i = 0; i < request_.threads + 2; ++i)
+  if (!facts.mean.empty()) table_.emplace(facts.mean, facts.standard_deviation, options_.type);
+  for (int i = 0; i < options_.threads + 2; ++i)
     free_.push_back(make_slot());
 }
 
@@ -34,7 +34,7 @@ Loader::~Loader() {
 }
 
 std::unique_ptr<Loader::Slot> Loader::make_slot() const {
-  return std::make_unique<Slot>(table_ ? &*table_ : nullptr, request_.layout, request_.is_pinned);
+  return std::make_unique<Slot>(table_ ? &*table_ : nullptr, options_.layout, options_.is_pinned);
 }
 
 Batch Loader::load(std::span<const std::int64_t> indices, std::int64_t epoch) const {
@@ -57,16 +57,16 @@ bool Loader::read(std::int64_t index, std::int64_t epoch, Sample& sample, Bad& b
   const auto count = std::max<std::int64_t>(source_->facts().count, 1);
   for (int tries = 0;; ++tries) {
     // For an index outside the set the source raises the error.
-    const bool is_inside = index >= 0 && index < count * request_.repeats;
+    const bool is_inside = index >= 0 && index < count * options_.repeats;
     sample.index = is_inside ? (index + tries) % count : index;
     try {
       Random random(
-          request_.seed, static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(index));
-      read_augmented(*source_, sample.index, request_.augments, random, sample);
+          options_.seed, static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(index));
+      read_augmented(*source_, sample.index, options_.augments, random, sample);
       return true;
     } catch (const BadSample& reason) {
       bad.emplace(sample.index, reason.what());
-      if (request_.on_bad == LoaderRequest::OnBad::leave_out) return false;
+      if (options_.on_bad == LoaderOptions::OnBad::leave_out) return false;
       if (tries + 1 < kMaxBadInARow) continue;
       throw UsageError(
           source_->facts().name + ": " + std::to_string(kMaxBadInARow) +
@@ -87,7 +87,7 @@ void Loader::start(Plans plans) {
   }
   plans_ = std::move(plans);
   plans_exhausted_ = false;
-  while (static_cast<int>(threads_.size()) < request_.threads)
+  while (static_cast<int>(threads_.size()) < options_.threads)
     threads_.emplace_back([this] { work(); });
   work_ready_.notify_all();
 }
@@ -102,7 +102,7 @@ void Loader::plan_micro_batch(std::unique_lock<std::mutex>& lock) {
   slot->error = {};
   slot->bad.clear();
   slot->claimed = slot->done = 0;
-  slot->arrival = {};
+  slot->finish_copy = {};
   try {
     plan = plans_();
     if (plan) {
@@ -128,24 +128,24 @@ void Loader::plan_micro_batch(std::unique_lock<std::mutex>& lock) {
 // sender is either the thread that has loaded the batch's last sample, or the one that takes the
 // batch before it.
 void Loader::send_front(std::unique_lock<std::mutex>& lock) {
-  if (!request_.send || under_way_.empty()) return;
+  if (!options_.send || under_way_.empty()) return;
   Slot& slot = *under_way_.front();
   const bool is_loaded = slot.done == slot.plan.indices.size();
-  if (!is_loaded || slot.error || slot.is_being_sent || slot.arrival) return;
+  if (!is_loaded || slot.error || slot.is_being_sent || slot.finish_copy) return;
   slot.is_being_sent = true;
   ++busy_threads_;
   lock.unlock();
   std::exception_ptr error;
-  Arrival arrival;
+  FinishCopy finish_copy;
   try {
-    arrival = request_.send(slot.buffer.take());
+    finish_copy = options_.send(slot.buffer.take());
   } catch (const std::exception&) {
     error = std::current_exception();
   }
   lock.lock();
   --busy_threads_;
   slot.is_being_sent = false;
-  slot.arrival = std::move(arrival);
+  slot.finish_copy = std::move(finish_copy);
   slot.error = error;
   batch_ready_.notify_all();
 }
@@ -198,7 +198,7 @@ void Loader::work() {
 Batch Loader::next() {
   const Clock::time_point start = Clock::now();
   std::unique_lock lock(mutex_);
-  if (request_.threads == 0) {
+  if (options_.threads == 0) {
     if (!plans_exhausted_) plan_micro_batch(lock);
     if (!under_way_.empty() && !under_way_.front()->error) {
       Slot& slot = *under_way_.front();
@@ -221,12 +221,12 @@ Batch Loader::next() {
   lock.unlock();
   const std::exception_ptr error = slot->error;
   Batch batch;
-  if (!error && slot->arrival) {
-    batch = slot->arrival();
-    slot->arrival = {};
+  if (!error && slot->finish_copy) {
+    batch = slot->finish_copy();
+    slot->finish_copy = {};
   } else if (!error) {
     batch = slot->buffer.take();
-    if (request_.send) batch = request_.send(batch)();
+    if (options_.send) batch = options_.send(batch)();
   }
   bad_.merge(slot->bad);
   lock.lock();

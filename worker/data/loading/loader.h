@@ -25,7 +25,7 @@
 
 namespace ddp::worker {
 
-struct LoaderRequest {
+struct LoaderOptions {
   at::ScalarType type = at::kFloat;  // of normalised pixels
   at::MemoryFormat layout = at::MemoryFormat::ChannelsLast;
   std::vector<Augment> augments{};
@@ -39,13 +39,13 @@ struct LoaderRequest {
   enum class OnBad { replace, leave_out } on_bad = OnBad::replace;
   // Copies the next batch to the device while the one before it is in use; null: batches stay where
   // they were loaded.
-  Send send{};
+  StartCopy send{};
   bool is_pinned = false;  // batches are in pinned memory, for copies to a GPU
 };
 
 class Loader : public BatchLoader {
  public:
-  Loader(std::shared_ptr<const Source> source, LoaderRequest request);
+  Loader(std::shared_ptr<const Source> source, LoaderOptions options);
   /// Ends its threads.
   ~Loader() override;
 
@@ -72,7 +72,7 @@ class Loader : public BatchLoader {
     std::exception_ptr error;  // the first
     Bad bad;
     bool is_being_sent = false;
-    Arrival arrival;  // null: the batch was not sent
+    FinishCopy finish_copy;  // null: the batch was not sent
   };
   /// Some samples of a slot, for one thread.
   struct Claim {
@@ -91,7 +91,7 @@ class Loader : public BatchLoader {
   void send_front(std::unique_lock<std::mutex>& lock);
 
   std::shared_ptr<const Source> source_;
-  LoaderRequest request_;
+  LoaderOptions options_;
   std::optional<PixelTable> table_;  // no value: bytes are not normalised
   std::chrono::nanoseconds waited_{0};
   Bad bad_;

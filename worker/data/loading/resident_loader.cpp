@@ -72,16 +72,16 @@ std::int64_t ResidentLoader::bytes_of(const DataFacts& facts) {
 }
 
 ResidentLoader::ResidentLoader(std::shared_ptr<const MemorySource> source,
-                               const LoaderRequest& request,
+                               const LoaderOptions& options,
                                at::Device device)
     : source_(std::move(source)),
-      seed_(request.seed),
-      repeats_(request.repeats),
-      layout_(request.layout),
+      seed_(options.seed),
+      repeats_(options.repeats),
+      layout_(options.layout),
       device_(device) {
-  if (first_unsupported(request.augments))
+  if (first_unsupported(options.augments))
     throw std::logic_error("a device cannot make these batches");
-  for (const Augment& augment : request.augments)
+  for (const Augment& augment : options.augments)
     moves_.push_back(*augment.target<PixelMove>());
   const DataFacts& facts = source_->facts();
   image_ = {static_cast<int>(facts.shape.at(1)), static_cast<int>(facts.shape.at(2))};
@@ -93,8 +93,10 @@ ResidentLoader::ResidentLoader(std::shared_ptr<const MemorySource> source,
   const at::AutoDispatchBelowADInplaceOrView plain;
   pixels_ = place_pixels();
   labels_ = view_bytes(source_->labels(), {facts.count}).to(at::kLong).to(device_);
-  pixel_table_ =
-      PixelTable(facts.mean, facts.deviation, request.type).numbers().flatten().to(device_);
+  pixel_table_ = PixelTable(facts.mean, facts.standard_deviation, options.type)
+                     .numbers()
+                     .flatten()
+                     .to(device_);
   const std::int64_t channels = facts.shape.at(0);
   channel_offsets_ = at::arange(channels, at::kInt)
                          .mul_(pixel_table_.size(0) / channels)

@@ -1,6 +1,6 @@
 // Keeps an image set on the device as bytes, and makes batches there: a few operators gather, move
 // and normalise pixels by indices, so a batch costs only a small copy from the host. Promises:
-// batches equal those of a Loader with the same request, bit for bit and with the same strides, on
+// batches equal those of a Loader with the same options, bit for bit and with the same strides, on
 // every device. The host does not wait for the device.
 #pragma once
 
@@ -26,13 +26,13 @@ class ResidentLoader : public BatchLoader {
   /// The device memory that a set needs, at most, while it is copied there.
   static std::int64_t bytes_of(const DataFacts& facts);
 
-  /// Copies the set to the device. Ignores the parts of `request` that do not change batches:
+  /// Copies the set to the device. Ignores the parts of `options` that do not change batches:
   /// threads, bad samples, copies. The stream that is current now must also be current in next()
   /// and load(). Preconditions: the set has a mean; first_unsupported() finds nothing; with
   /// augmentations, is_image() is true of its shape. Errors: std::logic_error for an augmentation
   /// that is not supported; c10::Error when the device's memory does not suffice.
   ResidentLoader(std::shared_ptr<const MemorySource> source,
-                 const LoaderRequest& request,
+                 const LoaderOptions& options,
                  at::Device device);
 
   using BatchLoader::load;

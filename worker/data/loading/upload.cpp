@@ -31,7 +31,7 @@ void keep_for(const Batch& batch, const c10::Stream& stream) {
 
 Upload::Upload(at::Device device) : side_(streams_of(device).getStreamFromGlobalPool(device)) {}
 
-Arrival Upload::send(const Batch& batch) const {
+FinishCopy Upload::send(const Batch& batch) const {
   const c10::StreamGuard guard(side_);
   Batch there = batch.to(side_.device());
   // Shared, because std::function copies the lambda.
@@ -45,7 +45,7 @@ Arrival Upload::send(const Batch& batch) const {
   };
 }
 
-Send send_to(at::Device device) {
+StartCopy send_to(at::Device device) {
   if (device.is_cpu()) return {};
   return [upload = Upload(device)](const Batch& batch) { return upload.send(batch); };
 }

@@ -15,23 +15,24 @@
 namespace ddp::worker {
 
 /// Returns a batch that was sent. The thread that computes with it calls this once.
-using Arrival = std::function<Batch()>;
+using FinishCopy = std::function<Batch()>;
 /// Starts to copy a batch to the device. Any thread may call it.
-using Send = std::function<Arrival(const Batch&)>;
+using StartCopy = std::function<FinishCopy(const Batch&)>;
 
 class Upload {
  public:
   /// Takes one of LibTorch's streams. Errors: c10::Error for a device without streams.
   explicit Upload(at::Device device);
 
-  /// Starts the copy. The thread that calls the Arrival makes its current stream wait for the copy.
-  [[nodiscard]] Arrival send(const Batch& batch) const;
+  /// Starts the copy. The thread that calls the FinishCopy makes its current stream wait for the
+  /// copy.
+  [[nodiscard]] FinishCopy send(const Batch& batch) const;
 
  private:
   c10::Stream side_;
 };
 
-/// LoaderRequest::send for a device; null for a CPU, which needs no copy. Errors: as Upload.
-Send send_to(at::Device device);
+/// LoaderOptions::send for a device; null for a CPU, which needs no copy. Errors: as Upload.
+StartCopy send_to(at::Device device);
 
 }  // namespace ddp::worker

@@ -291,9 +291,9 @@ DetectionSource::DetectionSource(fs::path root,
   facts_.count = static_cast<std::int64_t>(images_.size());
   // Detectors take pixels from 0 to 1.
   facts_.mean = {0, 0, 0};
-  facts_.deviation = {1, 1, 1};
+  facts_.standard_deviation = {1, 1, 1};
   facts_.has_boxes = true;
-  facts_.varies = true;
+  facts_.has_varying_size = true;
   facts_.digest = digest(
       images_,
       sizes_of_some(

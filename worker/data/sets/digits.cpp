@@ -260,7 +260,7 @@ ImageSet draw_digits(std::uint64_t seed, DigitsSplit split, std::int64_t count) 
                .pixels = std::vector<std::uint8_t>(static_cast<std::size_t>(count) * kPixels),
                .labels = std::vector<std::uint8_t>(static_cast<std::size_t>(count)),
                .mean = {0.163F},
-               .deviation = {0.23F}};
+               .standard_deviation = {0.23F}};
   for (std::int64_t i = 0; i < count; ++i) {
     const std::size_t place = static_cast<std::size_t>(i);
     const std::span<std::uint8_t, kPixels> image(set.pixels.data() + place * kPixels, kPixels);

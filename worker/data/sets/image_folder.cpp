@@ -38,8 +38,8 @@ DataFacts facts_of(const ImageList& list, std::string name, int side) {
   facts.classes = static_cast<int>(list.classes.size());
   facts.class_names = list.classes;
   facts.mean = kMean;
-  facts.deviation = kDeviation;
-  facts.varies = true;
+  facts.standard_deviation = kDeviation;
+  facts.has_varying_size = true;
   facts.digest = list.digest();
   return facts;
 }

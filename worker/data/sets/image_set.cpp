@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 struct Normalisation {
   std::vector<float> mean;  // [channels], of pixel / 255
-  std::vector<float> deviation;
+  std::vector<float> standard_deviation;
 };
 
 /// What differs between CIFAR-10 and CIFAR-100.
@@ -74,7 +74,7 @@ ImageSet read_idx_part(const std::string& name,
                   .pixels = std::move(images.bytes),
                   .labels = std::move(labels.bytes),
                   .mean = normalisation.mean,
-                  .deviation = normalisation.deviation};
+                  .standard_deviation = normalisation.standard_deviation};
 }
 
 DataSet load_idx_set(const DataRequest& request,
@@ -143,7 +143,7 @@ ImageSet image_set(CifarRecords records, const std::string& name, const CifarSet
                   .pixels = std::move(records.pixels),
                   .labels = std::move(records.labels),
                   .mean = cifar.normalisation.mean,
-                  .deviation = cifar.normalisation.deviation};
+                  .standard_deviation = cifar.normalisation.standard_deviation};
 }
 
 DataSet load_cifar(const DataRequest& request, const CifarSet& cifar) {

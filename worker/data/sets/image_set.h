@@ -23,10 +23,10 @@ struct ImageSet {
   std::int64_t height = 0;
   std::int64_t width = 0;
   int classes = 0;
-  std::vector<std::uint8_t> pixels;  // [count, channels, height, width]
-  std::vector<std::uint8_t> labels;  // [count], each below classes
-  std::vector<float> mean;           // [channels], of pixel / 255
-  std::vector<float> deviation;      // [channels], of pixel / 255
+  std::vector<std::uint8_t> pixels;       // [count, channels, height, width]
+  std::vector<std::uint8_t> labels;       // [count], each below classes
+  std::vector<float> mean;                // [channels], of pixel / 255
+  std::vector<float> standard_deviation;  // [channels], of pixel / 255
 
   bool operator==(const ImageSet&) const = default;
 };

@@ -20,7 +20,7 @@ DataFacts facts_of(const ImageSet& set) {
   facts.shape = {set.channels, set.height, set.width};
   facts.classes = set.classes;
   facts.mean = set.mean;
-  facts.deviation = set.deviation;
+  facts.standard_deviation = set.standard_deviation;
   facts.class_names = published_classes(set.name);
   return facts;
 }

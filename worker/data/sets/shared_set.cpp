@@ -44,7 +44,7 @@ json::object describe(const ImageSet& set) {
           {"shape", json::array{set.channels, set.height, set.width}},
           {"classes", set.classes},
           {"mean", json::value_from(set.mean)},
-          {"deviation", json::value_from(set.deviation)}};
+          {"deviation", json::value_from(set.standard_deviation)}};
 }
 
 DataFacts facts_of(const json::object& text) {
@@ -54,7 +54,7 @@ DataFacts facts_of(const json::object& text) {
   facts.shape = json::value_to<std::vector<std::int64_t>>(text.at("shape"));
   facts.classes = json::value_to<int>(text.at("classes"));
   facts.mean = json::value_to<std::vector<float>>(text.at("mean"));
-  facts.deviation = json::value_to<std::vector<float>>(text.at("deviation"));
+  facts.standard_deviation = json::value_to<std::vector<float>>(text.at("deviation"));
   facts.class_names = published_classes(facts.name);
   return facts;
 }

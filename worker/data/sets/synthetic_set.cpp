@@ -41,7 +41,8 @@ DataFacts facts_of(const DataRequest& request, const std::string& split, std::in
       static_cast<int>(request.args.integer("classes", 1, kMaxSyntheticClasses, kImageNetClasses));
   const auto number = static_cast<std::size_t>(channels);
   facts.mean = channels == 3 ? kImageNetMean : std::vector<float>(number, kEvenMean);
-  facts.deviation = channels == 3 ? kImageNetDeviation : std::vector<float>(number, kEvenDeviation);
+  facts.standard_deviation =
+      channels == 3 ? kImageNetDeviation : std::vector<float>(number, kEvenDeviation);
   return facts;
 }
 

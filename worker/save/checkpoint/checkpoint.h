@@ -38,14 +38,14 @@ struct CheckpointHead {
   int world_size = 1;
   std::int64_t batch = 0;                    // of the whole job
   std::map<std::string, std::string> job{};  // job_identity(), for resume
-  std::optional<double> result{};  // watched metric of these weights; no value: not evaluated
+  std::optional<double> result{};  // monitored metric of these weights; no value: not evaluated
   std::optional<double> best{};    // the best result so far
   std::string torch_version{};
   // By name, new values of tensors that an evaluation has changed after the files were written.
   std::map<std::string, std::vector<double>> later{};
   /// What the model takes, and its classes, for those who use the checkpoint. Only these fields are
-  /// saved: shape, classes, class names, mean, deviation, varies, has_boxes. No value: from an
-  /// older version.
+  /// saved: shape, classes, class names, mean, standard_deviation, has_varying_size, has_boxes. No
+  /// value: from an older version.
   std::optional<DataFacts> data{};
 
   bool operator==(const CheckpointHead&) const = default;

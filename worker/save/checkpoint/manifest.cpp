@@ -66,8 +66,8 @@ json::value to_json(const std::optional<DataFacts>& data) {
           {"classes", data->classes},
           {"class_names", to_json(data->class_names)},
           {"mean", to_json(data->mean)},
-          {"deviation", to_json(data->deviation)},
-          {"is_fitted", data->varies},
+          {"deviation", to_json(data->standard_deviation)},
+          {"is_fitted", data->has_varying_size},
           {"has_boxes", data->has_boxes}};
 }
 
@@ -87,8 +87,8 @@ std::optional<DataFacts> read_data(const json::value* value) {
   data.classes = entry.at("classes").to_number<int>();
   data.class_names = json::value_to<std::vector<std::string>>(entry.at("class_names"));
   data.mean = read_numbers(entry.at("mean"));
-  data.deviation = read_numbers(entry.at("deviation"));
-  data.varies = entry.at("is_fitted").as_bool();
+  data.standard_deviation = read_numbers(entry.at("deviation"));
+  data.has_varying_size = entry.at("is_fitted").as_bool();
   const json::value* const has_boxes = entry.if_contains("has_boxes");  // not in older ones
   data.has_boxes = has_boxes != nullptr && has_boxes->as_bool();
   return data;

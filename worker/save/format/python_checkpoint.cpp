@@ -18,7 +18,7 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-constexpr std::size_t kLongestRefusal = 800;
+constexpr std::size_t kLongestError = 800;
 constexpr std::size_t kMaxNamed = 12;   // names of entries in a message
 constexpr std::size_t kMaxStates = 64;  // kept for one parameter: Adam has four
 constexpr std::size_t kLongestEntryName = 400;
@@ -201,7 +201,7 @@ PythonCheckpoint parse_python_checkpoint(std::vector<std::byte> bytes,
     const TorchArchive archive(checkpoint.bytes, name);
     CheckpointReader(archive, keys).read(checkpoint);
   } catch (const UsageError& error) {
-    throw UsageError("cannot resume from " + one_line(error.what(), kLongestRefusal) + ".");
+    throw UsageError("cannot resume from " + one_line(error.what(), kLongestError) + ".");
   }
   return checkpoint;
 }

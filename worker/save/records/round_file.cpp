@@ -47,7 +47,7 @@ void RoundFile::begin(const RoundRecord& record, std::int64_t step) {
                                 {"versions", record.versions},
                                 {"directory", record.directory},
                                 {"commit", record.commit},
-                                {"watch", record.watched},
+                                {"watch", record.monitored},
                                 {"higher_is_better", record.is_higher_better}}));
 }
 

@@ -22,7 +22,7 @@ struct RoundRecord {
   std::string versions;
   std::string directory;  // the worker's working directory
   std::string commit;     // git's, in that directory; may be empty
-  std::string watched;    // the metric that decides which evaluation is the best
+  std::string monitored;  // the metric that decides which evaluation is the best
   bool is_higher_better = false;
 };
 

@@ -9,8 +9,8 @@ namespace ddp::worker {
 Ema::Ema(const std::vector<NamedTensor>& weights,
          const std::vector<at::Tensor>& sources,
          const std::vector<NamedTensor>& buffers,
-         const EmaRule& rule)
-    : rule_(rule), weights_(weights.size()), sources_(sources) {
+         const EmaOptions& options)
+    : options_(options), weights_(weights.size()), sources_(sources) {
   std::vector<NamedTensor> all = weights;
   for (const NamedTensor& buffer : buffers) {
     if (!buffer.tensor.is_floating_point()) continue;
@@ -44,12 +44,13 @@ void Ema::update(const std::optional<at::Tensor>& skipped) {
   const std::vector<at::Tensor>& now = replaced.empty() ? sources_ : replaced;
   updates_.add_(1);
   if (skipped) updates_.sub_(*skipped);
-  if (rule_.ramp == 0) {
-    at::_foreach_lerp_(averaged_, now, 1 - rule_.decay);
+  if (options_.ramp == 0) {
+    at::_foreach_lerp_(averaged_, now, 1 - options_.decay);
     return;
   }
   // The factor depends on the number of updates, which only the device knows.
-  const at::Tensor share = 1 - rule_.decay * (1 - (-updates_ / rule_.ramp).exp());  // [] float64
+  const at::Tensor share =
+      1 - options_.decay * (1 - (-updates_ / options_.ramp).exp());  // [] float64
   const std::vector<at::Tensor> steps = at::_foreach_sub(now, averaged_);
   at::_foreach_mul_(steps, share.to(averaged_[0].scalar_type()));
   at::_foreach_add_(averaged_, steps);

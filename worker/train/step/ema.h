@@ -3,6 +3,7 @@
 // (timm/utils/model_ema.py) and ultralytics' ModelEMA (ultralytics/utils/torch_utils.py) do.
 // Running statistics belong to the weights with which they were computed, so averaged weights need
 // averaged statistics. Integer buffers (num_batches_tracked) are not averaged.
+// Keys: optimizer.ema_decay, optimizer.ema_ramp (common/job/training_keys).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,7 +18,7 @@ namespace ddp::worker {
 /// decay(n) = decay * (1 - exp(-n / ramp)) at update n, counted from 1; without a ramp (0) it is
 /// `decay` from the first. Units: ramp in optimizer steps.
 /// Source: ModelEMA of ultralytics, where a ramp is called tau.
-struct EmaRule {
+struct EmaOptions {
   double decay = 0.9999;
   double ramp = 0;
 };
@@ -32,7 +33,7 @@ class Ema {
   Ema(const std::vector<NamedTensor>& weights,
       const std::vector<at::Tensor>& sources,
       const std::vector<NamedTensor>& buffers,
-      const EmaRule& rule);
+      const EmaOptions& options);
 
   /// average = decay * average + (1 - decay) * source. Call it after each optimizer step. Without
   /// `skipped`, a step that a loss scale skipped counts too, as with torch.optim.swa_utils. With
@@ -54,7 +55,7 @@ class Ema {
 
   [[nodiscard]] std::vector<NamedTensor> named_state(std::size_t count) const;
 
-  EmaRule rule_;
+  EmaOptions options_;
   std::size_t weights_;              // how many of the tensors below are weights
   std::vector<at::Tensor> model_;    // the model's tensors that are averaged
   std::vector<at::Tensor> sources_;  // where update() reads the new values

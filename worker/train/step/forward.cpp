@@ -38,7 +38,7 @@ Outputs Forward::outputs(const Batch& batch) const {
 Pass Forward::run(const Batch& batch, Mode mode, std::optional<std::uint64_t> seed) const {
   Pass pass;
   pass.batch = batch.to(device_);
-  if (seed) pass.batch = task_.vary(pass.batch, *seed);
+  if (seed) pass.batch = task_.transform_batch(pass.batch, *seed);
   const Autocast autocast = precision_.autocast();
   try {
     pass.outputs = outputs_of(pass.batch);

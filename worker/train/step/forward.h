@@ -26,7 +26,7 @@ class Forward {
   Forward(Task& task, Precision& precision, at::Device device)
       : task_(task), precision_(precision), device_(device), batch_counts_(task.model()) {}
 
-  /// With the `seed` of a step, the task may vary the batch (Task::vary).
+  /// With the `seed` of a step, the task may transform the batch (Task::transform_batch).
   [[nodiscard]] Pass run(const Batch& batch,
                          Mode mode,
                          std::optional<std::uint64_t> seed = {}) const;

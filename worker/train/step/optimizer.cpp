@@ -65,7 +65,7 @@ Optimizer::Optimizer(const OptimizerJob& job,
                               at::device(device).dtype(at::kFloat));
   }
   if (job_.ema_decay) {
-    ema_.emplace(parameters, targets, facts.buffers, EmaRule{*job_.ema_decay, job_.ema_ramp});
+    ema_.emplace(parameters, targets, facts.buffers, EmaOptions{*job_.ema_decay, job_.ema_ramp});
   }
   if (job_.skips_non_finite) finite_check_.emplace(device);
 }

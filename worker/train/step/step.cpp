@@ -73,13 +73,13 @@ SumNames Step::fix_bucket_layout(const std::vector<std::int64_t>& samples) try {
   }
   buffers.put_back();
   SumNames names = sums.names();
-  parts_.group.agree("values to show", to_lines(names.parts) + to_lines(names.counts));
+  parts_.group.require_same("values to show", to_lines(names.parts) + to_lines(names.counts));
   return names;
 } catch (const c10::Error& error) {
   throw_as_user_code_error(error);
 }
 
-void Step::start(const PartitionRequest& partition,
+void Step::start(const PartitionOptions& partition,
                  std::int64_t epoch,
                  std::int64_t step_in_epoch) {
   parts_.loader.start(
@@ -87,16 +87,16 @@ void Step::start(const PartitionRequest& partition,
 }
 
 void Step::run(const StepPartition& partition,
-               const Place& place,
+               const StepNumber& number,
                const StepRates& rates,
                Meters& meters,
                const Commit& commit) try {
   std::optional<SavedBuffers> before;
   if (commit) before.emplace(parts_.forward.task().model());
   try {
-    run_passes(partition, place, meters);
+    run_passes(partition, number, meters);
     if (commit) {
-      close(place, meters);
+      close(number, meters);
       commit();
     }
   } catch (const PeerError&) {
@@ -107,29 +107,29 @@ void Step::run(const StepPartition& partition,
   parts_.optimizer.step(rates);
   parts_.replica.remove_gradients();
   if (!parts_.replica.keeps_gradients()) parts_.optimizer.release_gradients();
-  if (!commit) close(place, meters);
+  if (!commit) close(number, meters);
 } catch (const c10::Error& error) {
   throw_as_user_code_error(error);
 }
 
 // Closes the step in the meters, with the number of skipped steps in a row; with a commit, this
 // step is not counted yet.
-void Step::close(const Place& place, Meters& meters) const {
+void Step::close(const StepNumber& number, Meters& meters) const {
   const FiniteCheck* const check = parts_.optimizer.finite_check();
-  meters.close_step(place.step + 1, check != nullptr ? check->in_a_row() : at::Tensor());
+  meters.close_step(number.step + 1, check != nullptr ? check->in_a_row() : at::Tensor());
   // Not in every step, because reading it takes a lock.
-  if (place.step % parts_.job.log_every == 0) {
+  if (number.step % parts_.job.log_every == 0) {
     parts_.page.device_bytes.store(held_bytes(parts_.forward.device()), std::memory_order_relaxed);
   }
 }
 
-void Step::run_passes(const StepPartition& partition, const Place& place, Meters& meters) {
+void Step::run_passes(const StepPartition& partition, const StepNumber& number, Meters& meters) {
   // Seeds dropout and the like by (seed, step, rank), so that it does not depend on earlier draws.
   at::manual_seed(counted_seed(parts_.job.seed,
-                               static_cast<std::uint64_t>(place.step),
+                               static_cast<std::uint64_t>(number.step),
                                static_cast<std::uint64_t>(parts_.group.rank())));
   const std::uint64_t variation =
-      counted_seed(parts_.job.seed, static_cast<std::uint64_t>(place.step), kAllRanks);
+      counted_seed(parts_.job.seed, static_cast<std::uint64_t>(number.step), kAllRanks);
   const int world_size = parts_.group.world_size();
   const bool is_sum = parts_.job.loss.reduction == LossJob::Reduction::sum;
   at::Tensor weight;  // sum over the micro-steps so far
@@ -140,14 +140,15 @@ void Step::run_passes(const StepPartition& partition, const Place& place, Meters
     set_phase(Phase::data);
     const Batch batch = parts_.loader.next();
     parts_.page.data_wait_ns.store(parts_.loader.waited().count(), std::memory_order_relaxed);
-    if (parts_.show && i == 0) parts_.show(batch, place.step);
+    if (parts_.show && i == 0) parts_.show(batch, number.step);
     set_phase(Phase::forward);
     const Pass pass = parts_.forward.run(batch, Forward::Mode::training, variation);
     set_phase(Phase::backward);
     // A weight on the device is applied later (divide_by_weight). Until then the loss is divided by
     // a number of similar size, so that 16-bit gradients neither vanish nor overflow.
     const bool has_weight = pass.loss.weight.defined();
-    const double share = loss_share(has_weight ? 1 : batch.size(), partition.whole, world_size);
+    const double share =
+        loss_share(has_weight ? 1 : batch.size(), partition.global_batch, world_size);
     const double factor = share * pass.loss.gain * (is_sum ? world_size : 1);
     // The error of torch's backward(), which does not check this if an initial gradient is given.
     TORCH_CHECK(pass.loss.total.numel() == 1,
@@ -163,7 +164,7 @@ void Step::run_passes(const StepPartition& partition, const Place& place, Meters
       weight = own.to(at::kDouble, /*non_blocking=*/false, /*copy=*/true);
     least_weight = std::max(least_weight, pass.loss.least_weight);
   }
-  if (weight.defined()) divide_by_weight(std::move(weight), least_weight, partition.whole);
+  if (weight.defined()) divide_by_weight(std::move(weight), least_weight, partition.global_batch);
 }
 
 const at::Tensor& Step::initial_gradient(const at::Tensor& loss, double factor) {
@@ -175,11 +176,11 @@ const at::Tensor& Step::initial_gradient(const at::Tensor& loss, double factor) 
   return initial_gradient_;
 }
 
-void Step::divide_by_weight(at::Tensor weight, double least, std::int64_t whole) {
+void Step::divide_by_weight(at::Tensor weight, double least, std::int64_t global_batch) {
   const torch::NoGradGuard no_grad;
   parts_.group.sum(weight);
   weight.clamp_min_(least);
-  at::Tensor ratio = at::div(at::scalar_tensor(whole, at::kDouble), weight.squeeze(0));
+  at::Tensor ratio = at::div(at::scalar_tensor(global_batch, at::kDouble), weight.squeeze(0));
   if (least == 0) ratio.nan_to_num_(/*nan=*/kNaN, /*posinf=*/0.0);  // 0 / 0: no sample has a weight
   std::map<at::ScalarType, std::vector<at::Tensor>> gradients;
   for (const at::Tensor& gradient : parts_.replica.gradients())

@@ -48,20 +48,20 @@ class Step {
 
   /// The next steps are those from step `step_in_epoch` of `epoch` on, in order; starts to load
   /// their samples.
-  void start(const PartitionRequest& partition, std::int64_t epoch, std::int64_t step_in_epoch);
+  void start(const PartitionOptions& partition, std::int64_t epoch, std::int64_t step_in_epoch);
 
-  struct Place {
+  struct StepNumber {
     std::int64_t step = 0;  // optimizer steps done in the run
     std::int64_t epoch = 0;
   };
   /// Runs one step. The gradient is that of the mean over the whole batch, however it is divided:
   /// the sum of the losses of all ranks and micro-steps, divided by the sum of their weights. Adds
-  /// the step's sums to `meters`. `commit`, if given, is called when gradients are reduced and the
-  /// sums are in `meters`, but before any weight changes. A PeerError before or in `commit` leaves
-  /// the model unchanged. Errors: PeerError, and those of the loader and the task.
+  /// the step's sums to `meters`. `commit`, if given, is called between the reduction, after which
+  /// the sums are in `meters`, and the first weight change. If it, or anything before it, throws a
+  /// PeerError, the model is unchanged. Errors: PeerError, and those of the loader and the task.
   using Commit = std::function<void()>;
   void run(const StepPartition& partition,
-           const Place& place,
+           const StepNumber& number,
            const StepRates& rates,
            Meters& meters,
            const Commit& commit = {});
@@ -83,9 +83,9 @@ class Step {
   /// saves the launches of a product with the loss, of its backward and of a tensor of ones.
   const at::Tensor& initial_gradient(const at::Tensor& loss, double factor);
   /// `weight` ([1] of float64) is changed.
-  void divide_by_weight(at::Tensor weight, double least, std::int64_t whole);
-  void run_passes(const StepPartition& partition, const Place& place, Meters& meters);
-  void close(const Place& place, Meters& meters) const;
+  void divide_by_weight(at::Tensor weight, double least, std::int64_t global_batch);
+  void run_passes(const StepPartition& partition, const StepNumber& number, Meters& meters);
+  void close(const StepNumber& number, Meters& meters) const;
 
   Parts parts_;
   at::Tensor initial_gradient_;  // from the last backward

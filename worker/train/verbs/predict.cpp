@@ -203,7 +203,7 @@ int predict(const RankContext& context,
                  .layout = layout_of(task->model()),
                  .augments = {prepared.fit},
                  .threads = 2,
-                 .on_bad = LoaderRequest::OnBad::leave_out});
+                 .on_bad = LoaderOptions::OnBad::leave_out});
   const std::int64_t count = prepared.source->facts().count;
   loader.start(plans_of(count));
   std::size_t unread = 0;

@@ -1,4 +1,4 @@
-#include "worker/dist/refusal_server.h"
+#include "worker/dist/error_server.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -49,10 +49,10 @@ Descriptor listen_on(int port) {
   return listen_at(reinterpret_cast<const sockaddr*>(&any_4), sizeof(any_4));
 }
 
-std::string encode_refusal(const std::string& job, const std::string& why) {
-  const std::string text = job + why.substr(0, kLongestRefusal);
+std::string encode_error(const std::string& job, const std::string& why) {
+  const std::string text = job + why.substr(0, kLongestError);
   const std::uint32_t length = htonl(static_cast<std::uint32_t>(text.size()));
-  return std::string(kRefusalMark) +
+  return std::string(kErrorMark) +
          std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + text;
 }
 
@@ -83,15 +83,14 @@ std::optional<std::uint32_t> rank_of(const Caller& caller, const std::string& be
 
 }  // namespace
 
-void serve_refusal(const WorkerIdentity& self, const std::string& why, milliseconds limit) {
+void serve_error(const WorkerIdentity& self, const std::string& why, milliseconds limit) {
   const Clock::time_point deadline = Clock::now() + limit;
   std::vector<Caller> callers;
   // Declared after `callers`, so closed first: a rank that sees its connection end may want the
   // port.
   const Descriptor listener = listen_on(self.master_port);
   if (listener.fd() < 0) return;
-  const std::string frame =
-      encode_refusal(job_line(self), why);  // fits into a socket's send buffer
+  const std::string frame = encode_error(job_line(self), why);  // fits into a socket's send buffer
   const std::string before_rank = std::string(kHello) + job_line(self);
   const auto world_size = static_cast<std::uint32_t>(self.world_size);
   std::set<std::uint32_t> reported;  // ranks; a set, because a rank may call again

@@ -1,4 +1,4 @@
-#include "worker/train/refusal.h"
+#include "worker/train/reported_error.h"
 
 #include <poll.h>
 

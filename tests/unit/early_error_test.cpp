@@ -1,4 +1,4 @@
-#include "worker/dist/early_refusal.h"
+#include "worker/dist/early_error.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <future>
 
 #include "common/error.h"
-#include "refusal_ranks.h"
-#include "worker/dist/refusal_server.h"
+#include "early_error_ranks.h"
+#include "worker/dist/error_server.h"
 #include "worker/dist/store.h"
 
 namespace ddp::worker {
@@ -33,27 +33,27 @@ std::array<bool, 3> said_by(const std::array<std::string, 3>& problems) {
   return said;
 }
 
-TEST(EarlyRefusal, CommonErrorIsPrintedByRank0Only) {
+TEST(EarlyError, CommonErrorIsPrintedByRank0Only) {
   EXPECT_EQ(said_by({"a", "a", "a"}), (std::array{true, false, false}));
-  const std::string long_one(3 * kLongestRefusal, 'x');
+  const std::string long_one(3 * kLongestError, 'x');
   EXPECT_EQ(said_by({long_one, long_one, long_one}), (std::array{true, false, false}));
 }
 
-TEST(EarlyRefusal, RankWithAnotherErrorPrintsItToo) {
+TEST(EarlyError, RankWithAnotherErrorPrintsItToo) {
   EXPECT_EQ(said_by({"a", "b", "a"}), (std::array{true, true, false}));
 }
 
-TEST(EarlyRefusal, SingleProcessPrintsItsError) {
+TEST(EarlyError, SingleProcessPrintsItsError) {
   WorkerIdentity alone;
   int calls = 0;
   EXPECT_TRUE(print_once(alone, "a", [&calls] { ++calls; }));
   EXPECT_EQ(calls, 1);
 }
 
-TEST(EarlyRefusal, RankWithoutErrorExitsAfterAnotherRankReportsOne) {
+TEST(EarlyError, RankWithoutErrorExitsAfterAnotherRankReportsOne) {
   const int port = free_port();
-  const auto rank_0 = std::async(std::launch::async,
-                                 [port] { serve_refusal(rank_of_three(0, port), "why", kLong); });
+  const auto rank_0 =
+      std::async(std::launch::async, [port] { serve_error(rank_of_three(0, port), "why", kLong); });
   std::atomic<bool> has_spoken{false};
   const auto joining = std::async(std::launch::async, [&has_spoken, port] {
     try {
@@ -68,10 +68,10 @@ TEST(EarlyRefusal, RankWithoutErrorExitsAfterAnotherRankReportsOne) {
   EXPECT_TRUE(print_once(rank_of_three(2, port), "else", [&has_spoken] { has_spoken = true; }));
 }
 
-TEST(EarlyRefusal, ANewStartOfRankZeroTakesThePortAndWhoWouldJoinJoins) {
+TEST(EarlyError, ANewStartOfRankZeroTakesThePortAndWhoWouldJoinJoins) {
   const int port = free_port();
-  const auto rank_0 = std::async(std::launch::async,
-                                 [port] { serve_refusal(rank_of_three(0, port), "why", kLong); });
+  const auto rank_0 =
+      std::async(std::launch::async, [port] { serve_error(rank_of_three(0, port), "why", kLong); });
   const auto join = [port](int rank) { return open_store(rank_of_three(rank, port), kLong).store; };
   auto joining = std::async(std::launch::async, join, 1);
   EXPECT_EQ(joining.wait_for(std::chrono::milliseconds(300)), std::future_status::timeout);

@@ -1,12 +1,12 @@
-#include "worker/dist/early_refusal.h"
+#include "worker/dist/early_error.h"
 
 #include <chrono>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "common/error.h"
 #include "worker/dist/agreement.h"
+#include "worker/dist/error_server.h"
 #include "worker/dist/polling.h"
-#include "worker/dist/refusal_server.h"
 #include "worker/dist/store.h"
 #include "worker/dist/store_probe.h"
 
@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // If the launcher serves the store:
-constexpr const char* kRefused = "refused";
+constexpr const char* kEarlyError = "refused";
 constexpr seconds kStoreTimeout{5};    // the store starts before its ranks
 constexpr seconds kReportTimeout{10};  // ranks of one launcher start together
 constexpr seconds kStoppedWithin{
@@ -33,8 +33,8 @@ static_assert(kRank0Timeout < kServeFor && kServeFor < kLeaveWithin);
 void report_in_store(const WorkerIdentity& self, const std::string& problem) try {
   const OpenStore open = open_store(self, kStoreTimeout);
   const auto store = store_of_round(self, open);
-  store->set(kRefused, problem);
-  (void)store->check({kRefused});  // the answer proves that the value has arrived
+  store->set(kEarlyError, problem);
+  (void)store->check({kEarlyError});  // the answer proves that the value has arrived
 } catch (const PeerError&) {
   return;
 } catch (const c10::Error&) {
@@ -47,8 +47,8 @@ bool is_reported_in_store(const WorkerIdentity& self, const std::string& problem
   const auto store = store_of_round(self, open);
   const std::string joined = answer_key(kJoinQuestion, 0);
   (void)poll_until(Clock::now() + kReportTimeout,
-                   [&] { return store->check({kRefused}) || store->check({joined}); });
-  return store->check({kRefused}) && store->get_to_str(kRefused) == problem;
+                   [&] { return store->check({kEarlyError}) || store->check({joined}); });
+  return store->check({kEarlyError}) && store->get_to_str(kEarlyError) == problem;
 } catch (const PeerError&) {
   return false;
 } catch (const c10::Error&) {
@@ -62,7 +62,7 @@ StoreProbe ask_rank_0(const WorkerIdentity& self) try {
   StoreProbe found;
   (void)poll_until(deadline, [&] {
     found = addresses.probe(deadline);
-    return found.refusal || found.local_address;
+    return found.error || found.local_address;
   });
   return found;
 } catch (const PeerError&) {
@@ -84,13 +84,13 @@ bool print_once_by_socket(const WorkerIdentity& self,
                           const std::function<void()>& print) {
   if (self.rank == 0) {
     print();  // first: a rank that has read it may exit, and then mpirun ends this rank
-    serve_refusal(self, problem, kServeFor);
+    serve_error(self, problem, kServeFor);
     return true;
   }
   const StoreProbe found = ask_rank_0(self);
-  const bool is_reported = found.refusal == problem.substr(0, kLongestRefusal);
+  const bool is_reported = found.error == problem.substr(0, kLongestError);
   if (!is_reported) print();
-  if (found.refusal) (void)leave_with_rank_0(found.caller, self);
+  if (found.error) (void)leave_with_rank_0(found.caller, self);
   return !is_reported;
 }
 

@@ -15,8 +15,8 @@ namespace ddp::worker {
 /// then tells all of them to exit. If a rank 0 connects, the job was started again: this function
 /// returns at once, to free the port. Blocks: until then, at most `limit`. Errors: none; if the
 /// port is taken, or the process has no descriptors left, some ranks get no answer.
-void serve_refusal(const WorkerIdentity& self,
-                   const std::string& why,
-                   std::chrono::milliseconds limit);
+void serve_error(const WorkerIdentity& self,
+                 const std::string& why,
+                 std::chrono::milliseconds limit);
 
 }  // namespace ddp::worker
