@@ -352,7 +352,7 @@ case "$command" in
     build_tests
     result=0
     run_tests release || result=1
-    [[ -z "$*" ]] || python3 -B tests/times.py "$release_dir"
+    [[ -z "$*" ]] || python3 -B tests/test_durations.py "$release_dir"
     exit "$result"
     ;;
   test-slurm) test_slurm ;;

@@ -17,7 +17,7 @@ wheels() {
     builds+=("$PWD/$(build_dir_of "$version")")
   done
   rm -rf build/wheel
-  # The launcher is one static file; ddp-worker asks for what GCC 12 on Debian 12 links, which programs_test.py watches.
+  # The launcher is one static file; ddp-worker asks for what GCC 12 on Debian 12 links, which binary_dependencies_test.py watches.
   make_wheel ddp_launch manylinux_2_17_x86_64.manylinux2014_x86_64.musllinux_1_1_x86_64 "-Ccmake.define.DDP_BUILD=${builds[0]}"
   make_wheel ddp_worker manylinux_2_34_x86_64 "-Ccmake.define.DDP_BUILDS=$(IFS=';' && echo "${builds[*]}")"
   "$cache/wheel/bin/twine" check --strict build/wheel/*.whl

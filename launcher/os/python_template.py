@@ -16,7 +16,7 @@ OLDEST, NEWEST = (3, 9), (3, 14)
 FIT = ("accelerate", "numpy", "torch", "torchvision", "tqdm", "transformers")  # of --preload auto
 # What a script needs that has this name: wrapping the first model imports it, or the name of a module that is imported late.
 LATE = {"DistributedDataParallel": ("torch", "_dynamo"), "Trainer": ("transformers", "trainer")}
-# Both tables are kept true by tests/integration/preload_test.py and tests/interop/others_test.py, and so is this one:
+# Both tables are kept true by tests/integration/preload_test.py and tests/interop/libraries_test.py, and so is this one:
 ITERATES = ("fsspec.config", "tqdm.utils")  # over the environment, for names with a prefix of their own
 MOST_PRINTED = 1 << 20  # bytes, which each rank prints
 NUMBERS = {"x86_64": (56, 273, 274), "aarch64": (220, 99, 100)}  # of clone, set_robust_list, get_robust_list

@@ -36,7 +36,7 @@ FOR_GPUS = FOR_REAL_GPUS | {
     "Precision.test_a_forced_overflow_halves_the_scale_and_leaves_the_step_out", "Speed.test_ddp_worker_beside_python",
     "Checkpoints.test_the_loss_scale_of_fp16_goes_on_bit_for_bit",
 }  # fmt: skip
-# Half of a rehearsal's time, on paths of the CPU that parity_test.py and saves_test.py compare; they are rehearsed by ./make.sh soak cases.
+# Half of a rehearsal's time, on paths of the CPU that parity_test.py and checkpoint_crash_test.py compare; they are rehearsed by ./make.sh soak cases.
 LONG_TO_REHEARSE = {
     "Precision.test_fp16_converges_as_python_s_ddp_does", "Precision.test_fp32_and_bf16_converge_as_python_s_ddp_does",
     "Checkpoints.test_a_stopped_run_saves_and_goes_on_bit_for_bit", "Training.test_ways_to_reduce_give_the_losses_of_the_plain_one",

@@ -2,7 +2,7 @@
 Hugging Face's Trainer, tqdm, and PyTorch's @record. Each ends as under torchrun, and says the same, with --preload, too; when rank 1 is killed, ours is not later (but for one).
 
 `./make.sh test-others` installs the libraries and runs all of it (a quarter of an hour); `./make.sh test` has PyTorch's own part. By hand:
-DDP_PYTHON_OTHERS=PYTHON DDP_BIN=build/release PYTHONPATH=tests/support python3 tests/interop/others_test.py [Libraries.test_NAME]
+DDP_PYTHON_OTHERS=PYTHON DDP_BIN=build/release PYTHONPATH=tests/support python3 tests/interop/libraries_test.py [Libraries.test_NAME]
 PYTHON imports torch, accelerate, lightning, transformers and tqdm. DDP_PAIRS: how often both are killed (3).
 """
 
@@ -21,7 +21,7 @@ import unittest
 
 from processes import ProcessTest
 
-PROGRAMS = pathlib.Path(__file__).with_name("others_programs.py").resolve()
+PROGRAMS = pathlib.Path(__file__).with_name("libraries_programs.py").resolve()
 PYTHON = os.environ.get("DDP_PYTHON_OTHERS") or sys.executable
 PAIRS = int(os.environ.get("DDP_PAIRS", "3"))
 PATIENCE = 600  # seconds for one run, far above what any needs

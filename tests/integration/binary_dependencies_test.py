@@ -1,6 +1,6 @@
 """What the built programs are made of: what they load, where they look for it, and how large the launcher is.
 
-Run by hand: python3 tests/integration/programs_test.py build/release/ddp-launch [build/release/ddp-worker [build/release/libddp-worker-cuda.so]]
+Run by hand: python3 tests/integration/binary_dependencies_test.py build/release/ddp-launch [build/release/ddp-worker [build/release/libddp-worker-cuda.so]]
 """
 
 import pathlib

@@ -1,6 +1,6 @@
 """Saves, at their worst moments: killed before each of their steps, without power, on a disk that is full or slow, at the end of the time.
 
-Run by hand: DDP_BIN=build/release DDP_FAULTY_WORKER=... DDP_UNSYNCED=... PYTHONPATH=tests/support python3 tests/integration/saves_test.py
+Run by hand: DDP_BIN=build/release DDP_FAULTY_WORKER=... DDP_UNSYNCED=... PYTHONPATH=tests/support python3 tests/integration/checkpoint_crash_test.py
 """
 
 import json

@@ -1,6 +1,6 @@
 """What the verbs of ddp-worker write and say of checkpoints, held against Python.
 
-Run by hand: DDP_BIN=build/release DDP_FILES_TOOL=... python3 tests/interop/verbs_test.py
+Run by hand: DDP_BIN=build/release DDP_FILES_TOOL=... python3 tests/interop/verbs_against_python_test.py
 """
 
 import json

@@ -1,7 +1,7 @@
 """What `ddp-worker eval` says of a COCO JSON with crowds, areas of outlines and photos that lie on their side, against
 pycocotools on what `ddp-worker predict` finds.
 
-Run by hand: DDP_PYTHON_DETECTOR=... DDP_BIN=build/release python3 tests/interop/crowds_test.py
+Run by hand: DDP_PYTHON_DETECTOR=... DDP_BIN=build/release python3 tests/interop/coco_eval_test.py
 """
 
 import contextlib

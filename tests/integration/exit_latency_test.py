@@ -1,7 +1,7 @@
 """From the death of the last process of a job to the launcher's exit: what only shows things makes no end late.
 
 Each feature of the output is measured beside a plain job, in turn. As a table, of any launcher:
-PYTHONPATH=tests/support python3 tests/integration/exits_test.py --table build/release/ddp-launch
+PYTHONPATH=tests/support python3 tests/integration/exit_latency_test.py --table build/release/ddp-launch
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """What a run of the tests took: by label, and each test from the slowest on until nine tenths of the time are named.
 
-times.py BUILD_DIRECTORY; seconds are each test's own, while others ran beside it.
+test_durations.py BUILD_DIRECTORY; seconds are each test's own, while others ran beside it.
 """
 
 import collections

@@ -1,4 +1,4 @@
-"""ddp-launch as one file: where there is nothing else, and where the system has its own ways. Usage: portable_test.py SUITE
+"""ddp-launch as one file: where there is nothing else, and where the system has its own ways. Usage: static_binary_test.py SUITE
 
 DDP_LAUNCH is the program, DDP_PROBE the probe in it, DDP_NSS a folder with a module that knows the name by-module.test. A suite that
 cannot run here ends with 77 and says why.

@@ -1,6 +1,6 @@
 """The verbs of ddp-worker that look at checkpoints: export, inspect, eval; and what they say of bad ones.
 
-Run by hand: DDP_BIN=build/release PYTHONPATH=tests/support python3 tests/integration/verbs_test.py
+Run by hand: DDP_BIN=build/release PYTHONPATH=tests/support python3 tests/integration/checkpoint_verbs_test.py
 """
 
 import collections

@@ -1,6 +1,6 @@
 """Small programs on other people's libraries, as their users write them: nothing in them knows of ddp-launch.
 
-LAUNCHER --nproc-per-node 2 others_programs.py NAME STEPS
+LAUNCHER --nproc-per-node 2 libraries_programs.py NAME STEPS
 Rank 1 prints "rank 1 is at step 5" on the way; rank 0 prints what was trained, digit by digit, on stdout.
 """
 
