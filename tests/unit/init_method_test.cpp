@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "common/error.h"
+#include "common/node/identity.h"
 #include "worker/plan/options.h"
 
 namespace ddp::worker {
