@@ -42,7 +42,7 @@ void print_rates(const Arguments& arguments) {
                           .steps = std::stoll(arguments.at(1)),
                           .warmup = std::stoll(arguments.at(2)),
                           .gamma = 0.3,
-                          .every = 7,
+                          .step_size = 7,
                           .milestones = {5, 11, 12},
                           .power = 1.5,
                           // PolynomialLR ends at 0.
