@@ -175,7 +175,7 @@ class GpuKit(unittest.TestCase):
         marks = ["Training.test_two_ranks_on_one_device_learn_over_gloo", "Precision.test_fp16_converges_as_python_s_ddp_does"]
         marks += ["Speed.test_ddp_worker_beside_python", HANGS]
         self.assertEqual(marks, sorted(marks, key=names.index))
-        self.assertLess(names.index("Gpu.ChosenGpuIsCurrentBeforeTheFirstTensor"), names.index("Gpu.ABatchArrivesAsItWas"))
+        self.assertLess(names.index("Gpu.IsChosenAndCurrentBeforeAnyTensor"), names.index("Gpu.ABatchArrivesAsItWas"))
         self.assertLess(names.index("Speed.test_ddp_worker_beside_python"), names.index("Gpu.NcclsWatchdogEndsTheRankByItsCodeAndTellsWhy"))
 
     def test_cases_beyond_the_budget_are_not_run(self):

@@ -160,13 +160,13 @@ TEST(CudaModule, NcclVariablesOfTheUserAreKept) {
   nccl->shutdown();
 }
 
-TEST(Gpu, ChosenGpuIsCurrentBeforeTheFirstTensor) {
+TEST(Gpu, IsChosenAndCurrentBeforeAnyTensor) {
   const Device device = gpu_of_test("nccl");
   ASSERT_TRUE(device.device.is_cuda()) << device.name;
   EXPECT_EQ(at::ones({1}, at::kCUDA).device(), device.device);
 }
 
-TEST(Gpu, NvmlReportsMemoryWithoutStartingCuda) {
+TEST(Gpu, ItsMemoryIsKnownWithoutCuda) {
   const NvmlGpus found = ask_driver(CudaStart::never).nvml;
   ASSERT_FALSE(found.gpus.empty());
   EXPECT_THAT(found.gpus[0].uuid, HasSubstr("GPU-"));

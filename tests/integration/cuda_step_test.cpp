@@ -67,7 +67,7 @@ void train_without_a_wait(Group& group, const Device& gpu) {
   }
 }
 
-TEST(Gpu, SteadyStepNeverMakesTheHostWait) {
+TEST(Gpu, NothingInASteadyStepMakesTheHostWait) {
   const Device gpu = choose_gpu();
   ASSERT_NE(gpu.cuda, nullptr) << gpu.name;
   const std::unique_ptr<Group> alone = single_process_group();
