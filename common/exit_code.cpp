@@ -16,7 +16,7 @@ std::string describe(int code) {
       {kInternal, "internal or system error"},
       {kCannotExecute, "cannot execute"},
       {kNotFound, "program or shared library not found"},
-      {kStoppedAfterCheckpoint, "stopped after a checkpoint"},
+      {kTerminated, "stopped after a checkpoint"},
       {kNodeLost, "node lost"},
       {kRendezvous, "rendezvous failed"},
       {kRefused, "refused"},

@@ -15,10 +15,10 @@ inline constexpr int kTimeout = 124;        // a hang, or a peer that did not co
 inline constexpr int kInternal = 125;       // an error of the program itself, or of the system
 inline constexpr int kCannotExecute = 126;  // the program is there, but cannot be executed
 inline constexpr int kNotFound = 127;       // the program or a library of it is not there
-inline constexpr int kStoppedAfterCheckpoint = 143;  // as of SIGTERM
-inline constexpr int kNodeLost = 201;                // a node, or its agent, is gone
-inline constexpr int kRendezvous = 202;              // the nodes did not come together
-inline constexpr int kRefused = 203;                 // node 0 does not take this node
+inline constexpr int kTerminated = 143;     // stopped by SIGTERM, of itself
+inline constexpr int kNodeLost = 201;       // a node, or its agent, is gone
+inline constexpr int kRendezvous = 202;     // the nodes did not come together
+inline constexpr int kRefused = 203;        // node 0 does not take this node
 
 /// The code that a shell shows for a process that died of `signal`.
 inline constexpr int of_signal(int signal) {

@@ -199,7 +199,7 @@ int main(int argc, char** argv) try {
   if (options.verb == "compare") return answer(compare_runs(options));
   run_startup_checks();
   if (options.hosts || options.hostfile) return start_on_hosts(options, arguments, environment);
-  // From here on the end of stdin's connection is a SIGTERM.
+  // From here on, when stdin ends, this process gets SIGTERM.
   if (options.token_stdin) token = take_parent_pipe();
   const bool is_doctor = options.verb == "doctor";
   if (options.explain)

@@ -18,7 +18,7 @@
 //   session            leave session and group
 //   progress STEP      open and set the page
 //   collective         the page says that it is inside of one
-//   train N T          N steps of T seconds each, page by the page, in ten epochs
+//   train N T          N steps of T seconds each, and writes the page after each; ten epochs
 //   steps N T          the same, of 2N steps in two epochs
 //   checkpoint STEP    the page tells of this checkpoint
 //   finish             phase finished

@@ -53,8 +53,8 @@ bool has_begun(const ProgressPage& page) {
 extern "C" void on_stop_signal(int signal) {
   ProgressPage& page = *page_of_handler.load(std::memory_order_relaxed);
   const StopReason reason = page.stop_reason.load(std::memory_order_relaxed);
-  if (reason == StopReason::teardown) ::_exit(exit_code::kStoppedAfterCheckpoint);
-  if (reason == StopReason::none) page.was_asked.store(1, std::memory_order_relaxed);
+  if (reason == StopReason::teardown) ::_exit(exit_code::kTerminated);
+  if (reason == StopReason::none) page.was_asked_elsewhere.store(1, std::memory_order_relaxed);
   static std::atomic<bool> was_requested{false};  // by a signal, not by the time limit
   const bool is_second = was_requested.exchange(true);
   if (!has_begun(page) || (is_second && !is_opened(page))) ::_exit(exit_code::of_signal(signal));
@@ -73,7 +73,7 @@ extern "C" void on_time_limit(int) {
   }
   constexpr std::string_view kLine = "ddp-worker: train.time_limit is over before training began\n";
   (void)!::write(STDERR_FILENO, kLine.data(), kLine.size());
-  ::_exit(exit_code::kStoppedAfterCheckpoint);
+  ::_exit(exit_code::kTerminated);
 }
 
 /// Arms the timer of train.time_limit. Under an agent of ours the time began when the agent
@@ -145,7 +145,7 @@ int report_early(const WorkerIdentity& self, const UsageError& error) {
 
 /// The last line for metrics.command.
 std::string end_line(int code) {
-  const bool is_stop = code == exit_code::kStoppedAfterCheckpoint;
+  const bool is_stop = code == exit_code::kTerminated;
   const char* const state = code == exit_code::kOk ? "finished" : is_stop ? "stopped" : "failed";
   return fmt::format("{{\"kind\":\"end\",\"state\":\"{}\",\"exit_code\":{}}}\n", state, code);
 }
@@ -287,7 +287,7 @@ int run_on_job(const Options& options,
   }
   const int code =
       action_of(options.verb).on_job({context, options, checkpoint ? &*checkpoint : nullptr});
-  if (time_is_up && code == exit_code::kStoppedAfterCheckpoint && self.rank == 0)
+  if (time_is_up && code == exit_code::kTerminated && self.rank == 0)
     log::info("train.time_limit is over");
   return code;
 }

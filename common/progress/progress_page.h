@@ -46,7 +46,7 @@ constexpr bool is_step(Phase phase) {
          phase == Phase::backward;
 }
 
-/// Whether a worker in this phase writes its page again and again.
+/// Whether the page says what the worker does.
 constexpr bool is_under_way(Phase phase) {
   return is_step(phase) || phase == Phase::loading || phase == Phase::evaluating ||
          phase == Phase::saving || phase == Phase::stopping;
@@ -74,9 +74,9 @@ struct ProgressPage {
   std::atomic<std::int64_t> checkpoint_step{-1};  // -1: none yet
   std::atomic<std::int64_t> time_ns{0};           // steady clock of the last write
   std::atomic<std::uint32_t> saves_on_stop{0};    // 1: when asked to stop, it writes a checkpoint
-  std::atomic<std::uint32_t> was_asked{0};        // 1: asked to stop, not by the agent
-  std::atomic<std::int64_t> data_wait_ns{0};      // total wait for data in the loop
-  std::atomic<std::int64_t> device_bytes{0};      // on its GPU; 0: none, or not reported
+  std::atomic<std::uint32_t> was_asked_elsewhere{0};  // 1: asked to stop, not by the agent
+  std::atomic<std::int64_t> data_wait_ns{0};          // total wait for data in the loop
+  std::atomic<std::int64_t> device_bytes{0};          // on its GPU; 0: none, or not reported
   // Share of right answers in the newest evaluation; NaN: no evaluation yet.
   std::atomic<double> accuracy{std::numeric_limits<double>::quiet_NaN()};
 };

@@ -432,8 +432,7 @@ std::string checkpoint_name(std::int64_t step) {
 
 RunState state_of(int exit_code) {
   if (exit_code == exit_code::kOk) return RunState::finished;
-  const bool by_user =
-      exit_code == exit_code::kStoppedAfterCheckpoint || exit_code == exit_code::of_signal(2);
+  const bool by_user = exit_code == exit_code::kTerminated || exit_code == exit_code::of_signal(2);
   return by_user ? RunState::stopped : RunState::failed;
 }
 

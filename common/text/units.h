@@ -10,11 +10,11 @@
 namespace ddp {
 
 /// Reads a number with a unit: ms, s, min, h, d. "1.5s" is fine; a bare number is not, except 0.
-/// Errors: nothing when the text is not a duration, is negative or exceeds 10 years.
+/// No value: the text is not a duration, is negative or exceeds 10 years.
 std::optional<std::chrono::milliseconds> parse_duration(std::string_view text);
 
 /// Reads a size: B, KiB, MiB, GiB, TiB, and kB, MB, GB, TB as powers of 1000.
-/// Units: bytes. Errors: nothing when the text is not a size, is negative or does not fit.
+/// Units: bytes. No value: the text is not a size, is negative or does not fit.
 std::optional<std::int64_t> parse_bytes(std::string_view text);
 
 /// The shortest exact text: 90000 ms is "90s", 1500 ms is "1500ms".

@@ -162,7 +162,7 @@ void StoreServer::step(const std::shared_ptr<Session>& session,
     put_byte(other->output, KeySpace::kReleased);
     send(other);
   }
-  start_tidying();
+  start_collecting();
   if (!result.is_done) return;
   session->reply = std::move(session->work->reply);
   const std::string refused = std::move(session->work->refused);
@@ -225,7 +225,7 @@ void StoreServer::drop(Session& session) {
   session.socket.close(ignored);
   if (sessions_.erase(session.id) == 0) return;  // of an older round
   keys_.forget(session.id);
-  start_tidying();
+  start_collecting();
   buffered_ -= session.counted;
 }
 
@@ -249,7 +249,7 @@ void StoreServer::drop_idle() {
   if (!awaiting_first_request_.empty()) arm_idle_timer();
 }
 
-void StoreServer::start_tidying() {
+void StoreServer::start_collecting() {
   if (is_collecting_ || (old_.empty() && keys_.has_no_garbage())) return;
   is_collecting_ = true;
   asio::co_spawn(io_, collect_garbage(), rethrow);
@@ -269,7 +269,7 @@ asio::awaitable<void> StoreServer::collect_garbage() {
 void StoreServer::begin_round() {
   close();
   old_.push_back(std::exchange(keys_, KeySpace(max_bytes_)));
-  start_tidying();
+  start_collecting();
   joined_.clear();
   known_.clear();
   writes_.clear();

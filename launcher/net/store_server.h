@@ -92,7 +92,7 @@ class StoreServer {
   bool take_request(Session& session);
   void step(const std::shared_ptr<Session>& session, const KeySpace::ShouldYield& should_yield);
   asio::awaitable<void> collect_garbage();
-  void start_tidying();
+  void start_collecting();
   void send(const std::shared_ptr<Session>& session);
   void account(Session& session);
   void refuse(Session& session, const std::string& why);

@@ -2,8 +2,8 @@
 // in it at once, even a fork bomb, or a process that left its session and cleared its environment.
 // Without a cgroup the other layers of supervision work alone.
 // Trap, seen on Linux 6.18: a process created (CLONE_INTO_CGROUP) in a cgroup that was killed
-// before dies at once. So each round has a new cgroup, and os/process then starts the worker
-// outside of it.
+// before dies at once. So each round has a new cgroup. If a worker dies that way all the same,
+// os/process starts it again outside of the cgroup.
 #pragma once
 
 #include <sys/types.h>

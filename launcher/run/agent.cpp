@@ -93,8 +93,8 @@ EndJob Agent::run() {
     asio::co_spawn(io_, run_rounds(), rethrow);
     io_.run();
   } catch (const std::exception& error) {
-    // A system call failed. If all nodes already have a verdict, it stands. Otherwise this failure
-    // is the outcome.
+    // Something here failed. If this node already has the verdict, it stands. Otherwise this
+    // failure is the outcome.
     const auto* const ours = dynamic_cast<const Error*>(&error);
     const int code = ours != nullptr ? ours->code() : exit_code::kInternal;
     if (commands_.end_job()) {

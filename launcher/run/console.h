@@ -35,7 +35,7 @@ class Console {
   void error(const std::string& text) { print(log::Level::error, text); }
   /// Shows the job's progress: on a terminal as the last line, rewritten in place, else as a new
   /// line each LiveLine::kPlainPause. Control characters are removed, as the parts may come from
-  /// another node. No parts: the job is over.
+  /// another node. No parts: there is nothing to show, as while a round is being ended.
   void live(const std::vector<LinePart>& parts) {
     if (!has_live_line()) return;
     if (progress_ == Progress::automatic && writer_.has_terminal()) return show_in_place(parts);

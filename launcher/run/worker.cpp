@@ -65,7 +65,7 @@ void set_ending(Worker& worker, ExitStatus status, Clock::duration after) {
   ending.opened_page = is_opened(*worker.page);
   ending.phase = phase_of(*worker.page);
   ending.was_asked_elsewhere =
-      ending.opened_page && worker.page->was_asked.load(std::memory_order_relaxed) != 0;
+      ending.opened_page && worker.page->was_asked_elsewhere.load(std::memory_order_relaxed) != 0;
   worker.ending = ending;
   worker.ended_at = std::chrono::system_clock::now();
 }

@@ -1,5 +1,5 @@
 // Others at the port of a job: another user of this machine, played as nobody, and somebody between
-// two agents. Rows A3 to A5 of the list of faults.
+// two agents. Rows A3 to A5 of CASES.md.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Clocks of several nodes differ, jump, and stand still: rows T of the list of faults. Wall clocks
+// Clocks of several nodes differ, jump, and stand still: rows T of CASES.md. Wall clocks
 // by libfaketime where it is installed, steady clocks by time namespaces. DDP_SUSPEND_SECONDS sets
 // for how long a node is suspended.
 #include <gmock/gmock.h>
@@ -72,8 +72,8 @@ TEST_F(ClockFaults, T3_WallClocksThatDifferByADayHideNoRootCause) {
 // tells is late here: without its clock, node 2 would be first.
 TEST_F(ClockFaults, T3_TheFirstFailureIsTheRootCauseThoughItIsToldLast) {
   if (!make_nodes(3)) GTEST_SKIP() << why_not();
-  cluster().booted_earlier(1, std::chrono::hours(1000));
-  cluster().booted_earlier(2, std::chrono::hours(30));
+  cluster().shift_boot_clock(1, std::chrono::hours(1000));
+  cluster().shift_boot_clock(2, std::chrono::hours(30));
   const auto agents =
       launch_everywhere("print ready on 2 [ wait USR1 exit 7 ] on 4 [ wait USR1 exit 8 ] hold");
   ASSERT_TRUE(all_see(agents, "ready"));

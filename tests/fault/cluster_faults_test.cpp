@@ -201,10 +201,10 @@ TEST_F(ClusterFaults, L4_AnAgentOfNode1ThatIsStoppedForLongIsFencedAndSaysSo) {
   const milliseconds gone = workers_gone(1, begin);
   std::cout << "its workers were gone after " << gone.count() << " ms" << std::endl;
   EXPECT_GE(gone, 3500ms);
-  EXPECT_TRUE(within(gone, kLost));
+  EXPECT_TRUE(within(gone, kLostBound));
   auto stopped = std::move(agents[1]);
   agents.erase(agents.begin() + 1);
-  EXPECT_TRUE(all_end(ends_of(agents, begin), 201, kLost));
+  EXPECT_TRUE(all_end(ends_of(agents, begin), 201, kLostBound));
   const auto end = begin + std::chrono::seconds(setting("DDP_STOP_SECONDS", 8));
   stopped->read_for(std::chrono::duration_cast<milliseconds>(end - steady_clock::now()));
   EXPECT_EQ(state_of(stopped->pid()), "T");
@@ -223,11 +223,11 @@ TEST_F(ClusterFaults, L4_AnAgentOfNode0ThatIsStoppedForLongIsFencedByItsOwnGuard
   for (const int node : {0, 1, 2}) {
     const milliseconds gone = workers_gone(node, begin);
     std::cout << "workers of node " << node << " were gone after " << gone.count() << " ms\n";
-    EXPECT_TRUE(within(gone, kLost));
+    EXPECT_TRUE(within(gone, kLostBound));
   }
   auto stopped = std::move(agents[0]);
   agents.erase(agents.begin());
-  EXPECT_TRUE(all_end(ends_of(agents, begin), 201, kLost));
+  EXPECT_TRUE(all_end(ends_of(agents, begin), 201, kLostBound));
   stopped->signal(SIGCONT);
   EXPECT_EQ(stopped->wait(1s), 201);
   EXPECT_TRUE(stopped->sees("fenced", 1s));
@@ -289,7 +289,7 @@ TEST_F(ClusterFaults, X4_ANodeWithABrokenGpuGivesItsPlaceToASpare) {
     ASSERT_TRUE(node == 0 ? listens(*agents[0]) : agents[0]->sees(Cluster::host(node)));
   }
   ASSERT_TRUE(agents[0]->sees("[0:0] ready") && agents[1]->sees("[1:1] ready"));
-  cluster().kernel_says(1, kOffTheBus);
+  cluster().write_kernel_log(1, kOffTheBus);
   const auto begin = steady_clock::now();
   send_signal(worker(1), SIGUSR1);
   ASSERT_TRUE(agents[2]->sees("[1:1] again")) << agents[0]->err();
@@ -311,7 +311,7 @@ TEST_F(ClusterFaults, X4_WithoutASpareANodeWithABrokenGpuStaysAndTheReportShowsI
   const auto agents = launch_everywhere("print ready on 2 [ wait USR1 exit 7 ] hold",
                                         {"--nproc-per-node=2", "--max-restarts=1"});
   ASSERT_TRUE(all_see(agents, "ready"));
-  cluster().kernel_says(1, kOffTheBus);
+  cluster().write_kernel_log(1, kOffTheBus);
   send_signal(worker(2), SIGUSR1);
   ASSERT_TRUE(agents[0]->sees("node 1 (node1) stays, as no other node is there to take its place"));
   ASSERT_TRUE(agents[1]->sees("round 1: "));
@@ -320,7 +320,7 @@ TEST_F(ClusterFaults, X4_WithoutASpareANodeWithABrokenGpuStaysAndTheReportShowsI
     return agents[1]->out().find("[1:2] ready") != agents[1]->out().rfind("[1:2] ready");
   };
   ASSERT_TRUE(eventually(is_ready_again, kTestTimeout));
-  cluster().kernel_says(1, kOffTheBus);
+  cluster().write_kernel_log(1, kOffTheBus);
   const auto begin = steady_clock::now();
   send_signal(worker(2), SIGUSR1);
   EXPECT_TRUE(all_end(ends_of(agents, begin), 7, 1s));

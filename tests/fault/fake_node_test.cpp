@@ -1,5 +1,5 @@
 // A node that says what no honest one says, or says it too late: node 0 bears it, and the job ends
-// as it should. Rows C12 and N of the list of faults, by a node that the test plays.
+// as it should. Rows C12 and N of CASES.md, by a node that the test plays.
 #include <gmock/gmock.h>
 #include <signal.h>
 

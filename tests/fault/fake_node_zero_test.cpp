@@ -1,5 +1,5 @@
 // Node 0 gives commands that no honest one gives, or gives them too early or too late: the agent of
-// another node ends all the same, and so do its workers. Row A6 of the list of faults; a race or a
+// another node ends all the same, and so do its workers. Row A6 of CASES.md; a race or a
 // node 0 that fails in the middle of a round could do some of it too.
 #include "tests/support/fake_node_zero.h"
 

@@ -1,4 +1,4 @@
-// Memory of GPUs between two rounds: row S5 of the list of faults. The driver's library is played
+// Memory of GPUs between two rounds: row S5 of CASES.md. The driver's library is played
 // by one of the tests' own; whether the real one tells the same needs a GPU.
 #include <gmock/gmock.h>
 #include <signal.h>

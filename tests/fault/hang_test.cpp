@@ -1,5 +1,5 @@
 // A worker that lives and does nothing is named with the phase it is in; the one that others wait
-// for, not those that wait. Rows W4, W6 and W7 of the list of faults.
+// for, not those that wait. Rows W4, W6 and W7 of CASES.md.
 #include <gmock/gmock.h>
 #include <signal.h>
 

@@ -1,5 +1,5 @@
 // A job file that is wrong is refused at once, before anything is read that need not be, and
-// nothing starts. Rows Y1 to Y5 of the list of faults.
+// nothing starts. Rows Y1 to Y5 of CASES.md.
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 

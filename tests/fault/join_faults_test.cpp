@@ -1,4 +1,4 @@
-// Nodes that do not find each other at once. Rows C9 and N7 of the list of faults.
+// Nodes that do not find each other at once. Rows C9 and N7 of CASES.md.
 #include <gmock/gmock.h>
 
 #include "tests/support/cluster.h"

@@ -1,4 +1,4 @@
-// The launcher is killed, stopped, interrupted, or loses its console. Rows L of the list of faults.
+// The launcher is killed, stopped, interrupted, or loses its console. Rows L of CASES.md.
 #include <signal.h>
 #include <unistd.h>
 

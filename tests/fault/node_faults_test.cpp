@@ -1,5 +1,5 @@
 // What the node does to workers, and what only the node can end: its memory, its limits, its
-// cgroups. Rows W, L and S of the list of faults.
+// cgroups. Rows W, L and S of CASES.md.
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/ptrace.h>

@@ -1,5 +1,5 @@
 // What the workers print, and what stands in its way: floods, garbage, a full disk, a disk or a
-// console that takes nothing. Rows O of the list of faults, and L7.
+// console that takes nothing. Rows O of CASES.md, and L7.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <signal.h>

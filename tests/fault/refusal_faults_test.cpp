@@ -1,4 +1,4 @@
-// Agents that do not fit together: rows C of the list of faults, over real networks of several
+// Agents that do not fit together: rows C of CASES.md, over real networks of several
 // nodes. The job that they do not fit to is unharmed.
 #include <gmock/gmock.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 // Rounds: a failed one is followed by another while restarts are left, and nothing of the old one
-// lives beside it. Row W13 of the list of faults, and row L6 between two rounds.
+// lives beside it. Row W13 of CASES.md, and row L6 between two rounds.
 #include <signal.h>
 
 #include "tests/support/process_test.h"
@@ -196,7 +196,7 @@ TEST_F(Restart, FirstAndLast20RoundsKeepLogsInTorchrunsLayout) {
   }
 }
 
-// The agent neither grows nor loses descriptors: invariant I8 of the list of faults.
+// The agent neither grows nor loses descriptors: invariant I8 of tests/soak/soak_test.cpp.
 TEST_F(Restart, AHundredRoundsCostNothing) {
   const auto job =
       launch_fakes(1,

@@ -1,5 +1,5 @@
 // Others on the node, and the files of a job: what they prepare, what they swap, what they may
-// read. Rows A1 and A8 of the list of faults.
+// read. Rows A1 and A8 of CASES.md.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <signal.h>

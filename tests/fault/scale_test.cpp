@@ -1,4 +1,4 @@
-// As many nodes as a large job has: row S1 of the list of faults. The nodes but one are played, by
+// As many nodes as a large job has: row S1 of CASES.md. The nodes but one are played, by
 // tests/bench/scale_nodes.cpp, which ends badly when the job does.
 #include <iostream>
 #include <optional>

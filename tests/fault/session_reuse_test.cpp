@@ -1,5 +1,5 @@
 // After a session number is reused, the guard kills its own session's processes and no others. Row
-// A9 of the list of faults; the kernel is told which number to give.
+// A9 of CASES.md; the kernel is told which number to give.
 #include <gtest/gtest.h>
 #include <linux/sched.h>
 #include <sched.h>

@@ -1,5 +1,5 @@
 // At a hang every rank says where it stands, Python by its own means, and the report shows it once,
-// with the rank that keeps the others waiting first. Row W6 of the list of faults.
+// with the rank that keeps the others waiting first. Row W6 of CASES.md.
 #include <fstream>
 
 #include "tests/support/process_test.h"

@@ -1,5 +1,5 @@
 // Bytes, silence and numbers that harm the store of a job, and its port. Rows C9 to C11, N10 and
-// N12 of the list of faults.
+// N12 of CASES.md.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <netinet/in.h>

@@ -1,4 +1,4 @@
-// A worker dies, hangs or leaves something behind. Rows W of the list of faults.
+// A worker dies, hangs or leaves something behind. Rows W of CASES.md.
 #include <signal.h>
 
 #include "tests/support/process_test.h"

@@ -24,7 +24,7 @@ TEST_F(ClusterNodes, CablesAndFiltersDoWhatTheySay) {
 
 TEST_F(ClusterNodes, EachHasItsNameAndKnowsTheOthers) {
   if (!make_nodes(2)) GTEST_SKIP() << why_not();
-  cluster().name_is(1, "127.0.1.1");
+  cluster().set_host_address(1, "127.0.1.1");
   Command command{.arguments = cluster().enter(1)};
   for (const char* const word : {"/bin/sh", "-c", "hostname; getent hosts node0 node1"})
     command.arguments.emplace_back(word);
@@ -35,7 +35,7 @@ TEST_F(ClusterNodes, EachHasItsNameAndKnowsTheOthers) {
 
 TEST_F(ClusterNodes, TheirSteadyClocksMayDiffer) {
   if (!make_nodes(2)) GTEST_SKIP() << why_not();
-  cluster().booted_earlier(1, std::chrono::hours(24000));
+  cluster().shift_boot_clock(1, std::chrono::hours(24000));
   Command command{.arguments = cluster().enter(1)};
   for (const char* const word : {"/bin/sh", "-c", "cut -d. -f1 /proc/uptime"})
     command.arguments.emplace_back(word);

@@ -194,10 +194,10 @@ TEST(Gpu, AWorldOfOneSumsBroadcastsAndGathersOverNccl) {
   for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16, at::kDouble}) {
     const at::Tensor expected = at::full({1000}, 3.0, type);
     at::Tensor tensor = expected.to(device.device);
-    group->sum(tensor);
+    group->all_reduce(tensor);
     group->broadcast(tensor);
     EXPECT_TRUE(tensor.cpu().equal(expected)) << type;
-    EXPECT_TRUE(group->gather(tensor).cpu()[0].equal(expected)) << type;
+    EXPECT_TRUE(group->all_gather(tensor).cpu()[0].equal(expected)) << type;
   }
   group->close();
 }
@@ -205,7 +205,7 @@ TEST(Gpu, AWorldOfOneSumsBroadcastsAndGathersOverNccl) {
 TEST(Gpu, TheFlightRecorderNamesTheGroupAndTheCollective) {
   const std::unique_ptr<Group> group = group_of_one(gpu_of_test("nccl"), std::chrono::seconds(60));
   at::Tensor tensor = at::ones({8}, at::kCUDA);
-  group->sum(tensor);
+  group->all_reduce(tensor);
   const std::string all = function_of_libtorch<std::string(bool, bool)>(
       "_ZN4c10d20dump_nccl_trace_jsonB5cxx11Ebb")(true, false);
   EXPECT_THAT(all, HasSubstr("nccl:all_reduce"));
@@ -220,7 +220,7 @@ void wait_for_a_collective_that_does_not_end(const std::string& error_file) {
   const std::unique_ptr<Group> group = group_of_one(gpu_of_test("nccl"), std::chrono::seconds(3));
   at::Tensor tensor = at::ones({8}, at::kCUDA);
   function_of_libtorch<void(std::int64_t)>("_ZN2at4cuda5sleepEl")(100'000'000'000);  // a minute
-  group->sum(tensor);
+  group->all_reduce(tensor);
   (void)tensor.cpu();
 }
 

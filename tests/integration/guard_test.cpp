@@ -1,5 +1,5 @@
-// The guard of an agent that lives, but hears nothing (the lease of row L4 of the list of faults).
-// What it does for an agent that is dead is in tests/fault/.
+// The guard of an agent that lives, but hears nothing (the lease of row L4 of
+// tests/fault/CASES.md). What it does for an agent that is dead is in tests/fault/.
 #include "launcher/os/guard.h"
 
 #include <signal.h>

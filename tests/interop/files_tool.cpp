@@ -37,7 +37,7 @@ void draw(const Arguments& arguments) {
 
 // schedule NAME STEPS WARMUP: the rate of every step at a base rate of 0.1, one per line.
 void print_rates(const Arguments& arguments) {
-  const Schedule schedule{.name = parse_schedule_name(arguments.at(0)).value(),
+  const Schedule schedule{.kind = parse_schedule_name(arguments.at(0)).value(),
                           .base_lr = 0.1,
                           .steps = std::stoll(arguments.at(1)),
                           .warmup = std::stoll(arguments.at(2)),

@@ -1,6 +1,6 @@
 """A DDP script as people write it for torchrun: nothing in it knows of ddp-launch.
 
-torchrun --nproc-per-node 2 reference_ddp.py --images FILE --count N --batch N --out FILE
+torchrun --nproc-per-node 2 reference_ddp.py --images FILE --count N --mean X --deviation X --batch N --out FILE
 Trains the convnet on `--count` images (a file of that many labels, then as many 28 x 28 images, all bytes) and writes the mean
 loss of every step.
 """

@@ -1,6 +1,6 @@
 // Round after round on 4 nodes with 2 workers each, and in each a fault that a seed chooses:
-// workers and what they have started, agents, cables. After every one of them the invariants of the
-// list of faults are looked at:
+// workers and what they have started, agents, cables. After every one of them the invariants are
+// looked at:
 //   I1  nothing of a job that has ended lives on any node
 //   I2  all agents that could know it tell the same verdict, by the same code
 //   I3  the workers of at most one round live at any time

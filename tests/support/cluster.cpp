@@ -152,7 +152,7 @@ std::vector<std::string> Cluster::enter(int node) const {
   return words;
 }
 
-void Cluster::booted_earlier(int node, std::chrono::seconds by) {
+void Cluster::shift_boot_clock(int node, std::chrono::seconds by) {
   ahead_[static_cast<std::size_t>(node)] = by;
 }
 
@@ -190,7 +190,7 @@ void Cluster::heal(int node) const {
   must(inside(name_of(node), "nft flush chain inet test in"));
 }
 
-void Cluster::name_is(int node, const std::string& address) const {
+void Cluster::set_host_address(int node, const std::string& address) const {
   write_hosts(node, address);
 }
 
@@ -198,7 +198,7 @@ void Cluster::give_kernel_log(int node) const {
   std::ofstream file(kernel_log(node));
 }
 
-void Cluster::kernel_says(int node, const std::string& line) const {
+void Cluster::write_kernel_log(int node, const std::string& line) const {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   std::ofstream(kernel_log(node))
       << "2,1," << std::chrono::duration_cast<std::chrono::microseconds>(now).count() << ",-;"

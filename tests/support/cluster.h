@@ -34,7 +34,7 @@ class Cluster {
   /// Before a command: it runs on that node.
   [[nodiscard]] std::vector<std::string> enter(int node) const;
 
-  /// The cable of that node.
+  /// Cuts that node off, and connects it again.
   void unplug(int node) const;
   void plug_in(int node) const;
   /// What `from` sends does not reach `to`; the other direction does.
@@ -49,13 +49,13 @@ class Cluster {
   /// Undoes drop, drop_large and lose.
   void heal(int node) const;
   /// What the node's own hosts file says of its own name.
-  void name_is(int node, const std::string& address) const;
+  void set_host_address(int node, const std::string& address) const;
   /// Agents that are started there from now on read a kernel log of its own.
   void give_kernel_log(int node) const;
   /// The only line of that log, as of now.
-  void kernel_says(int node, const std::string& line) const;
+  void write_kernel_log(int node, const std::string& line) const;
   /// Its steady clocks run so far ahead of the others', as if it had been booted earlier.
-  void booted_earlier(int node, std::chrono::seconds by);
+  void shift_boot_clock(int node, std::chrono::seconds by);
   /// A round trip between them, for what a test knows of the network.
   [[nodiscard]] bool reaches(int from, int to) const;
 
@@ -132,8 +132,8 @@ class ClusterTest : public ProcessTest {
   std::unique_ptr<Cluster> cluster_;
 };
 
-/// Until a silent node is given up.
-inline constexpr std::chrono::seconds kLost{6};
+/// A silent node is given up (5 s), and its workers are gone: at most.
+inline constexpr std::chrono::seconds kLostBound{6};
 /// Every worker has a child and a daemon.
 inline constexpr char kSpawnsChildAndDaemon[] = "spawn [ hold ] lose [ hold ] print ready hold";
 /// Ends well when it is told to.

@@ -30,7 +30,7 @@ class FakeNode {
   [[nodiscard]] launcher::WorkerEnded exited(int round,
                                              int local_rank,
                                              launcher::ExitStatus status) const;
-  /// The event of a group that has ended: each worker by its last told end, or by SIGTERM.
+  /// The event of a group that has ended: each worker with `status`.
   [[nodiscard]] launcher::GroupEnded group_ended(int round, launcher::ExitStatus status) const;
 
   /// The next command of that kind; what else comes is dropped. Nothing: the limit has passed, or

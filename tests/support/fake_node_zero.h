@@ -30,8 +30,6 @@ class FakeNodeZero {
   [[nodiscard]] launcher::StartRound start_of(int round) const;
   /// Closes the link.
   void leave();
-  /// Neither says nor hears anything more, but its kernel keeps the link.
-  void heartbeat(bool heartbeats) { heartbeats_ = heartbeats; }
 
   /// The next event of that kind; what else comes is dropped. Nothing: the limit has passed.
   template <typename Kind>
@@ -59,7 +57,6 @@ class FakeNodeZero {
   std::shared_ptr<launcher::ControlLink> link_;
   int workers_ = 0;  // of the agent
   std::deque<launcher::NodeEvent> events_;
-  bool heartbeats_ = true;
   launcher::Clock::time_point next_heartbeat_{};
 };
 

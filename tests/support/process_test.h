@@ -56,7 +56,7 @@ class Running {
   /// The number after `text`, as in "pid 17", on either stream. Errors: std::runtime_error, which
   /// ends the test, when it has not come whole within `limit`.
   int number_after(const std::string& text, std::chrono::milliseconds limit = kTestTimeout);
-  /// Nothing when it has ended.
+  /// Does nothing when it has ended.
   void signal(int signal) const;
   /// The exit code, or -n for signal n; -1000 when it had not ended within `limit`.
   int wait(std::chrono::milliseconds limit = kTestTimeout);
@@ -97,7 +97,7 @@ class Running {
   Stream streams_[2];
 };
 
-/// Polls `condition` until it holds. Errors: false after `limit`.
+/// Polls `condition` until it holds. False: it has not held within `limit`.
 bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds limit);
 
 /// "R", "S", "T", ... of a process, or "" when it is gone.

@@ -52,7 +52,7 @@ TEST(BoxIou, IouIsIntersectionOverUnion) {
 TEST(BoxMatching, ThresholdsAreCocos) {
   EXPECT_DOUBLE_EQ(iou_threshold(kIou50), 0.5);
   EXPECT_DOUBLE_EQ(iou_threshold(kIou75), 0.75);
-  EXPECT_DOUBLE_EQ(iou_threshold(kIouThresholds - 1), 0.95);
+  EXPECT_DOUBLE_EQ(iou_threshold(kIouThresholdCount - 1), 0.95);
 }
 
 TEST(BoxMatching, AHitCountsUpToItsIou) {

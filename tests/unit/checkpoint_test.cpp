@@ -116,7 +116,7 @@ TEST_F(CheckpointTest, AmendChangesTheHeadAndKeepsTheFiles) {
   checkpoints.save(sample.content());
   CheckpointHead head = sample.content().head;
   head.result = 0.5;
-  head.later = {{"watch", {3}}, {"schedule.plateau", {1, 0.1, 1e-300, 2}}};
+  head.amended_tensors = {{"watch", {3}}, {"schedule.plateau", {1, 0.1, 1e-300, 2}}};
   checkpoints.amend(head);
   const std::optional<LoadedCheckpoint> loaded = checkpoints.load_newest(warnings);
   ASSERT_TRUE(loaded);

@@ -26,10 +26,10 @@ class FakeGroup : public Group {
 
   [[nodiscard]] int rank() const override { return 0; }
   [[nodiscard]] int world_size() const override { return 3; }
-  void sum(at::Tensor&) override {}
-  std::unique_ptr<PendingSum> start_sum(at::Tensor) override { return {}; }
+  void all_reduce(at::Tensor&) override {}
+  std::unique_ptr<PendingSum> start_all_reduce(at::Tensor) override { return {}; }
   void broadcast(at::Tensor&, int) override {}
-  at::Tensor gather(const at::Tensor& tensor) override {
+  at::Tensor all_gather(const at::Tensor& tensor) override {
     ++gathers;
     const at::Tensor other = at::full({1}, others, at::kLong);
     return at::stack({tensor, other, other});

@@ -356,7 +356,7 @@ TEST(Ddp, ADifferentModelIsRefusedOnEveryRankBeforeAnythingIsSent) {
     Net net(0);
     if (group.rank() == 1) net.parameters[4].tensor = draw(1, {kOutputs, 8, 1});
     try {
-      group.require_same("model", model_digest(net.parameters, {}));
+      group.require_same("model", describe_model(net.parameters, {}));
     } catch (const PeerError& error) {
       EXPECT_EQ(error.code(), exit_code::kRefused);
       return std::string(error.what());
@@ -539,11 +539,11 @@ TEST(DdpParity, SyncBatchNormOverUnevenBatchesEqualsOneOnTheJoinedBatch) {
 TEST(ModelDigest, HoldsAllThatRanksMustHaveInCommon) {
   const at::Tensor weight = at::zeros({2, 3, 4, 4});
   const NamedTensor buffer{"bn.num_batches_tracked", at::zeros({}, at::kLong)};
-  EXPECT_EQ(model_digest({{"conv.weight", weight}}, {buffer}),
+  EXPECT_EQ(describe_model({{"conv.weight", weight}}, {buffer}),
             "parameter conv.weight: Float [2, 3, 4, 4]\n"
             "buffer bn.num_batches_tracked: Long []\n");
   const at::Tensor last = weight.contiguous(at::MemoryFormat::ChannelsLast);
-  EXPECT_EQ(model_digest({{"conv.weight", last}}, {}),
+  EXPECT_EQ(describe_model({{"conv.weight", last}}, {}),
             "parameter conv.weight: Float [2, 3, 4, 4], strides [48, 1, 12, 3]\n");
 }
 

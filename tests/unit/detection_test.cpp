@@ -75,13 +75,13 @@ Result pass(Group& group, const Batch& whole, const std::vector<std::int64_t>& c
   const Loss loss = task.loss(task.forward(batch), batch);
   loss.total.backward();
   at::Tensor sums = at::stack({loss.total.data(), loss.weight});
-  group.sum(sums);
+  group.all_reduce(sums);
   EXPECT_GT(sums[1].item<double>(), 0.1) << "nothing was assigned";
   Result result;
   result.loss = (sums[0] / sums[1]).item<double>();
   for (const NamedTensor& one : trainable_of(task.model())) {
     at::Tensor gradient = one.tensor.grad().clone();
-    group.sum(gradient);
+    group.all_reduce(gradient);
     result.gradients.push_back(gradient / sums[1]);
   }
   return result;

@@ -26,10 +26,10 @@ class GroupWithoutPeers : public Group {
  public:
   [[nodiscard]] int rank() const override { return 0; }
   [[nodiscard]] int world_size() const override { return 2; }
-  void sum(at::Tensor&) override {}
-  std::unique_ptr<PendingSum> start_sum(at::Tensor) override { return {}; }
+  void all_reduce(at::Tensor&) override {}
+  std::unique_ptr<PendingSum> start_all_reduce(at::Tensor) override { return {}; }
   void broadcast(at::Tensor&, int) override {}
-  at::Tensor gather(const at::Tensor& tensor) override { return at::stack({tensor, tensor}); }
+  at::Tensor all_gather(const at::Tensor& tensor) override { return at::stack({tensor, tensor}); }
   void require_same(const std::string&, const std::string&) override {}
   void close() override {}
   void await_device(const std::string& during,
@@ -132,7 +132,7 @@ struct Meet : torch::autograd::Function<Meet> {
                                                  const torch::autograd::variable_list& dy) {
     auto& group = *reinterpret_cast<Group*>(context->saved_data["group"].toInt());
     at::Tensor sum = dy[0].to(at::kCPU);
-    group.sum(sum);
+    group.all_reduce(sum);
     return {sum.to(dy[0].device()), {}};
   }
 };

@@ -42,7 +42,7 @@ struct Trained {
 /// Returns when all ranks have called it. The counts are of all fake GPUs.
 inline void meet(Group& group) {
   at::Tensor here = at::zeros({1});
-  group.sum(here);
+  group.all_reduce(here);
 }
 
 /// Of this rank.

@@ -29,7 +29,7 @@ constexpr std::int64_t kCompared = 20;  // steps
 using RatesOf = std::function<StepRates(std::int64_t step)>;
 
 StepRates cosine(std::int64_t step) {
-  const Schedule schedule{.name = Schedule::Name::cosine, .base_lr = 0.05, .steps = 100};
+  const Schedule schedule{.kind = Schedule::Kind::cosine, .base_lr = 0.05, .steps = 100};
   return learning_rate(schedule, step);
 }
 

@@ -1,4 +1,4 @@
-// Row S5 of the list of faults: whom a round waits for, and for how long.
+// Row S5 of tests/fault/CASES.md: whom a round waits for, and for how long.
 #include "launcher/plan/start/gpu_memory.h"
 
 #include <gmock/gmock.h>

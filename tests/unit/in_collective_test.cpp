@@ -43,7 +43,7 @@ TEST(InCollective, ARankThatWaitsForASumSaysSo) {
   const auto held = wait_for_rank_1([](Group& group, const ProgressPage& first) {
     const bool seen = group.is_root() || sees_it_inside(first);
     at::Tensor one = at::ones({1});
-    group.sum(one);
+    group.all_reduce(one);
     return seen && (!group.is_root() || first.collectives.load() == 0);
   });
   EXPECT_EQ(held, (std::vector{1, 1}));

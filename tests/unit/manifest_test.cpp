@@ -30,7 +30,7 @@ Manifest sample() {
   return {.head = {.step = 600,
                    .epoch = 2,
                    .step_in_epoch = 40,
-                   .planned = 1000,
+                   .planned_steps = 1000,
                    .world_size = 3,
                    .batch = 192,
                    .job = {{"data.name", "digits"}, {"name", "a \"b\" \n ü"}},

@@ -62,7 +62,7 @@ TEST_F(RunDirTest, RunDirOfARefusedJobIsRemoved) {
   fs::create_directory(output);
   RunDir first = RunDir::choose(job(there), 2, "a");
   RunDir second = RunDir::choose(job(there), 3, "b");
-  EXPECT_TRUE(second.remove_unused(exit_code::kStoppedAfterCheckpoint));
+  EXPECT_TRUE(second.remove_unused(exit_code::kTerminated));
   EXPECT_FALSE(fs::exists(second.path()));
   EXPECT_EQ(fs::read_symlink(output / "latest"), "run");
   EXPECT_TRUE(first.remove_unused(exit_code::kUsage));

@@ -90,7 +90,7 @@ TEST_F(SnapshotTest, ValuesChangedByALaterEvaluationAreRestored) {
                           .model = read_safetensors(file_),
                           .optimizer = read_safetensors(scratch_.path() / "o"),
                           .state = read_safetensors(scratch_.path() / "s")};
-  loaded.head.later = later_values(shared, position);
+  loaded.head.amended_tensors = amended_tensors_of(shared, position);
   factor.fill_(7);
   const std::unique_ptr<Group> alone = single_process_group();
   const Position back = restore(*alone, &loaded, Origin::same_job, {}, shared);

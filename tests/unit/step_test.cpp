@@ -31,7 +31,7 @@ StepResult train(Group& group, const Case& one) {
     fixture.run(step);
     const std::vector<double> row = SumNames::to_row(fixture.meters().take(group, true)->sums);
     at::Tensor all = at::tensor(row, at::kDouble);
-    group.sum(all);
+    group.all_reduce(all);
     const double* const value = all.data_ptr<double>();
     result.losses.push_back(
         fixture.meters().names().to_sums(std::span(value, row.size())).mean_loss());

@@ -58,7 +58,7 @@ std::vector<End> ends_of(SharedMemory shared_memory, int world_size, const Work&
 
 void sum(Group& group) {
   at::Tensor one = at::ones({1000});
-  group.sum(one);
+  group.all_reduce(one);
 }
 
 class TimeOut : public testing::TestWithParam<SharedMemory> {};
@@ -89,7 +89,7 @@ TEST_P(TimeOut, ASumThatWasStartedBeforeCountsFromItsStart) {
   std::latch other(1);
   const std::vector<End> ends = ends_of(GetParam(), 2, [&](Group& group, int rank) {
     if (rank == 1) return other.wait();
-    const std::unique_ptr<PendingSum> vote = group.start_sum(at::ones({1}));
+    const std::unique_ptr<PendingSum> vote = group.start_all_reduce(at::ones({1}));
     try {
       // Comes to its wait when half of the time is over: it fails with the vote's connections.
       const auto half = std::chrono::steady_clock::now() + 2s;

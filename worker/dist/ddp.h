@@ -5,7 +5,7 @@
 // batch sizes and the number of micro-steps before it may differ (see loss_share).
 // Traps: reduced gradients are views into buckets, which torch::optim's zero_grad refuses
 // (DdpRequest::has_views). Memory format and dtype must be final before construction. c10d's own
-// check of parameters throws on every rank but 0: compare model_digest() over the store first.
+// check of parameters throws on every rank but 0: compare describe_model() over the store first.
 // Source: Li et al., PyTorch Distributed, VLDB 2020 (arXiv:2006.15704), section 3.2.
 #pragma once
 

@@ -116,11 +116,11 @@ class GlooGroup : public Group {
 
   [[nodiscard]] int rank() const override { return group_->getRank(); }
   [[nodiscard]] int world_size() const override { return group_->getSize(); }
-  void sum(at::Tensor& tensor) override;
-  std::unique_ptr<PendingSum> start_sum(at::Tensor tensor) override;
-  std::unique_ptr<PendingSum> start_sum(at::Tensor tensor, bool is_async);
+  void all_reduce(at::Tensor& tensor) override;
+  std::unique_ptr<PendingSum> start_all_reduce(at::Tensor tensor) override;
+  std::unique_ptr<PendingSum> start_all_reduce(at::Tensor tensor, bool is_async);
   void broadcast(at::Tensor& tensor, int from) override;
-  at::Tensor gather(const at::Tensor& tensor) override;
+  at::Tensor all_gather(const at::Tensor& tensor) override;
   void require_same(const std::string& what, const std::string& text) override;
   void close() override;
   void abandon() override;
@@ -230,16 +230,16 @@ GlooGroup::~GlooGroup() {
   (void)group_.release();
 }
 
-void GlooGroup::sum(at::Tensor& tensor) {
+void GlooGroup::all_reduce(at::Tensor& tensor) {
   const InCollective waiting = enter();  // allreduce() itself may wait for the others
-  tensor = start_sum(tensor, /*is_async=*/false)->wait();
+  tensor = start_all_reduce(tensor, /*is_async=*/false)->wait();
 }
 
-std::unique_ptr<PendingSum> GlooGroup::start_sum(at::Tensor tensor) {
-  return start_sum(std::move(tensor), /*is_async=*/true);
+std::unique_ptr<PendingSum> GlooGroup::start_all_reduce(at::Tensor tensor) {
+  return start_all_reduce(std::move(tensor), /*is_async=*/true);
 }
 
-std::unique_ptr<PendingSum> GlooGroup::start_sum(at::Tensor tensor, bool is_async) {
+std::unique_ptr<PendingSum> GlooGroup::start_all_reduce(at::Tensor tensor, bool is_async) {
   c10d::AllreduceOptions options;
   options.asyncOp = is_async || !tensor.is_cpu();
   std::vector<at::Tensor> tensors{tensor};
@@ -262,7 +262,7 @@ void GlooGroup::broadcast(at::Tensor& tensor, int from) {
   });
 }
 
-at::Tensor GlooGroup::gather(const at::Tensor& tensor) {
+at::Tensor GlooGroup::all_gather(const at::Tensor& tensor) {
   std::vector<at::Tensor> parts;
   for (int i = 0; i < world_size(); ++i)
     parts.push_back(at::zeros_like(tensor));

@@ -1,6 +1,6 @@
 // A group over c10d's Gloo backend, with NCCL beside it for tensors on GPUs.
-// Control messages, meters and sums on the host always use Gloo: they must not wait for a CUDA
-// stream.
+// Control messages, meters and all-reduces on the host never use NCCL: they must not wait for a
+// CUDA stream.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>

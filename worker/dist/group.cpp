@@ -26,7 +26,7 @@ void await_stream(const Group& group, const at::Device& device, const std::strin
 
 std::vector<at::Tensor> gather_rows(Group& group, const at::Tensor& rows) {
   const at::Tensor mine = at::full({1}, rows.size(0), at::kLong);
-  const at::Tensor counts = group.gather(mine).contiguous();  // [world_size, 1]
+  const at::Tensor counts = group.all_gather(mine).contiguous();  // [world_size, 1]
   const std::int64_t* const count = counts.data_ptr<std::int64_t>();
   // gather() needs equally many rows on each rank, so all are padded to the longest.
   std::vector<std::int64_t> shape = rows.sizes().vec();
@@ -34,7 +34,7 @@ std::vector<at::Tensor> gather_rows(Group& group, const at::Tensor& rows) {
   if (shape[0] == 0) return std::vector<at::Tensor>(static_cast<std::size_t>(counts.numel()), rows);
   const at::Tensor padded = at::zeros(shape, rows.options());
   padded.narrow(0, 0, rows.size(0)).copy_(rows);
-  const at::Tensor all = group.gather(padded);
+  const at::Tensor all = group.all_gather(padded);
   std::vector<at::Tensor> parts;
   for (std::int64_t i = 0; i < counts.numel(); ++i)
     parts.push_back(all[i].narrow(0, 0, count[i]));

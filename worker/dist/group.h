@@ -49,13 +49,13 @@ class Group {
   // the missing ranks when the group's timeout is over.
 
   /// Replaces the tensor by its sum over the ranks.
-  virtual void sum(at::Tensor& tensor) = 0;
+  virtual void all_reduce(at::Tensor& tensor) = 0;
   /// Starts such a sum and does not block; wait() of its result does.
-  [[nodiscard]] virtual std::unique_ptr<PendingSum> start_sum(at::Tensor tensor) = 0;
+  [[nodiscard]] virtual std::unique_ptr<PendingSum> start_all_reduce(at::Tensor tensor) = 0;
   /// Replaces the tensor by that of rank `from`.
   virtual void broadcast(at::Tensor& tensor, int from = 0) = 0;
   /// The tensors of all ranks, on every rank. Shapes: [world_size, ...].
-  [[nodiscard]] virtual at::Tensor gather(const at::Tensor& tensor) = 0;
+  [[nodiscard]] virtual at::Tensor all_gather(const at::Tensor& tensor) = 0;
 
   // --- Other calls.
 

@@ -23,8 +23,8 @@ void describe(std::ostream& out, const std::string& kind, const NamedTensor& nam
 
 }  // namespace
 
-std::string model_digest(const std::vector<NamedTensor>& parameters,
-                         const std::vector<NamedTensor>& buffers) {
+std::string describe_model(const std::vector<NamedTensor>& parameters,
+                           const std::vector<NamedTensor>& buffers) {
   std::ostringstream text;
   for (const NamedTensor& parameter : parameters)
     describe(text, "parameter", parameter);
@@ -61,7 +61,7 @@ std::vector<int> find_diverged_ranks(const std::vector<std::int64_t>& digests) {
 }
 
 std::vector<std::int64_t> gather_digests(Group& group, std::int64_t digest) {
-  const at::Tensor all = group.gather(at::full({1}, digest, at::kLong)).contiguous();
+  const at::Tensor all = group.all_gather(at::full({1}, digest, at::kLong)).contiguous();
   const auto* const first = all.const_data_ptr<std::int64_t>();  // [world_size, 1]
   return {first, first + all.numel()};
 }

@@ -15,8 +15,8 @@ namespace ddp::worker {
 /// Trap: c10d's own comparison throws on every rank but 0, and on Gloo a different number of
 /// dimensions ends the process. This text covers all that c10d compares, so neither can happen
 /// afterwards.
-std::string model_digest(const std::vector<NamedTensor>& parameters,
-                         const std::vector<NamedTensor>& buffers);
+std::string describe_model(const std::vector<NamedTensor>& parameters,
+                           const std::vector<NamedTensor>& buffers);
 
 /// XXH3-64 of the bytes of all tensors, in order. Copies tensors from a device to the host, and so
 /// waits for it.

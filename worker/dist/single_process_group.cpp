@@ -20,12 +20,12 @@ class SingleProcessGroup : public Group {
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int world_size() const override { return world_size_; }
   [[nodiscard]] bool is_root() const override { return true; }
-  void sum(at::Tensor&) override {}
-  std::unique_ptr<PendingSum> start_sum(at::Tensor tensor) override {
+  void all_reduce(at::Tensor&) override {}
+  std::unique_ptr<PendingSum> start_all_reduce(at::Tensor tensor) override {
     return std::make_unique<CompletedSum>(std::move(tensor));
   }
   void broadcast(at::Tensor&, int) override {}
-  at::Tensor gather(const at::Tensor& tensor) override { return tensor.unsqueeze(0); }
+  at::Tensor all_gather(const at::Tensor& tensor) override { return tensor.unsqueeze(0); }
   void require_same(const std::string&, const std::string&) override {}
   void close() override {}
   [[nodiscard]] c10d::Store* store() const override { return nullptr; }

@@ -75,7 +75,7 @@ Statistics gather(const at::Tensor& x, Norm& norm, Group& group) {
     std::tie(mean, variance) = at::batch_norm_update_stats(
         x.to(norm.weight.scalar_type()), /*running_mean=*/{}, /*running_var=*/{}, 0);
   }
-  const at::Tensor all = group.gather(
+  const at::Tensor all = group.all_gather(
       at::cat({mean.to(at::kDouble), variance.to(at::kDouble), at::full({1}, count, options)}));
   const at::Tensor means = all.narrow(1, 0, channels);                     // [world_size, C]
   const at::Tensor variances = all.narrow(1, channels, channels);          // [world_size, C]
@@ -124,7 +124,7 @@ Gradients differentiate(const at::Tensor& dy,
                                        {false, true, true});
   }
   at::Tensor sums = at::cat({bias_gradient, weight_gradient}).to(at::kDouble);  // [2C]
-  group.sum(sums);
+  group.all_reduce(sums);
   const std::vector<at::Tensor> means = (sums / all.count).chunk(2);
   const at::Tensor scale = (all.spread + all.epsilon).rsqrt() * weight;  // [C], double
   at::Tensor dx = transform(x, (-scale * means[1]).to(type), -scale * means[0], all);

@@ -26,9 +26,9 @@ class Checkpoints {
   Checkpoints& operator=(const Checkpoints&) = delete;
   ~Checkpoints();
 
-  /// Saves on rank 0 only model and optimizer, which have done `step` steps (at least 1). All ranks
-  /// call it. Blocks: until the disk has it. Errors: SystemError on every rank when saving fails;
-  /// older checkpoints are intact.
+  /// On rank 0 alone, saves model and optimizer, which have done `step` steps (at least 1). All
+  /// ranks call it. Blocks: until the disk has it. Errors: SystemError on every rank when saving
+  /// fails; older checkpoints are intact.
   void save(std::int64_t step,
             const torch::nn::Module& model,
             const torch::optim::Optimizer& optimizer);

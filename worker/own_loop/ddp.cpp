@@ -31,8 +31,8 @@ worker::DdpRequest request_for(const torch::nn::Module& model, const DdpOptions&
 Ddp::Ddp(torch::nn::Module& model, Context& context, const DdpOptions& options)
     : engine_(std::make_shared<Engine>()) {
   worker::Group& group = context.group();
-  group.require_same("model",
-                     worker::model_digest(worker::parameters_of(model), worker::buffers_of(model)));
+  group.require_same(
+      "model", worker::describe_model(worker::parameters_of(model), worker::buffers_of(model)));
   for (const worker::NamedTensor& frozen : worker::frozen_of(model))
     worker::broadcast_tensor(group, frozen.tensor);
   engine_->reducer.emplace(request_for(model, options), group);

@@ -24,7 +24,7 @@ constexpr std::array kOwnCodes{exit_code::kUsage,
                                exit_code::kLostPeer,
                                exit_code::kTimeout,
                                exit_code::kInternal,
-                               exit_code::kStoppedAfterCheckpoint};
+                               exit_code::kTerminated};
 
 std::string flag_items() {
   std::string text;

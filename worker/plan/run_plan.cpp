@@ -11,7 +11,7 @@ namespace ddp::worker {
 Schedule make_schedule(const Job& job, std::int64_t steps_per_epoch, std::int64_t steps) {
   Schedule schedule;
   // The job was checked, so the name is known. A plateau multiplies a constant rate.
-  schedule.name = parse_schedule_name(job.schedule.name).value_or(Schedule::Name::constant);
+  schedule.kind = parse_schedule_name(job.schedule.name).value_or(Schedule::Kind::constant);
   schedule.base_lr = job.optimizer.lr;
   schedule.steps = steps;
   const double warmup = job.schedule.warmup * static_cast<double>(steps_per_epoch);

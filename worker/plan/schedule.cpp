@@ -10,14 +10,14 @@
 namespace ddp::worker {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Schedule::Name>, 7> kNames{{
-    {"constant", Schedule::Name::constant},
-    {"step", Schedule::Name::step},
-    {"multistep", Schedule::Name::multistep},
-    {"cosine", Schedule::Name::cosine},
-    {"one-cycle", Schedule::Name::one_cycle},
-    {"polynomial", Schedule::Name::polynomial},
-    {"plateau", Schedule::Name::plateau},
+constexpr std::array<std::pair<std::string_view, Schedule::Kind>, 7> kNames{{
+    {"constant", Schedule::Kind::constant},
+    {"step", Schedule::Kind::step},
+    {"multistep", Schedule::Kind::multistep},
+    {"cosine", Schedule::Kind::cosine},
+    {"one-cycle", Schedule::Kind::one_cycle},
+    {"polynomial", Schedule::Kind::polynomial},
+    {"plateau", Schedule::Kind::plateau},
 }};
 
 // Half a cosine from `first` (part = 0) to `last` (part = 1).
@@ -39,7 +39,7 @@ double one_cycle(const Schedule& schedule, double step) {
 
 }  // namespace
 
-std::optional<Schedule::Name> parse_schedule_name(std::string_view word) {
+std::optional<Schedule::Kind> parse_schedule_name(std::string_view word) {
   for (const auto& [text, name] : kNames)
     if (text == word) return name;
   return {};
@@ -49,7 +49,7 @@ double learning_rate(const Schedule& schedule, std::int64_t step) {
   if (schedule.steps < 1 || schedule.step_size < 1 || schedule.warmup < 0 || step < 0)
     throw std::logic_error("learning_rate: steps and step_size start at 1, warmup and step at 0");
   step = std::min(step, schedule.steps - 1);
-  if (schedule.name == Schedule::Name::one_cycle)
+  if (schedule.kind == Schedule::Kind::one_cycle)
     return one_cycle(schedule, static_cast<double>(step));
 
   if (step < schedule.warmup) {
@@ -58,26 +58,26 @@ double learning_rate(const Schedule& schedule, std::int64_t step) {
   // Here steps > step >= warmup, so the divisor is at least 1.
   const double part = static_cast<double>(step - schedule.warmup) /
                       static_cast<double>(schedule.steps - schedule.warmup);
-  switch (schedule.name) {
-    case Schedule::Name::constant:
-    case Schedule::Name::plateau:
+  switch (schedule.kind) {
+    case Schedule::Kind::constant:
+    case Schedule::Kind::plateau:
       return schedule.base_lr;
-    case Schedule::Name::step:
+    case Schedule::Kind::step:
       return schedule.base_lr *
              std::pow(schedule.gamma, static_cast<double>(step / schedule.step_size));
-    case Schedule::Name::multistep: {
+    case Schedule::Kind::multistep: {
       const auto drops = std::count_if(
           schedule.milestones.begin(), schedule.milestones.end(), [step](std::int64_t milestone) {
             return milestone <= step;
           });
       return schedule.base_lr * std::pow(schedule.gamma, static_cast<double>(drops));
     }
-    case Schedule::Name::cosine:
+    case Schedule::Kind::cosine:
       return anneal(schedule.base_lr, schedule.min_lr, part);
-    case Schedule::Name::polynomial:
+    case Schedule::Kind::polynomial:
       return schedule.min_lr +
              (schedule.base_lr - schedule.min_lr) * std::pow(1 - part, schedule.power);
-    case Schedule::Name::one_cycle:
+    case Schedule::Kind::one_cycle:
       break;  // above
   }
   throw std::logic_error("learning_rate: unknown schedule");
@@ -85,7 +85,7 @@ double learning_rate(const Schedule& schedule, std::int64_t step) {
 
 StepRates rates_at(const Schedule& schedule, std::int64_t step) {
   StepRates rates = learning_rate(schedule, step);
-  if (step >= schedule.warmup || schedule.name == Schedule::Name::one_cycle) return rates;
+  if (step >= schedule.warmup || schedule.kind == Schedule::Kind::one_cycle) return rates;
   const double part = static_cast<double>(step + 1) / static_cast<double>(schedule.warmup);
   const auto between = [part](double first, double last) { return first + (last - first) * part; };
   if (schedule.warmup_bias_lr) rates.bias_lr = between(*schedule.warmup_bias_lr, schedule.base_lr);

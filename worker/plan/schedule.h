@@ -9,9 +9,9 @@
 namespace ddp::worker {
 
 struct Schedule {
-  enum class Name { constant, step, multistep, cosine, one_cycle, polynomial, plateau };
+  enum class Kind { constant, step, multistep, cosine, one_cycle, polynomial, plateau };
 
-  Name name = Name::constant;
+  Kind kind = Kind::constant;
   double base_lr = 0.1;                    // one-cycle: the highest rate
   std::int64_t steps = 1;                  // of the whole run
   std::int64_t warmup = 0;                 // steps, linear; one-cycle has none: it rises by itself
@@ -33,7 +33,7 @@ struct Schedule {
 };
 
 /// "one-cycle" and so on, as in the job file; no value for a word that is not one of our schedules.
-std::optional<Schedule::Name> parse_schedule_name(std::string_view word);
+std::optional<Schedule::Kind> parse_schedule_name(std::string_view word);
 
 /// The learning rate of the optimizer step number `step` (from 0).
 /// Units: steps are optimizer steps (not micro-batches), drops are counted from step 0 whatever the

@@ -179,11 +179,11 @@ ImageMatches match_boxes(std::int64_t image,
       result.detections.push_back({image, 0, 0, detections[i].score, label});
     const std::vector<double> ious = ious_of(boxes, detections);
     TruthCount count{.image = image, .label = label};
-    for (std::size_t range = 0; range < kAreaRanges; ++range) {
+    for (std::size_t range = 0; range < kAreaRangeCount; ++range) {
       const RangeMatching matching(boxes, detections, ious, range);
       for (std::size_t i = 0; i < boxes.truths.size(); ++i)
         count.counts[range] += matching.is_ignored(i) ? 0 : 1;
-      for (std::size_t threshold = 0; threshold < kIouThresholds; ++threshold)
+      for (std::size_t threshold = 0; threshold < kIouThresholdCount; ++threshold)
         matching.match(threshold, std::span(result.detections).subspan(first));
     }
     if (count.counts[0] > 0) result.truths.push_back(count);

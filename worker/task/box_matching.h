@@ -13,15 +13,15 @@
 namespace ddp::worker {
 
 /// COCO's thresholds: 0.50, 0.55, ... 0.95.
-inline constexpr std::size_t kIouThresholds = 10;
+inline constexpr std::size_t kIouThresholdCount = 10;
 inline constexpr std::size_t kIou50 = 0;
 inline constexpr std::size_t kIou75 = 5;
 double iou_threshold(std::size_t number);
 
 /// COCO's area ranges, in square pixels, both ends included.
 enum class AreaRange : std::size_t { all, small, medium, large };
-inline constexpr std::size_t kAreaRanges = 4;
-inline constexpr std::array<std::array<double, 2>, kAreaRanges> kAreaLimits{
+inline constexpr std::size_t kAreaRangeCount = 4;
+inline constexpr std::array<std::array<double, 2>, kAreaRangeCount> kAreaLimits{
     {{0, 1e10}, {0, 32 * 32}, {32 * 32, 96 * 96}, {96 * 96, 1e10}}};
 
 /// COCO uses at most so many detections per image and class: those with the highest scores.
@@ -44,7 +44,7 @@ struct Detection {
 
 /// The bit in MatchedDetection for an area range and an IoU threshold.
 constexpr std::uint64_t match_bit(AreaRange range, std::size_t threshold) {
-  return std::uint64_t{1} << (static_cast<std::size_t>(range) * kIouThresholds + threshold);
+  return std::uint64_t{1} << (static_cast<std::size_t>(range) * kIouThresholdCount + threshold);
 }
 
 /// The result for one detection: for each bit a hit, ignored (in a crowd or another area range), or
@@ -61,7 +61,7 @@ struct MatchedDetection {
 struct TruthCount {
   std::int64_t image = 0;
   std::int32_t label = 0;
-  std::array<std::int32_t, kAreaRanges> counts{};
+  std::array<std::int32_t, kAreaRangeCount> counts{};
 };
 
 /// One count of the confusion matrix. The number of classes stands for background.

@@ -39,11 +39,11 @@ class Confusion : public Metric, public HasClassResults {
     // A rank without samples has counted nothing, and does not know the number of classes.
     const std::int64_t mine = counts_.defined() ? counts_.numel() : 0;
     const std::int64_t size =
-        group.gather(at::full({1}, mine, at::kLong)).max().item<std::int64_t>();
+        group.all_gather(at::full({1}, mine, at::kLong)).max().item<std::int64_t>();
     if (size == 0) return;
     at::Tensor all =
         mine == size ? counts_.to(at::kCPU).contiguous() : at::zeros({size}, at::kLong);
-    group.sum(all);
+    group.all_reduce(all);
     counts_ = all;
   }
 

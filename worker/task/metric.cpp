@@ -50,7 +50,7 @@ void NamedSums::merge(Group& group) {
   names_.assign(lines.begin(), lines.end());
   at::Tensor all = at::zeros({static_cast<std::int64_t>(names_.size())}, at::kDouble);
   if (sums_.defined()) all.copy_(sums_);
-  group.sum(all);
+  group.all_reduce(all);
   sums_ = all;
 }
 

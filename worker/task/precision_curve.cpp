@@ -92,9 +92,9 @@ void add_curves(std::span<const MatchedDetection> detections, ClassQuality& into
 
 /// Measures one class. `detections` are of that class, best first.
 void measure_class(std::span<const MatchedDetection> detections, ClassQuality& into) {
-  for (std::size_t range = 0; range < kAreaRanges; ++range) {
+  for (std::size_t range = 0; range < kAreaRangeCount; ++range) {
     if (into.truths[range] == 0) continue;
-    for (std::size_t i = 0; i < kIouThresholds; ++i) {
+    for (std::size_t i = 0; i < kIouThresholdCount; ++i) {
       const std::uint64_t bit = match_bit(static_cast<AreaRange>(range), i);
       into.ap[range][i] = average(at_recalls(
           precision_at_hits(detections, bit), into.truths[range], kRecallPoints, recall_point));
@@ -170,7 +170,7 @@ DetectionQuality measure_detections(std::vector<MatchedDetection> detections,
   for (const TruthCount& one : truths) {
     ClassQuality& of = quality.classes[static_cast<std::size_t>(one.label)];
     ++of.images;
-    for (std::size_t range = 0; range < kAreaRanges; ++range)
+    for (std::size_t range = 0; range < kAreaRangeCount; ++range)
       of.truths[range] += one.counts[range];
   }
   std::ranges::stable_sort(detections, [](const MatchedDetection& a, const MatchedDetection& b) {

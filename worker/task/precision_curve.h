@@ -26,10 +26,10 @@ struct Curves {
 };
 
 struct ClassQuality {
-  std::int64_t images = 0;                         // images that have objects of the class
-  std::array<std::int64_t, kAreaRanges> truths{};  // objects, by area range
+  std::int64_t images = 0;                             // images that have objects of the class
+  std::array<std::int64_t, kAreaRangeCount> truths{};  // objects, by area range
   /// By area range and IoU threshold; 0 where there are no objects.
-  std::array<std::array<double, kIouThresholds>, kAreaRanges> ap{};
+  std::array<std::array<double, kIouThresholdCount>, kAreaRangeCount> ap{};
   /// At DetectionQuality::confidence.
   double precision = 0;
   double recall = 0;

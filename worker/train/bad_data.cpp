@@ -43,7 +43,8 @@ bool BadData::is_too_many(double bad, const DataFacts& data) const {
 std::optional<int> BadData::report(BatchLoader& loader) {
   const Bad mine = loader.take_bad_samples();
   const auto count = static_cast<double>(mine.size());
-  const double all = group_.start_sum(at::tensor({count}, at::kDouble))->wait().item<double>();
+  const double all =
+      group_.start_all_reduce(at::tensor({count}, at::kDouble))->wait().item<double>();
   if (all == 0) return {};
   Bad found;
   for (const std::string& text : gather_texts(group_, to_lines(mine)))

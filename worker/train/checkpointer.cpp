@@ -157,7 +157,7 @@ Position Checkpointer::restore_from_disk(const SumNames& names) {
                       names,
                       parts_.shared);
   if (checkpoint) {
-    planned_steps_ = checkpoint->head.planned;
+    planned_steps_ = checkpoint->head.planned_steps;
     std::cout << "resumes at step " << position.step << ", epoch " << epoch_number(position.epoch)
               << ", from " << checkpoint->path.string() << std::endl;
     print_differences(differences, *checkpoint, parts_.shared.optimizer);
@@ -388,7 +388,7 @@ CheckpointHead Checkpointer::head_of(const Position& position) const {
   head.step = position.step;
   head.epoch = position.epoch;
   head.step_in_epoch = position.step_in_epoch;
-  head.planned = parts_.steps;
+  head.planned_steps = parts_.steps;
   head.world_size = parts_.group.world_size();
   head.batch = parts_.job.batch.global_batch;
   head.job = parts_.job.identity;
@@ -396,7 +396,7 @@ CheckpointHead Checkpointer::head_of(const Position& position) const {
   head.best = position.best_state.best;
   head.torch_version = torch_version();
   if (parts_.data != nullptr) head.data = *parts_.data;
-  head.later = later_values(parts_.shared, position);
+  head.amended_tensors = amended_tensors_of(parts_.shared, position);
   return head;
 }
 

@@ -1,6 +1,6 @@
 // Saves and restores the state of a run, and knows when a save by time is due. Rank 0 only copies
 // the state; its background thread writes the copy, and the other ranks learn the result with the
-// votes after the steps. Only the last save of a run is waited for.
+// votes after the steps. A save waits for the one before it; the run waits for the last one alone.
 // Promises: only weights that are bit-equal on all ranks are saved (ddp.check_replicas_every). The
 // other ranks hash theirs while rank 0 copies, and its thread hashes the copy.
 #pragma once

@@ -51,7 +51,7 @@ std::optional<NamedValues> Evaluation::run() try {
   }
   task.model().train();
   at::Tensor stops = at::full({1}, parts_.stop_requested ? 1.0 : 0.0, at::kDouble);
-  if (parts_.group.start_sum(stops)->wait().item<double>() > 0) return {};
+  if (parts_.group.start_all_reduce(stops)->wait().item<double>() > 0) return {};
   passes.merge(parts_.group);
   const StepSums sums = passes.sums();
   NamedValues values{{"loss", sums.mean_loss()}};

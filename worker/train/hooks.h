@@ -119,7 +119,7 @@ class HookCaller {
 inline bool HookCaller::agree_on_end() {
   if (!has_any()) return false;
   at::Tensor requests = at::full({1}, wants_end_ ? 1 : 0, at::kDouble);
-  group_.sum(requests);
+  group_.all_reduce(requests);
   return requests.item<double>() > 0;
 }
 

@@ -223,7 +223,7 @@ void RunLog::write_ranks(const EpochRecord& record, std::int64_t steps) {
                                                   : record.figures;
     mine.push_back(find_value(values, name).value_or(kUnknown));
   }
-  const at::Tensor all = parts_.group.gather(at::tensor(mine, at::kDouble)).contiguous();
+  const at::Tensor all = parts_.group.all_gather(at::tensor(mine, at::kDouble)).contiguous();
   if (!rounds_) return;
   RankNumbers numbers;
   const auto* const first = all.const_data_ptr<double>();

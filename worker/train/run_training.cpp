@@ -46,7 +46,7 @@ std::string describe_self(const Device& device) {
 }
 
 // The keys of the job that must be equal on all ranks, one per line.
-std::string job_digest(const JobValues& values) {
+std::string describe_identity(const JobValues& values) {
   std::string digest;
   for (const auto& [path, value] : job_identity(values, false))
     digest += path + ": " + value + "\n";
@@ -164,7 +164,7 @@ std::unique_ptr<Group> join_ranks(const RankContext& context,
                                                  : join(self,
                                                         context.environment,
                                                         device,
-                                                        job_digest(context.job),
+                                                        describe_identity(context.job),
                                                         job.ddp.join_timeout,
                                                         job.ddp.timeout);
   group->show_on(context.page);

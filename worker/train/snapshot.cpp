@@ -37,16 +37,16 @@ std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
 }
 
 /// The value that an evaluation has given to a saved tensor later; null: none.
-const std::vector<double>* find_later(const CheckpointHead& head,
-                                      const std::string& name,
-                                      std::size_t size) {
-  const auto later = head.later.find(name);
-  const bool is_there = later != head.later.end() && later->second.size() == size;
+const std::vector<double>* find_amended(const CheckpointHead& head,
+                                        const std::string& name,
+                                        std::size_t size) {
+  const auto later = head.amended_tensors.find(name);
+  const bool is_there = later != head.amended_tensors.end() && later->second.size() == size;
   return is_there ? &later->second : nullptr;
 }
 
 std::vector<double> read_best_state(const LoadedCheckpoint& checkpoint) {
-  const std::vector<double>* const later = find_later(checkpoint.head, kBestState, 1);
+  const std::vector<double>* const later = find_amended(checkpoint.head, kBestState, 1);
   return later != nullptr ? *later : read_row(checkpoint.state, kBestState, 1);
 }
 
@@ -220,8 +220,8 @@ std::vector<NamedTensor> in_c_order(const std::vector<NamedTensor>& tensors) {
   return result;
 }
 
-std::map<std::string, std::vector<double>> later_values(const SharedState& shared,
-                                                        const Position& position) {
+std::map<std::string, std::vector<double>> amended_tensors_of(const SharedState& shared,
+                                                              const Position& position) {
   std::map<std::string, std::vector<double>> values = watch_values(position);
   for (const auto& [name, tensor] : shared.policy) {
     const auto* const first = tensor.const_data_ptr<double>();
@@ -249,7 +249,7 @@ Position restore(Group& group,
   }
   for (const auto& [name, tensor] : shared.policy) {
     const auto size = static_cast<std::size_t>(tensor.numel());
-    if (const auto* const later = find_later(checkpoint->head, name, size))
+    if (const auto* const later = find_amended(checkpoint->head, name, size))
       tensor.copy_(at::tensor(*later, at::kDouble));
   }
   Position position = position_of(*checkpoint, names);

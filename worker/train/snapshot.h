@@ -62,8 +62,8 @@ std::vector<NamedTensor> in_c_order(const std::vector<NamedTensor>& tensors);
 
 /// The values that an evaluation changes after a snapshot, by the names of their tensors: for
 /// CheckpointHead::later.
-std::map<std::string, std::vector<double>> later_values(const SharedState& shared,
-                                                        const Position& position);
+std::map<std::string, std::vector<double>> amended_tensors_of(const SharedState& shared,
+                                                              const Position& position);
 
 /// Copies on the host, in C order.
 std::vector<NamedTensor> copies(const std::vector<NamedTensor>& tensors);

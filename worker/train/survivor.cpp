@@ -29,7 +29,7 @@ bool can_survive(Group& group, const Device& device, ProgressPage& page) {
   SurvivorPage& mine = survivor_page(page);
   const bool can = mine.is_wanted != 0 && device.device.is_cpu();
   at::Tensor others = at::full({1}, can ? 0 : 1, at::kLong);
-  group.sum(others);
+  group.all_reduce(others);
   const bool all_can = others.item<std::int64_t>() == 0;
   mine.can_wait = all_can ? 1 : 0;
   return all_can;
@@ -41,7 +41,7 @@ bool waits_for_next_round(const PeerError& loss, ProgressPage& page) {
 
 std::optional<int> find_newest(Group& group, const HeldState* held) {
   const std::int64_t mine = held != nullptr ? held->position.step : kNoStep;
-  const at::Tensor steps = group.gather(at::full({1}, mine, at::kLong)).contiguous();
+  const at::Tensor steps = group.all_gather(at::full({1}, mine, at::kLong)).contiguous();
   const auto* const step = steps.const_data_ptr<std::int64_t>();  // [world_size, 1]
   int newest = 0;
   for (int rank = 1; rank < steps.numel(); ++rank) {

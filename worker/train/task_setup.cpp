@@ -111,7 +111,8 @@ std::unique_ptr<Task> make_task_for_resume(Job& job,
 void place_model(Task& task, Precision& precision, at::Device device, Group& group) {
   precision.prepare(task.model());
   task.model().to(device);
-  group.require_same("model", model_digest(parameters_of(task.model()), buffers_of(task.model())));
+  group.require_same("model",
+                     describe_model(parameters_of(task.model()), buffers_of(task.model())));
 }
 
 at::MemoryFormat layout_of(const torch::nn::Module& model) {

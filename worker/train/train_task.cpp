@@ -67,7 +67,7 @@ int loader_threads(const DataJob& job, const DataFacts& data, at::Device device)
   return job.threads.value_or(data.is_in_memory && device.is_cpu() ? 0 : 2);
 }
 
-// The largest micro-batch.
+// Indices for one pass as large as any micro-batch.
 std::vector<std::int64_t> first_samples(const PartitionOptions& partition) {
   std::vector<std::int64_t> samples(
       static_cast<std::size_t>(std::min(partition.micro_batch, partition.size)));
@@ -510,7 +510,7 @@ int evaluate_task(const RankContext& context,
                          .stop_requested = context.stop_requested});
   context.page.phase = Phase::evaluating;
   const std::optional<NamedValues> values = evaluation.run();
-  if (!values) return exit_code::kStoppedAfterCheckpoint;
+  if (!values) return exit_code::kTerminated;
   if (const std::optional<int> code = BadData(group, job.data.max_bad).report(loader)) return *code;
   record.test = *values;
   context.page.phase = Phase::finished;

@@ -100,7 +100,7 @@ TrainingLoop::ExitCode TrainingLoop::stop() {
   if (const ExitCode code = finish(position_)) return code;
   parts_.run_log.print("stopped after step " + std::to_string(position_.step) +
                        " with a checkpoint; the same command goes on from it");
-  return exit_code::kStoppedAfterCheckpoint;
+  return exit_code::kTerminated;
 }
 
 TrainingLoop::ExitCode TrainingLoop::apply_vote(const AgreedStep& agreed) {
@@ -111,7 +111,7 @@ TrainingLoop::ExitCode TrainingLoop::apply_vote(const AgreedStep& agreed) {
   pending_.save += agreed.request.save;
   if (agreed.request.finish > 0) is_finished_ = true;
   if (const ExitCode code = apply_saves(agreed.request.saves)) return code;
-  if (parts_.bad_data.is_too_many(agreed.request.bad, parts_.train_data.facts())) {
+  if (parts_.bad_data.is_too_many(agreed.request.bad_samples, parts_.train_data.facts())) {
     if (const ExitCode code = parts_.bad_data.report(parts_.train_data)) return code;
   }
   const NamedValues more = parts_.hooks.take_step_values(agreed.step);
@@ -228,7 +228,7 @@ TrainingLoop::ExitCode TrainingLoop::end_epoch(Clock::time_point start, std::int
 TrainingLoop::ExitCode TrainingLoop::evaluate(NamedValues& test, bool& is_best) {
   parts_.run_log.set_phase(Phase::evaluating);
   std::optional<NamedValues> values = parts_.evaluation.run();
-  // The epoch is done; it will be evaluated when the run resumes.
+  // The step is done; its evaluation is made when the run resumes.
   if (!values) return stop();
   test = std::move(*values);
   parts_.run_log.note_evaluation(test);

@@ -59,7 +59,7 @@ constexpr std::array kExitCodes{exit_code::kUsage,
                                 exit_code::kInternal,
                                 exit_code::kCannotExecute,
                                 exit_code::kNotFound,
-                                exit_code::kStoppedAfterCheckpoint,
+                                exit_code::kTerminated,
                                 exit_code::kNodeLost,
                                 exit_code::kRendezvous,
                                 exit_code::kRefused};

@@ -7,7 +7,7 @@
 namespace ddp::launcher {
 
 bool exited_after_checkpoint(const Ending& ending) {
-  return ending.opened_page && ending.status.exit_code() == exit_code::kStoppedAfterCheckpoint;
+  return ending.opened_page && ending.status.exit_code() == exit_code::kTerminated;
 }
 
 bool may_exit_early(const Ending& ending) {
@@ -23,8 +23,7 @@ bool was_ended_by_us(const Ending& ending) {
   // A process that died of SIGABRT, or a shell that reports this of its child.
   constexpr int kAborted = exit_code::of_signal(SIGABRT);
   if (ending.abort_sent && ending.status.exit_code() == kAborted) return true;
-  return ending.status.signal == SIGTERM ||
-         ending.status.exit_code() == exit_code::kStoppedAfterCheckpoint;
+  return ending.status.signal == SIGTERM || ending.status.exit_code() == exit_code::kTerminated;
 }
 
 bool stopped_after_checkpoint(const Ending& ending) {

@@ -18,7 +18,7 @@ struct Ending {
   bool opened_page = false;          // false: an external program
   Phase phase = Phase::none;         // the last on its page
   bool joined_store = false;         // was a client of our store
-  bool waited_in_store = false;      // for a key not set, in the last sample
+  bool waited_in_store = false;      // 2 s at least for a key not set, and not 5 s before its end
   bool was_frozen = false;           // stopped (SIGSTOP) when its round was ended
   bool was_asked_elsewhere = false;  // to stop, not by its agent; from its page
 

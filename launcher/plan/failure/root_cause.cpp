@@ -133,7 +133,7 @@ int exit_code_of(const Outcome& outcome, std::span<const Ending> endings) {
     // 143 tells a scheduler that requeues the job that all workers have saved.
     const bool saved = std::ranges::all_of(endings, exited_after_checkpoint);
     const bool asked_worker = stopped->asked_rank >= 0;
-    if (asked_worker || (saved && !endings.empty())) return exit_code::kStoppedAfterCheckpoint;
+    if (asked_worker || (saved && !endings.empty())) return exit_code::kTerminated;
     // A worker failed while it stopped, perhaps without its last checkpoint. A scheduler that
     // requeues jobs must not take that for a good stop.
     const auto lost = std::ranges::find_if(endings, failed_while_stopping);

@@ -35,8 +35,8 @@ struct EndFacts {
 ///     (134) for the stacks, once sent
 ///
 /// When all workers have left with 143 of their own accord, the job is stopped; when only some
-/// have, rows 5 and 6 are failures. A rank that has not failed is the root cause in these cases;
-/// the exit code is still that of the failure which it caused:
+/// have, rows 5 and 6 are failures. A rank that did not fail by itself is the root cause in these
+/// cases. The exit code is that of the failure which it caused; for a hang it is 124:
 ///
 ///   the rank                                      which others failed
 ///   hung                                          none: we ended them (124)

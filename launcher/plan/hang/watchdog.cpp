@@ -56,9 +56,9 @@ std::string place_of(const WorkerSample& sample) {
 /// How likely others wait for this rank, among ranks that make no progress. Smaller is likelier;
 /// the first member that differs decides.
 struct Suspicion {
-  bool is_not_frozen = true;     // not frozen
-  bool is_interruptible = true;  // not in an uninterruptible sleep
-  bool is_in_collective = true;  // not outside of a collective that others are in
+  bool is_frozen = false;              // likelier, as are the next two
+  bool is_uninterruptible = false;     // in such a sleep
+  bool is_outside_collective = false;  // in which others are
   std::int64_t steps = 0;  // fewest first; if all are in collectives, most first: it left one out
   std::size_t companions = 0;  // ranks that wait in the same place
   WaitKind kind = WaitKind::peers;
@@ -66,7 +66,8 @@ struct Suspicion {
   int rank = 0;
 
   [[nodiscard]] auto evidence() const {
-    return std::tuple(is_not_frozen, is_interruptible, is_in_collective, steps, companions, kind);
+    return std::tuple(
+        !is_frozen, !is_uninterruptible, !is_outside_collective, steps, companions, kind);
   }
   [[nodiscard]] auto order() const {
     return std::tuple_cat(evidence(), std::tuple(moved_at, rank));
@@ -164,7 +165,7 @@ bool Watchdog::waits_for_others(nanoseconds now, const Track& track) const {
 }
 
 /// After a long time without samples this agent, or the whole machine, has slept. Then the workers'
-/// silence means nothing, so all their times start again.
+/// silence means nothing, so all times of their progress start again.
 void Watchdog::reset_after_gap(nanoseconds now) {
   if (now - std::exchange(looked_at_, now) < usual_limit() / 2) return;
   for (Track& track : tracks_) {
@@ -230,9 +231,9 @@ std::optional<Finding> Watchdog::find_hang(nanoseconds now) const {
   for (const Track* const track : living) {
     const WorkerSample& worker = track->last;
     Suspicion suspicion;
-    suspicion.is_not_frozen = !is_frozen(worker);
-    suspicion.is_interruptible = worker.activity.state != 'D';
-    suspicion.is_in_collective = !worker.has_page || worker.in_collective || !is_one_inside;
+    suspicion.is_frozen = is_frozen(worker);
+    suspicion.is_uninterruptible = worker.activity.state == 'D';
+    suspicion.is_outside_collective = worker.has_page && !worker.in_collective && is_one_inside;
     if (has_each_a_page) suspicion.steps = are_all_inside ? -worker.step : worker.step;
     suspicion.companions = places[place_of(worker)];
     suspicion.kind = kind_of(worker);
@@ -245,17 +246,18 @@ std::optional<Finding> Watchdog::find_hang(nanoseconds now) const {
   const auto& [first, culprit] = suspects.front();
   const bool is_tie = suspects.size() > 1 && suspects[1].first.evidence() == first.evidence();
   // A rank in a futex may be waiting for others, whatever the other evidence.
-  const bool may_wait = first.is_not_frozen && first.is_interruptible && first.is_in_collective &&
-                        first.kind == WaitKind::peers && suspects.size() > 1;
+  const bool may_wait = !first.is_frozen && !first.is_uninterruptible &&
+                        !first.is_outside_collective && first.kind == WaitKind::peers &&
+                        suspects.size() > 1;
   Finding finding;
   finding.ends_round = true;
   finding.rank = culprit->last.rank;
-  const bool is_stuck = !first.is_not_frozen || !first.is_interruptible;
+  const bool is_stuck = first.is_frozen || first.is_uninterruptible;
   finding.is_guess = is_tie || may_wait || (!has_each_a_page && is_one_with_page && !is_stuck);
   finding.text = describe_hang(now, *culprit);
   if (finding.is_guess) {
     finding.text += ", as far as can be seen from outside: others wait in the same way";
-  } else if (!first.is_in_collective) {
+  } else if (first.is_outside_collective) {
     finding.text += ", outside of the collective that others are in";
   }
   return finding;

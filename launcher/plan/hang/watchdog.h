@@ -1,11 +1,12 @@
 // Decides which worker hangs, from samples that the agents take about once a second. Pure. A worker
-// with a progress page is judged by its page alone. A worker without a page is judged by what the
-// kernel shows (where its main thread waits, how much it computes, reads and writes), by its
-// output, and by its writes to our store. A little CPU time is no progress (plan/hang/activity):
-// the threads of Gloo and NCCL use some in a stuck rank, too.
-// Promises: it names the worker that others wait for (a frozen one, one in an uninterruptible
-// sleep, one outside a collective that others are in, the one that is behind, the one that waits
-// elsewhere), not those that wait. That a process exists is never a sign of progress.
+// with a progress page is judged by its page while it loads, trains, evaluates, saves or stops.
+// Before and after, and without a page, a worker is judged by what the kernel shows (where its main
+// thread waits, how much it computes, reads and writes), by its output, and by its writes to our
+// store. A little CPU time is no progress (plan/hang/activity): the threads of Gloo and NCCL use
+// some in a stuck rank, too. Promises: it names the worker that others wait for (a frozen one, one
+// in an uninterruptible sleep, one outside a collective that others are in, the one that is behind,
+// the one that waits elsewhere), not those that wait. That a process exists is never a sign of
+// progress.
 #pragma once
 
 #include <chrono>

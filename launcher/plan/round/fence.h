@@ -7,7 +7,8 @@
 //   is over              for kSlept or more         we have slept: the others have lost us
 //
 // The agent checks once a second, so a gap of kSlept is not just a busy machine. A node that waits
-// between two rounds is never fenced, as it has no live workers.
+// between two rounds is never called fenced: it has no workers, or survivors of the last round
+// (--restart failed), and plan/round/node_zero_lost decides about these.
 #pragma once
 
 #include <chrono>
@@ -24,7 +25,7 @@ inline constexpr std::chrono::seconds kSlept{2};
 
 struct FenceFacts {
   bool has_other_nodes = false;
-  bool is_in_round = false;    // workers of this node may live
+  bool is_in_round = false;    // a round runs here, or is being ended
   bool is_lease_over = false;  // by the guard's clock
   // Since the agent's last check; includes sleep of the machine.
   std::chrono::nanoseconds since_last_check{0};

@@ -56,7 +56,7 @@ RestartDecision RestartPolicy::decide(const RoundResult& result) {
     decision.reason = std::to_string(kStuckRounds) + " rounds without a newer checkpoint";
     return decision;
   }
-  short_rounds_ = result.lived < limits_.short_round ? short_rounds_ + 1 : 0;
+  short_rounds_ = result.lived < limits_.died_within ? short_rounds_ + 1 : 0;
   ++next_round_;
   if (!decision.is_free) ++used_;
   decision.restart = true;

@@ -13,7 +13,7 @@ namespace ddp::launcher {
 struct RestartLimits {
   int max_restarts = 0;
   // A round that ended sooner counts as short; two in a row cause a pause.
-  std::chrono::milliseconds short_round{30000};
+  std::chrono::milliseconds died_within{30000};
   bool lost_nodes_are_free = false;  // restarts after a lost node do not count
 };
 

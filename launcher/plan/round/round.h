@@ -15,8 +15,9 @@
 //   4 a node was lost                                      NodeLost         201
 //       but a worker had failed by itself before the       row 6
 //       node's last word
-//   5 every worker left by itself after a checkpoint, or   Stopped          143
-//       ended well without a progress page
+//   5 a worker left by itself after a checkpoint, and      Stopped          143
+//       each other one did too, or ended well without a
+//       progress page
 //   6 a worker failed                                      Failed           its own
 //   7 no worker failed, and none left                      Succeeded        0
 //

@@ -1,8 +1,8 @@
 // Checkpoints on disk: each is whole and verified, or does not exist. Writing: step-N.tmp-RUN/ with
 // three tensor files and a manifest, fsync of the files and of the directory, rename, fsync of the
 // parent, `latest`; then old ones are removed. Loading: newest first; verifies sizes, checksums,
-// names, dtypes and shapes. A damaged one is renamed to step-N.bad and logged, and the next older
-// one is used.
+// names, dtypes and shapes. A damaged one is renamed to step-N.bad and named in the warnings, and
+// the next older one is used.
 // Traps: a rename is atomic but not durable, hence every fsync; LibTorch's own loader does not
 // notice a flipped bit, hence every checksum.
 #pragma once
@@ -34,7 +34,7 @@ struct CheckpointHead {
   std::int64_t step = 0;  // optimizer steps done
   std::int64_t epoch = 0;
   std::int64_t step_in_epoch = 0;  // steps of that epoch that are done
-  std::int64_t planned = 0;        // steps of the whole run; 0: not known (older version)
+  std::int64_t planned_steps = 0;  // of the whole run; 0: not known (older version)
   int world_size = 1;
   std::int64_t batch = 0;                    // of the whole job
   std::map<std::string, std::string> job{};  // job_identity(), for resume
@@ -42,7 +42,7 @@ struct CheckpointHead {
   std::optional<double> best{};    // the best result so far
   std::string torch_version{};
   // By name, new values of tensors that an evaluation has changed after the files were written.
-  std::map<std::string, std::vector<double>> later{};
+  std::map<std::string, std::vector<double>> amended_tensors{};
   /// What the model takes, and its classes, for those who use the checkpoint. Only these fields are
   /// saved: shape, classes, class names, mean, standard_deviation, has_varying_size, has_boxes. No
   /// value: from an older version.

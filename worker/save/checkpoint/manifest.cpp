@@ -143,7 +143,7 @@ Manifest read_content(const json::object& content) {
   head.epoch = content.at("epoch").to_number<std::int64_t>();
   head.step_in_epoch = content.at("step_in_epoch").to_number<std::int64_t>();
   if (const json::value* const planned = content.if_contains("planned"))
-    head.planned = planned->to_number<std::int64_t>();
+    head.planned_steps = planned->to_number<std::int64_t>();
   head.world_size = content.at("world_size").to_number<int>();
   head.batch = content.at("batch").to_number<std::int64_t>();
   head.best = read_number(content.at("best"));
@@ -153,7 +153,7 @@ Manifest read_content(const json::object& content) {
   if (const json::value* const later = content.if_contains("later")) {
     for (const auto& [name, values] : later->as_object()) {
       for (const json::value& value : values.as_array())
-        head.later[name].push_back(decode(value.as_string()));
+        head.amended_tensors[name].push_back(decode(value.as_string()));
     }
   }
   head.torch_version = json::value_to<std::string>(content.at("torch_version"));
@@ -173,7 +173,7 @@ std::string to_text(const Manifest& manifest) {
   for (const auto& [key, value] : head.job)
     job.emplace(key, value);
   json::object later;
-  for (const auto& [name, values] : head.later) {
+  for (const auto& [name, values] : head.amended_tensors) {
     json::array texts;
     for (const double value : values)
       texts.emplace_back(format_number(value));
@@ -186,7 +186,7 @@ std::string to_text(const Manifest& manifest) {
                              {"step", head.step},
                              {"epoch", head.epoch},
                              {"step_in_epoch", head.step_in_epoch},
-                             {"planned", head.planned},
+                             {"planned", head.planned_steps},
                              {"world_size", head.world_size},
                              {"batch", head.batch},
                              {"result", to_json(head.result)},

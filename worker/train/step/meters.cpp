@@ -119,7 +119,7 @@ void PassSums::add(Task& task, const Pass& pass) {
 void PassSums::merge(Group& group) {
   device_.merge(group);
   // The maximum, because a rank without a pass does not know the least weight.
-  const at::Tensor all = group.gather(at::tensor({samples_, least_weight_}, at::kDouble));
+  const at::Tensor all = group.all_gather(at::tensor({samples_, least_weight_}, at::kDouble));
   samples_ = all.select(1, 0).sum().item<double>();
   least_weight_ = all.select(1, 1).max().item<double>();
 }

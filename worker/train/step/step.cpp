@@ -178,10 +178,10 @@ const at::Tensor& Step::initial_gradient(const at::Tensor& loss, double factor) 
 
 void Step::divide_by_weight(at::Tensor weight, double least, std::int64_t global_batch) {
   const torch::NoGradGuard no_grad;
-  parts_.group.sum(weight);
+  parts_.group.all_reduce(weight);
   weight.clamp_min_(least);
   at::Tensor ratio = at::div(at::scalar_tensor(global_batch, at::kDouble), weight.squeeze(0));
-  if (least == 0) ratio.nan_to_num_(/*nan=*/kNaN, /*posinf=*/0.0);  // 0 / 0: no sample has a weight
+  if (least == 0) ratio.nan_to_num_(/*nan=*/kNaN, /*posinf=*/0.0);  // x / 0: no sample has a weight
   std::map<at::ScalarType, std::vector<at::Tensor>> gradients;
   for (const at::Tensor& gradient : parts_.replica.gradients())
     if (gradient.defined()) gradients[gradient.scalar_type()].push_back(gradient);

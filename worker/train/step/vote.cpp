@@ -30,7 +30,7 @@ void Votes::propose(const Meters::Closed& closed, const VoteRequest& mine) {
   std::vector<double> values{mine.stop,
                              mine.save,
                              mine.finish,
-                             mine.bad,
+                             mine.bad_samples,
                              saves.count,
                              saves.step,
                              saves.given_up,
@@ -41,7 +41,7 @@ void Votes::propose(const Meters::Closed& closed, const VoteRequest& mine) {
   pending_ = Pending{closed.step,
                      std::chrono::steady_clock::now(),
                      closed.skips,
-                     group_.start_sum(at::tensor(values, at::kDouble))};
+                     group_.start_all_reduce(at::tensor(values, at::kDouble))};
 }
 
 std::optional<AgreedStep> Votes::take() {

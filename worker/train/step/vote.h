@@ -25,12 +25,13 @@ struct SaveOutcome {
   bool operator==(const SaveOutcome&) const = default;
 };
 
-/// What a rank wants (0 or 1); summed over ranks: how many want it.
+/// What a rank says with its vote; all members are summed over the ranks. Of stop, save and finish
+/// (0 or 1) the sum is the number of ranks that want it.
 struct VoteRequest {
-  double stop = 0;    // a signal asks for a checkpoint and the end of this process
-  double save = 0;    // rank 0: the interval between checkpoints is over
-  double finish = 0;  // a hook wants the run to end here
-  double bad = 0;     // samples of this epoch that could not be read
+  double stop = 0;         // a signal asks for a checkpoint and the end of this process
+  double save = 0;         // rank 0: the interval between checkpoints is over
+  double finish = 0;       // a hook wants the run to end here
+  double bad_samples = 0;  // of this epoch that could not be read
   SaveOutcome saves{};
 };
 

@@ -81,7 +81,7 @@ std::vector<std::pair<std::string, std::string>> fields_of(const CheckpointHead&
   return {{"step", std::to_string(head.step)},
           {"epoch", std::to_string(head.epoch)},
           {"step_in_epoch", std::to_string(head.step_in_epoch)},
-          {"planned", std::to_string(head.planned)},
+          {"planned", std::to_string(head.planned_steps)},
           {"world_size", std::to_string(head.world_size)},
           {"batch", std::to_string(head.batch)},
           {"result", to_text(head.result)},
@@ -104,11 +104,12 @@ std::string describe_job(const TextMap& job) {
 }
 
 std::string describe_head(const CheckpointHead& head) {
-  std::string text = fmt::format("step {}{}: {} epochs and {} steps of the next are done\n",
-                                 head.step,
-                                 head.planned > 0 ? fmt::format(" of {}", head.planned) : "",
-                                 head.epoch,
-                                 head.step_in_epoch);
+  std::string text =
+      fmt::format("step {}{}: {} epochs and {} steps of the next are done\n",
+                  head.step,
+                  head.planned_steps > 0 ? fmt::format(" of {}", head.planned_steps) : "",
+                  head.epoch,
+                  head.step_in_epoch);
   text += fmt::format("world size {}, batch {}, torch {}\n",
                       head.world_size,
                       head.batch,
@@ -170,7 +171,7 @@ json::value to_json(const CheckpointHead& head) {
   return {{"step", head.step},
           {"epoch", head.epoch},
           {"step_in_epoch", head.step_in_epoch},
-          {"planned", head.planned},
+          {"planned", head.planned_steps},
           {"world_size", head.world_size},
           {"batch", head.batch},
           {"result", to_json(head.result)},
