@@ -55,7 +55,7 @@ TEST(ProgressPage, TheHeaderForCHasTheSamePage) {
   expect_same_place(&ProgressPage::checkpoint_step, &ddp_progress::checkpoint_step);
   expect_same_place(&ProgressPage::time_ns, &ddp_progress::time_ns);
   expect_same_place(&ProgressPage::saves_on_stop, &ddp_progress::saves_on_stop);
-  expect_same_place(&ProgressPage::was_asked_elsewhere, &ddp_progress::was_asked_elsewhere);
+  expect_same_place(&ProgressPage::was_asked_elsewhere, &ddp_progress::was_asked);
   expect_same_place(&ProgressPage::data_wait_ns, &ddp_progress::data_wait_ns);
   expect_same_place(&ProgressPage::device_bytes, &ddp_progress::device_bytes);
   expect_same_place(&ProgressPage::accuracy, &ddp_progress::accuracy);
