@@ -54,6 +54,12 @@ bool keep_if_waiting(Worker& worker) {
   return worker.is_survivor;
 }
 
+void kill_if_stopped(Worker& worker) {
+  if (read_main_thread_state(program_of(worker)).state != 'T') return;
+  worker.kill_sent = true;
+  send_signal(worker, SIGKILL);
+}
+
 void set_ending(Worker& worker, ExitStatus status, Clock::duration after) {
   Ending ending;
   ending.rank = worker.placement.rank;

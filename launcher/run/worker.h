@@ -61,6 +61,9 @@ bool forward_signal(Worker& worker, int signal);
 bool may_survive(const Worker& worker);
 /// Tells the worker that the round ends. True: it waits, and is a survivor now.
 bool keep_if_waiting(Worker& worker);
+/// Kills a stopped worker (SIGSTOP) whose round ends. It cannot begin to wait, and as long as it
+/// lives its connections hold others in their collectives, so that these could not either.
+void kill_if_stopped(Worker& worker);
 
 /// Sets the ending of a worker that has ended `after` the begin of its round.
 void set_ending(Worker& worker, ExitStatus status, Clock::duration after);

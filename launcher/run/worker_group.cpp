@@ -350,11 +350,13 @@ asio::awaitable<void> WorkerGroup::settle() {
   if (result == SurvivorWait::Result::nobody_survives) give_up_survivors();
 }
 
-/// Returns how many workers may still begin to wait.
 std::size_t WorkerGroup::keep_survivors() {
   std::size_t others = 0;
-  for (const auto& worker : workers_)
-    others += may_survive(*worker) && !keep_if_waiting(*worker) ? 1U : 0U;
+  for (const auto& worker : workers_) {
+    if (!may_survive(*worker) || keep_if_waiting(*worker)) continue;
+    kill_if_stopped(*worker);
+    ++others;
+  }
   return others;
 }
 

@@ -154,7 +154,7 @@ class WorkerGroup {
   [[nodiscard]] bool shows_terminal() const { return terminal_ && !terminal_->is_over(); }
   void note_exit(const WorkerExited& exit);
   [[nodiscard]] std::size_t running() const { return alive_ - survivors(); }
-  std::size_t keep_survivors();
+  std::size_t keep_survivors();  // returns how many workers may still begin to wait
   std::size_t kill_processes_of_agent();
   void signal_all(int signal);
   void kill_all_in_cgroup() const;

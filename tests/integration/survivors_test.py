@@ -135,7 +135,7 @@ class KilledRanks(SurvivorTest):
 class Limits(SurvivorTest):
     """What ends a round for all."""
 
-    def test_silent_rank_is_replaced_after_the_grace(self):
+    def test_stopped_rank_keeps_no_other_from_going_on(self):
         whole = self.whole()
         running = self.begin("launch.grace=1s")
         self.wait_for_step(running, 13)
