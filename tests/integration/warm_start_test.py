@@ -13,8 +13,10 @@ import unittest
 from worker_test import WorkerTest
 
 
-# What no two jobs share.
-UNIQUE = (b"DDP_AGENT_ID=", b"DDP_JOB_START=", b"DDP_RUN_ID=", b"MASTER_PORT=", b"TORCHELASTIC_RUN_ID=", b"TORCHELASTIC_ERROR_FILE=")
+# What no two jobs share; the number of a descriptor depends on what else the agent has open.
+UNIQUE = (
+    b"DDP_AGENT_ID=", b"DDP_JOB_START=", b"DDP_PROGRESS_FD=", b"DDP_RUN_ID=", b"MASTER_PORT=", b"TORCHELASTIC_RUN_ID=", b"TORCHELASTIC_ERROR_FILE=",
+)  # fmt: skip
 
 
 def read_status(pid, name):
