@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,20 +14,12 @@
 #include "common/files/descriptor.h"
 #include "common/files/input_file.h"
 #include "common/files/owned_dir.h"
+#include "common/files/write_all.h"
 
 namespace ddp {
 namespace {
 
 namespace fs = std::filesystem;
-
-void write_all(int fd, std::string_view text, const std::string& name) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    check(written, "write", name);
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-}
 
 std::string read_all(const InputFile& file, std::size_t limit) {
   constexpr std::size_t kLeast = 4096;  // kernel files have size 0
@@ -61,7 +52,7 @@ void replace_file(int directory,
   try {
     {
       const Descriptor file(fd);
-      write_all(file.fd(), text, shown);
+      check(write_all(file.fd(), text) ? 0 : -1, "write", shown);
       check(::fsync(file.fd()), "fsync", shown);
     }
     check(

@@ -2,13 +2,16 @@
 
 #include <unistd.h>
 
+#include <cerrno>
+
 namespace ddp {
 
 bool write_all(int fd, std::string_view text) {
-  for (std::size_t sent = 0; sent < text.size();) {
-    const ssize_t more = ::write(fd, text.data() + sent, text.size() - sent);
-    if (more < 0) return false;
-    sent += static_cast<std::size_t>(more);
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(written));
   }
   return true;
 }

@@ -19,8 +19,8 @@ class Escalation {
   using Time = StopRequests::Time;
   enum class Action { wait, kill, give_up };
 
-  static constexpr std::chrono::seconds kKillWait{
-      7};  // after SIGKILL; what is left then cannot be killed
+  // After SIGKILL; what is left then cannot be killed.
+  static constexpr std::chrono::seconds kKillWait{7};
 
   /// `signal`: the first signal. `earlier`: the user's stop requests so far; two of them: the first
   /// signal is SIGKILL.

@@ -7,13 +7,14 @@
 
 #include <array>
 #include <boost/json.hpp>
-#include <cerrno>
 #include <cstring>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/error.h"
+#include "common/files/write_all.h"
 #include "worker/data/sets/class_names.h"
 #include "worker/data/sets/memory_source.h"
 
@@ -25,13 +26,9 @@ namespace json = boost::json;
 // Sizes of the description and of the four blocks after it: pixels and labels of both splits.
 using Sizes = std::array<std::uint64_t, 5>;
 
-void write_all(int fd, std::span<const std::uint8_t> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    check(static_cast<int>(written), "write", "the data set that the ranks of this node share");
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
+void append(int fd, std::span<const std::uint8_t> bytes) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  check(write_all(fd, text) ? 0 : -1, "write", "the data set that the ranks of this node share");
 }
 
 std::span<const std::uint8_t> bytes_of(const std::string& text) {
@@ -101,11 +98,11 @@ SharedSet::SharedSet(const DataSet& data)
                     data.train.labels.size(),
                     data.test.pixels.size(),
                     data.test.labels.size()};
-  write_all(file_.fd(), {reinterpret_cast<const std::uint8_t*>(sizes.data()), sizeof sizes});
-  write_all(file_.fd(), bytes_of(text));
+  append(file_.fd(), {reinterpret_cast<const std::uint8_t*>(sizes.data()), sizeof sizes});
+  append(file_.fd(), bytes_of(text));
   for (const ImageSet* const split : {&data.train, &data.test}) {
-    write_all(file_.fd(), split->pixels);
-    write_all(file_.fd(), split->labels);
+    append(file_.fd(), split->pixels);
+    append(file_.fd(), split->labels);
   }
   constexpr int kForGood = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL;
   check(::fcntl(file_.fd(), F_ADD_SEALS, kForGood), "F_ADD_SEALS", "a shared data set");
