@@ -9,10 +9,9 @@ cmake_path(GET PROGRAM FILENAME program)
 string(REGEX MATCHALL "(^|\n)[A-Za-z0-9_/]+\\.( |\n)" suites "${listed}")
 set(tests "")
 foreach(suite ${suites})
-  string(STRIP "${suite}" suite)
-  string(REPLACE "/" "_" file "${program}.${suite}xml")
-  string(REGEX REPLACE "\\.$" "" name "${suite}")
-  string(APPEND tests "add_test([==[${name}]==] [==[${PROGRAM}]==] [==[--gtest_filter=${suite}*]==] [==[--gtest_output=xml:${RESULTS}/${file}]==])\n"
+  string(REGEX MATCH "[A-Za-z0-9_/]+" name "${suite}")
+  string(REPLACE "/" "_" file "${program}.${name}.xml")
+  string(APPEND tests "add_test([==[${name}]==] [==[${PROGRAM}]==] [==[--gtest_filter=${name}.*]==] [==[--gtest_output=xml:${RESULTS}/${file}]==])\n"
     "set_tests_properties([==[${name}]==] PROPERTIES LABELS unit)\n")
 endforeach()
 file(WRITE "${LIST}" "${tests}")

@@ -36,7 +36,7 @@ FOR_GPUS = FOR_REAL_GPUS | {
     "Precision.test_a_forced_overflow_halves_the_scale_and_leaves_the_step_out", "Speed.test_ddp_worker_beside_python",
     "Checkpoints.test_the_loss_scale_of_fp16_goes_on_bit_for_bit",
 }  # fmt: skip
-# Half of a rehearsal's time, on paths of the CPU that parity_test.py and checkpoint_crash_test.py compare; they are rehearsed by ./make.sh soak cases.
+# Two fifths of a rehearsal's time, on paths of the CPU that parity_test.py and checkpoint_crash_test.py compare; they are rehearsed by ./make.sh soak cases.
 LONG_TO_REHEARSE = {
     "Precision.test_fp16_converges_as_python_s_ddp_does", "Precision.test_fp32_and_bf16_converge_as_python_s_ddp_does",
     "Checkpoints.test_a_stopped_run_saves_and_goes_on_bit_for_bit", "Training.test_ways_to_reduce_give_the_losses_of_the_plain_one",
@@ -119,7 +119,7 @@ class GpuKit(unittest.TestCase):
     def test_a_rehearsal_passes_and_takes_figures_without_a_compiler(self):
         out = self.folder / "rehearsal"
         names = self.run_kit("--python", sys.executable, "--list")[1].splitlines()
-        chosen = list(cases(dict.fromkeys(names), [name for name in names if name not in LONG_TO_REHEARSE]))
+        chosen = cases(names, [name for name in names if name not in LONG_TO_REHEARSE])
         # The machine may be busy.
         code, text = self.run_kit("--site-packages", SITE, "--rehearse", "--patience", 5, "--out", out, *chosen)
         found = self.results(out)
