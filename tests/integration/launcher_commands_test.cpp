@@ -314,6 +314,12 @@ TEST_F(LauncherCommands, LogsAreFollowedToTheirLastLineWhereThereAreFiles) {
                               "partial",
                               "last"});
   ASSERT_TRUE(job->sees("[0:0] on") && job->sees("[0:1] on"));
+  const auto has_on = [&](const char* file) {  // the console may be ahead of the files
+    return read_all(scratch() / "runs/fake_worker/logs/round-0" / file).find("\non\n") !=
+           std::string::npos;
+  };
+  ASSERT_TRUE(
+      eventually([&] { return has_on("rank-0.out") && has_on("rank-1.out"); }, kTestTimeout));
   const auto all =
       start(Command{.arguments = {DDP_LAUNCH, "logs", "-f"}, .environment = runtime()});
   const auto one =
