@@ -46,6 +46,7 @@ class Rules {
   std::vector<std::string> broken() {
     check_run();
     check_data();
+    check_model();
     check_devices();
     check_training();
     check_arguments();
@@ -84,6 +85,19 @@ class Rules {
              data + " needs data.root, the directory that holds its files" +
                  (is_published(data) ? "; ddp-worker fetch " + data + " DIR gets them." : "."));
     }
+  }
+
+  void check_model() {
+    if (job_.is_null("model.script")) return;
+    const auto refuse_beside_script = [this](std::string_view path, const std::string& why) {
+      if (job_.setting(path).value != default_job().setting(path).value)
+        refuse(path, why + " Remove it, or model.script.");
+    };
+    refuse_beside_script("model.name", "is another model than that of model.script.");
+    refuse_beside_script("model.stem", "is for resnets by name; model.script holds a whole model.");
+    refuse_beside_script("model.norm",
+                         "sync has no effect inside a script, whose norms are fixed: in Python, "
+                         "take torch.nn.GroupNorm before torch.jit.script.");
   }
 
   void check_devices() {

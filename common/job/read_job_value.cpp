@@ -103,7 +103,8 @@ bool is_name(const std::string& text) {
   return plain && !text.empty() && text.size() <= 100 && text[0] != '.' && text[0] != '-';
 }
 
-Parsed parse_text_map(const YamlNode& node) {
+/// With `takes_maps` an entry may be a map of texts: {outputs: {main: 1}} is "outputs.main": 1.
+Parsed parse_text_map(const YamlNode& node, bool takes_maps = false) {
   const Parsed wrong{{}, "a map of names to texts, as {NAME: text}"};
   if (node.kind != YamlNode::Kind::map) return wrong;
   TextMap map;
@@ -112,6 +113,18 @@ Parsed parse_text_map(const YamlNode& node) {
         entry.value.kind == YamlNode::Kind::scalar || entry.value.kind == YamlNode::Kind::null;
     const bool bad_name = entry.key.empty() || entry.key.find('=') != std::string::npos;
     if (bad_name) return wrong;
+    if (takes_maps && entry.value.kind == YamlNode::Kind::map) {
+      Parsed inner = parse_text_map(entry.value);
+      if (!inner.expected.empty()) {
+        return {{},
+                inner.expected,
+                "." + entry.key + inner.where,
+                inner.what != nullptr ? inner.what : &entry.value};
+      }
+      for (auto& [name, text] : std::get<TextMap>(inner.value))
+        map[entry.key + "." + name] = std::move(text);
+      continue;
+    }
     if (!is_text) return {{}, "a text or a number", "." + entry.key, &entry.value};
     map[entry.key] = entry.value.text;
   }
@@ -195,7 +208,7 @@ Parsed parse_node(const JobKey& key, const YamlNode& node) {
     case JobType::bytes:
       return parse_bytes_value(key, node);
     case JobType::text_map:
-      return parse_text_map(node);
+      return parse_text_map(node, key.path.ends_with(".args"));
     case JobType::integer_list:
       return parse_integer_list(key, node);
     case JobType::text_list:

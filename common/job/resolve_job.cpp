@@ -74,8 +74,11 @@ JobValue default_of(const JobKey& key) {
 TextMap origins_of(const YamlDocument& file, const JobKey& key, const YamlNode& node) {
   TextMap origins;
   if (key.type == JobType::text_map) {
-    for (const YamlNode::Entry& entry : node.entries)
+    for (const YamlNode::Entry& entry : node.entries) {
       origins[entry.key] = locate(file.name, entry.value.mark);
+      for (const YamlNode::Entry& inner : entry.value.entries)
+        origins[entry.key + "." + inner.key] = locate(file.name, inner.value.mark);
+    }
   }
   if (key.type != JobType::named_list) return origins;
   for (std::size_t i = 0; i < node.items.size(); ++i) {

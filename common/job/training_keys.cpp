@@ -93,6 +93,9 @@ std::vector<JobKey> training_keys() {
        .choices = {"convnet", "linear", "lenet", "mlp", "resnet18", "resnet34", "resnet50",
                    "yolov5n", "yolov5s", "yolov5m", "yolov8n", "yolov8s", "yolov8m"},
        .is_open = true, .help = "network, or one that the program itself registers"},
+      {.path = "model.script", .type = text, .default_value = "null", .is_path = true,
+       .help = "instead of model.name: a model that Python has written with torch.jit.script or "
+               "torch.jit.trace. It is code: take it from people you trust"},
       {.path = "model.norm", .type = choice, .default_value = "batch", .choices = {"batch", "sync"},
        .help = "normalisation layers: batch: over the samples of a rank; sync: over those of all "
                "ranks, for models that have batch norms"},
@@ -110,7 +113,8 @@ std::vector<JobKey> training_keys() {
        .help = "layout of images and weights; auto: channels_last where it is faster"},
       {.path = "model.args", .type = text_map, .default_value = "{}",
        .help = "arguments of the model: mlp: {hidden: \"256,128\", dropout: 0}; yolo: {depth: "
-               "0.33, width: 0.25}, factors on blocks and channels"},
+               "0.33, width: 0.25}, factors on blocks and channels; model.script: {outputs: "
+               "{main: 1, aux: 0.4}}, factors of its outputs in the loss"},
 
       {.path = "loss.name", .type = choice, .default_value = "cross-entropy",
        .choices = {"cross-entropy", "detection"}, .is_open = true,

@@ -26,6 +26,11 @@ class Hints(ProcessTest):
         super().setUp()
         (self.folder / "job.yaml").write_text(JOB)
         self.launcher = self.bin / "ddp-launch"
+        if not (self.bin / "ddp-worker").exists():  # a build of the launcher alone: what is refused never starts it
+            worker = self.folder / "bin" / "ddp-worker"
+            worker.parent.mkdir()
+            worker.touch(mode=0o755)
+            self.environment["PATH"] = f"{worker.parent}:{self.environment['PATH']}"
 
     def refused(self, *words, expect=2, **variables):
         return self.run_program(self.launcher, *words, expect=expect, **variables)

@@ -1,7 +1,7 @@
 """A DDP script as people write it for torchrun: nothing in it knows of ddp-launch.
 
 torchrun --nproc-per-node 2 reference_ddp.py --images FILE --count N --mean X --deviation X --batch N --out FILE
-Trains the convnet on `--count` images (a file of that many labels, then as many 28 x 28 images, all bytes) and writes the mean
+Trains the convnet, or the TorchScript of --script, on `--count` images (a file of that many labels, then as many 28 x 28 images, all bytes) and writes the mean
 loss of every step.
 """
 
@@ -33,6 +33,13 @@ class ConvNet(nn.Module):
         return self.fc2(torch.relu(self.fc1(x.flatten(1))))
 
 
+def loss_of(outputs, labels, factors):
+    """`outputs`: scores, or several by name, of which `factors` says how much each counts."""
+    if not factors:
+        return nn.functional.cross_entropy(outputs, labels)
+    return sum(factor * nn.functional.cross_entropy(outputs[name], labels) for name, factor in factors.items())
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--images", required=True)
@@ -46,6 +53,8 @@ def main():
     parser.add_argument("--optimizer", choices=["sgd", "adam", "adamw"], default="sgd")
     parser.add_argument("--bf16", action="store_true", help="forward under autocast")
     parser.add_argument("--first-weights", help="a file for the weights before the first step")
+    parser.add_argument("--script", help="a file of torch.jit.save, instead of the convnet")
+    parser.add_argument("--factors", type=json.loads, default={}, help='of its outputs in the loss, as {"main": 1, "aux": 0.4}')
     parser.add_argument("--out", required=True)
     args = parser.parse_args()
 
@@ -58,7 +67,7 @@ def main():
     loader = DataLoader(data, batch_size=args.batch, sampler=sampler)
 
     torch.manual_seed(args.seed)
-    model = DistributedDataParallel(ConvNet())
+    model = DistributedDataParallel(torch.jit.load(args.script) if args.script else ConvNet())
     if args.first_weights and dist.get_rank() == 0:
         torch.save(model.module.state_dict(), args.first_weights)
     if args.optimizer == "sgd":
@@ -72,7 +81,7 @@ def main():
         for x, y in loader:
             optimizer.param_groups[0]["lr"] = args.lr * (1 + math.cos(math.pi * len(losses) / steps)) / 2
             with torch.autocast("cpu", torch.bfloat16, enabled=args.bf16):
-                loss = nn.functional.cross_entropy(model(x), y)
+                loss = loss_of(model(x), y, args.factors)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

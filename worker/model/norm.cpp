@@ -7,9 +7,11 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "common/error.h"
 #include "common/text/join_words.h"
+#include "worker/model/script_layer.h"
 
 namespace ddp::worker {
 namespace {
@@ -121,7 +123,13 @@ NormKind norm_kind(const torch::nn::Module& layer) {
   if (is_torch_batch_norm(layer)) return NormKind::batch;
   if (is_any<Norm, InstanceNorm1dImpl, InstanceNorm2dImpl, InstanceNorm3dImpl>(layer))
     return NormKind::batch;
-  return is_any<LayerNormImpl, GroupNormImpl>(layer) ? NormKind::layer : NormKind::none;
+  if (is_any<LayerNormImpl, GroupNormImpl>(layer)) return NormKind::layer;
+  const auto* const script = dynamic_cast<const ScriptLayer*>(&layer);
+  if (script == nullptr) return NormKind::none;
+  const std::string_view name = script->class_name;
+  if (name.starts_with("BatchNorm") || name.starts_with("InstanceNorm")) return NormKind::batch;
+  if (name.starts_with("LayerNorm") || name.starts_with("GroupNorm")) return NormKind::layer;
+  return NormKind::none;
 }
 
 std::vector<std::string> norm_parameters_of(const torch::nn::Module& model) {

@@ -22,6 +22,11 @@ bool Args::has(const std::string& name) const {
   return find(name) != nullptr;
 }
 
+bool Args::has_map(const std::string& name) const {
+  const auto first = texts_.lower_bound(name + ".");
+  return first != texts_.end() && first->first.starts_with(name + ".");
+}
+
 std::int64_t Args::integer(const std::string& name,
                            std::int64_t min,
                            std::int64_t max,

@@ -26,6 +26,9 @@ class Args {
   Args(std::string path, TextMap texts, TextMap origins = {}, std::string origin = "");
 
   [[nodiscard]] bool has(const std::string& name) const;
+  /// Whether there is an argument in the map of arguments `name`: "outputs" in {outputs: {main:
+  /// 1}}, whose argument is read as "outputs.main".
+  [[nodiscard]] bool has_map(const std::string& name) const;
 
   /// A number from `min` to `max`.
   [[nodiscard]] std::int64_t integer(const std::string& name,

@@ -54,6 +54,8 @@ ModelJob make_model(const JobValues& values) {
   constexpr std::string_view kLayouts[] = {"auto", "channels_last", "contiguous"};
   ModelJob model;
   model.name = values.text("model.name");
+  model.script = values.maybe_text("model.script");
+  if (model.script) model.name = model.script->filename();
   model.has_sync_norm = values.text("model.norm") == "sync";
   model.weights = values.maybe_text("model.weights");
   model.strict = values.flag("model.strict");

@@ -74,7 +74,8 @@ struct TaskJob {
 struct ModelJob {
   enum class Layout { automatic, channels_last, contiguous };
 
-  std::string name;
+  std::string name;  // with a script: its file's name
+  std::optional<std::filesystem::path> script;
   bool has_sync_norm = false;
   std::optional<std::filesystem::path> weights;
   bool strict = true;

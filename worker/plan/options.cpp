@@ -53,8 +53,8 @@ constexpr VerbRule kVerbs[] = {
      2},
     {"export",
      Verb::export_weights,
-     "export CKPT -o FILE.safetensors|FILE.pt [--ema]",
-     "writes the weights, for Python and others",
+     "export CKPT -o FILE.safetensors|FILE.pt [--ema] [--script NET.pt]",
+     "writes the weights, for Python and others; with --script the whole model",
      1,
      1},
     {"preview",
@@ -80,6 +80,7 @@ struct FlagRule {
 const FlagRule kFlags[] = {
     {"output", {"preview", "export", "predict"}},
     {"ema", {"export"}},
+    {"script", {"export"}},
     {"json", {"inspect", "eval", "predict"}},
     {"top", {"predict"}},
     {"confidence", {"predict"}},
@@ -109,6 +110,9 @@ po::options_description visible_flags() {
       "of preview, export and predict: where the result goes (preview: preview.png; predict with a "
       "detector: a directory for drawn images, labels/ in YOLO's form, and predictions.json in "
       "COCO's)")("ema", "of export: the moving average of the weights (optimizer.ema_decay)")(
+      "script",
+      po::value<std::string>()->value_name("NET.pt"),
+      "of export: the job's model.script; -o gets it with these weights, for torch.jit.load")(
       "json", "of inspect, eval and predict: for programs")(
       "top",
       po::value<int>()->value_name("K"),
@@ -373,6 +377,7 @@ Options parse_options(int argc, const char* const* argv) {
   if (verb != nullptr && (options.files.size() < verb->least || options.files.size() > verb->most))
     problems.push_back("Usage: " + usage_of(*verb) + ".");
   if (const auto output = find_text(given, "output")) options.output = *output;
+  if (const auto script = find_text(given, "script")) options.script = *script;
   if (options.verb == Verb::export_weights && !options.output)
     problems.push_back("export needs -o. Usage: " + usage_of(*verb) + ".");
   if (given.count("top") > 0) options.top = given["top"].as<int>();

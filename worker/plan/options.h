@@ -33,6 +33,7 @@ struct Options {
   std::vector<std::filesystem::path> files{};     // for verbs: the checkpoint, then others
   std::optional<std::filesystem::path> output{};  // for preview, export and predict
   bool exports_ema = false;  // for export: the moving averages instead of the weights
+  std::optional<std::filesystem::path> script{};  // for export: where the weights are put
   bool is_json = false;
   std::optional<int> top{};            // for predict: classes or objects per image
   std::optional<double> confidence{};  // for predict, for objects: only scores above it

@@ -69,11 +69,22 @@ Classification::Classification(Model model, Criterion criterion, Criterion test_
       test_criterion_(std::move(test_criterion)) {}
 
 Outputs Classification::forward(const Batch& batch) {
-  return {forward_ ? forward_(batch.input) : model_->forward(batch.input)};  // [B, classes]
+  if (forward_) return {forward_(batch.input)};  // [B, classes]
+  return model_->forward_heads(batch.input);
 }
 
 Loss Classification::loss(const Outputs& outputs, const Batch& batch) {
-  return criterion_(outputs[0], labels_of(batch, outputs[0]));
+  const std::vector<Head> heads = model_->heads();
+  Loss loss = criterion_(outputs[0], labels_of(batch, outputs[0]));
+  if (heads.size() == 1 && heads[0].factor == 1) return loss;
+  loss.parts = {{heads[0].name, loss.total.detach()}};
+  loss.total = loss.total * heads[0].factor;
+  for (std::size_t i = 1; i < heads.size(); ++i) {
+    const at::Tensor own = criterion_(outputs.at(i), labels_of(batch, outputs[i])).total;
+    loss.parts.push_back({heads[i].name, own.detach()});
+    loss.total = loss.total + own * heads[i].factor;
+  }
+  return loss;
 }
 
 Loss Classification::test_loss(const Outputs& outputs, const Batch& batch) {

@@ -16,6 +16,9 @@
 #include "worker/data/sets/image_folder.h"
 #include "worker/data/sets/memory_source.h"
 #include "worker/data/sets/synthetic_set.h"
+#include "worker/model/script_model.h"
+#include "worker/save/format/zip_file.h"
+#include "worker/save/trust.h"
 #include "worker/task/classification.h"
 #include "worker/task/detection.h"
 #include "worker/task/multi_scale.h"
@@ -57,8 +60,25 @@ void require_names(const UpdateRule& rule, const OptimizerJob& job) {
   }
 }
 
+/// Errors: UsageError.
+Model make_script(const TaskRequest& request) {
+  const DataFacts& data = request.data;
+  const ModelJob& job = request.job.model;
+  std::vector<std::byte> archive;
+  try {
+    archive = read_trusted(*job.script, request.job.checkpoint.trust);
+    require_whole_zip(archive, job.script->string());
+  } catch (const UsageError& error) {
+    throw UsageError(std::string("model.script: ") + error.what());
+  }
+  auto model = std::make_shared<ScriptModel>(job.script->string(), archive);
+  model->choose_heads({data.shape[0], data.shape[1], data.shape[2], data.classes}, job.args);
+  return model;
+}
+
 Model make_model(const TaskRequest& request) {
   const DataFacts& data = request.data;
+  if (request.job.model.script) return make_script(request);
   ModelRequest model;
   model.name = request.job.model.name;
   model.channels = data.shape[0];
@@ -226,7 +246,7 @@ void require_known(const Registry& registry, const Job& job) {
   for (const AugmentJob& augment : job.data.augment)
     require(names_of(registry.augments), "data.augment", augment.name, problems);
   require(names_of(registry.tasks), "task.name", job.task.name, problems);
-  require(names_of(registry.models), "model.name", job.model.name, problems);
+  if (!job.model.script) require(names_of(registry.models), "model.name", job.model.name, problems);
   require(names_of(registry.losses), "loss.name", job.loss.name, problems);
   for (const std::string& name : job.evaluation.metrics)
     require(names_of(registry.metrics), "eval.metrics", name, problems);

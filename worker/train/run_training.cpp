@@ -21,9 +21,11 @@
 #include "worker/dist/device.h"
 #include "worker/dist/join_group.h"
 #include "worker/dist/peer_call.h"
+#include "worker/dist/replica_check.h"
 #include "worker/dist/round_over.h"
 #include "worker/dist/single_process_group.h"
 #include "worker/model/footprint.h"
+#include "worker/model/state.h"
 #include "worker/plan/amp.h"
 #include "worker/plan/job.h"
 #include "worker/plan/run_batch.h"
@@ -225,6 +227,9 @@ int check_job(const RankContext& context) {
             << size.trainable + size.frozen << " parameters, " << size.trainable << " trained\n"
             << "each device takes " << to_text(needs) << ", and activations\n"
             << device.name << ": " << format_bytes(memory) << std::endl;
+  if (job.model.script)
+    std::cout << describe_model(parameters_of(task->model()), buffers_of(task->model()))
+              << std::flush;
   if (needs.total() <= memory) return exit_code::kOk;
   throw UsageError(
       "model.name: " + job.model.name + " takes " + to_text(needs) + " on each device, " +

@@ -12,6 +12,7 @@
 #include "worker/dist/sync_batch_norm.h"
 #include "worker/model/freeze.h"
 #include "worker/model/norm.h"
+#include "worker/model/script_model.h"
 #include "worker/model/state.h"
 #include "worker/save/checkpoint/checkpoint_path.h"
 #include "worker/save/checkpoint/model_tensors.h"
@@ -85,6 +86,9 @@ std::unique_ptr<Task> make_task(const Job& job,
     const std::filesystem::path path = weights_file(*job.model.weights, trust);
     std::cout << to_text(load_weights(path, state, job.model.strict, trust)) << std::flush;
   }
+  if (const auto* const script = dynamic_cast<const ScriptModel*>(&model);
+      script != nullptr && group.is_root() && !script->note().empty())
+    log::warning(script->note());
   freeze(model, job.model.freeze);
   use_layout(model, job.model.layout);
   return task;
@@ -111,8 +115,10 @@ std::unique_ptr<Task> make_task_for_resume(Job& job,
 void place_model(Task& task, Precision& precision, at::Device device, Group& group) {
   precision.prepare(task.model());
   task.model().to(device);
-  group.require_same("model",
-                     describe_model(parameters_of(task.model()), buffers_of(task.model())));
+  std::string text = describe_model(parameters_of(task.model()), buffers_of(task.model()));
+  if (const auto* const script = dynamic_cast<const ScriptModel*>(&task.model()))
+    text += "model.script: file with checksum " + script->digest() + "\n";
+  group.require_same("model", text);
 }
 
 at::MemoryFormat layout_of(const torch::nn::Module& model) {
@@ -128,6 +134,11 @@ DataParallel replicate(
   if (images == nullptr) {
     throw UsageError("parallel: data splits the images of a classification, and task.name is " +
                      job.task.name + ". Take parallel=ddp.");
+  }
+  if (images->image_model()->heads().size() > 1) {
+    throw UsageError(
+        "parallel: data trains models with one output, and model.args.outputs names several. Take "
+        "parallel=ddp, or one output.");
   }
   std::vector<Model> replicas{images->image_model()};
   for (std::size_t i = 1; i < job.device.devices.size(); ++i) {

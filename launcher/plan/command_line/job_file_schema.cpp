@@ -53,6 +53,14 @@ json::object texts_by_name() {
   return {{"type", "object"}, {"additionalProperties", {{"type", std::move(types)}}}};
 }
 
+/// Texts, and maps of texts.
+json::object arguments_by_name() {
+  json::object schema = texts_by_name();
+  schema["additionalProperties"] = {
+      {"anyOf", {schema.at("additionalProperties"), texts_by_name()}}};
+  return schema;
+}
+
 /// The allowed forms of the value.
 json::array forms_of(const JobKey& key) {
   json::array forms;
@@ -89,7 +97,7 @@ json::array forms_of(const JobKey& key) {
           json::object{{"type", "string"}, {"pattern", "^[0-9]+(\\.[0-9]+)?([KMGT]i|[kMGT])?B$"}});
       break;
     case JobType::text_map:
-      forms.push_back(texts_by_name());
+      forms.push_back(key.path.ends_with(".args") ? arguments_by_name() : texts_by_name());
       break;
     case JobType::integer_list:
       forms.push_back(list_of(number(key, "integer")));

@@ -3,9 +3,12 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <limits>
+#include <optional>
 #include <vector>
 
 #include "common/error.h"
@@ -22,7 +25,8 @@ constexpr std::uint32_t kEntryMark = 0x02014b50;
 constexpr std::uint32_t kLocalMark = 0x04034b50;
 constexpr std::size_t kEndSize = 22;
 constexpr std::size_t kMaxComment = 0xFFFF;
-constexpr std::uint16_t kSizes64 = 1;  // id of the extra field with 64-bit sizes
+constexpr std::uint16_t kDeflated = 8;  // the method
+constexpr std::uint16_t kSizes64 = 1;   // id of the extra field with 64-bit sizes
 constexpr std::uint32_t kIn64 = 0xFFFFFFFF;
 
 // Reads fields one after another. A missing field is an error of the file.
@@ -107,8 +111,10 @@ Directory read_directory(ArchiveBytes archive, const std::string& file) {
 struct Entry {
   std::string name;
   std::uint32_t checksum = 0;
-  std::uint64_t size = 0;
+  std::uint64_t size = 0;    // unpacked
+  std::uint64_t packed = 0;  // as it lies in the archive
   std::uint64_t offset = 0;  // of the local header
+  bool is_deflated = false;
 };
 
 Entry read_entry(FieldReader& directory) {
@@ -133,8 +139,8 @@ Entry read_entry(FieldReader& directory) {
   directory.take(comment_size);
 
   entry.size = size;
+  entry.packed = packed;
   entry.offset = offset;
-  std::uint64_t packed_size = packed;
   while (extra.size() >= 4) {
     std::uint16_t id = 0;
     std::uint16_t length = 0;
@@ -145,15 +151,15 @@ Entry read_entry(FieldReader& directory) {
     extra = extra.subspan(4u + length);
     if (id != kSizes64) continue;
     if (size == kIn64) entry.size = field.take<std::uint64_t>();
-    if (packed == kIn64) packed_size = field.take<std::uint64_t>();
+    if (packed == kIn64) entry.packed = field.take<std::uint64_t>();
     if (offset == kIn64) entry.offset = field.take<std::uint64_t>();
   }
   if ((flags & 1) != 0) directory.refuse("record " + entry.name + " is encrypted");
-  if (method != 0 || packed_size != entry.size) {
-    directory.refuse("record " + entry.name +
-                     " is compressed, as in a TorchScript archive, which is code. Save a "
-                     "state_dict() with torch.save.");
-  }
+  entry.is_deflated = method == kDeflated;
+  if (method != 0 && !entry.is_deflated)
+    directory.refuse("record " + entry.name + " is packed in a way that torch does not use");
+  if (method == 0 && entry.packed != entry.size)
+    directory.refuse("record " + entry.name + " has two sizes");
   return entry;
 }
 
@@ -172,7 +178,7 @@ Place find_record(ArchiveBytes archive, const Entry& entry, const std::string& f
   const auto name_size = local.take<std::uint16_t>();
   const auto extra_size = local.take<std::uint16_t>();
   local.take(std::uint64_t{name_size} + extra_size);
-  const ArchiveBytes bytes = local.take(entry.size);
+  const ArchiveBytes bytes = local.take(entry.packed);
   return {&entry, archive.size() - local.size(), bytes};
 }
 
@@ -187,10 +193,62 @@ void check_overlap(std::vector<Place> places, const std::string& file) {
   }
 }
 
+/// The checksum of what deflated bytes unpack to; no value if they do not, or to another size.
+std::optional<std::uint32_t> inflated_sum(ArchiveBytes bytes, std::uint64_t size) {
+  std::array<Bytef, 64 << 10> unpacked;
+  z_stream stream{};
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(bytes.data()));
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  if (bytes.size() > std::numeric_limits<uInt>::max() ||
+      ::inflateInit2(&stream, -MAX_WBITS) != Z_OK)
+    return {};
+  std::uint64_t done = 0;
+  std::uint32_t sum = 0;
+  int state = Z_OK;
+  while (state == Z_OK && done <= size) {
+    stream.next_out = unpacked.data();
+    stream.avail_out = unpacked.size();
+    state = ::inflate(&stream, Z_NO_FLUSH);
+    const std::size_t count = unpacked.size() - stream.avail_out;
+    sum = static_cast<std::uint32_t>(::crc32_z(sum, unpacked.data(), count));
+    done += count;
+  }
+  ::inflateEnd(&stream);
+  return state == Z_STREAM_END && done == size ? std::optional(sum) : std::nullopt;
+}
+
 void check_sum(const Place& place, const std::string& file) {
   const auto* const data = reinterpret_cast<const Bytef*>(place.bytes.data());
-  if (::crc32_z(0, data, place.bytes.size()) == place.entry->checksum) return;
+  const auto sum =
+      place.entry->is_deflated
+          ? inflated_sum(place.bytes, place.entry->size)
+          : std::optional(static_cast<std::uint32_t>(::crc32_z(0, data, place.bytes.size())));
+  if (sum == place.entry->checksum) return;
   throw UsageError(file + ": record " + place.entry->name + " is damaged: its checksum differs");
+}
+
+/// With `takes_packed` there may be compressed records; their bytes stay packed.
+ZipRecords read_records(ArchiveBytes archive, const std::string& name, bool takes_packed) {
+  const Directory directory = read_directory(archive, name);
+  FieldReader reader(from(archive, directory.offset, name), name);
+  std::deque<Entry> entries;  // a deque: entries do not move
+  std::vector<Place> places;
+  ZipRecords records;
+  for (std::uint64_t i = 0; i < directory.entries; ++i) {  // each entry takes bytes, so this ends
+    const Entry& entry = entries.emplace_back(read_entry(reader));
+    if (entry.is_deflated && !takes_packed) {
+      reader.refuse("record " + entry.name +
+                    " is compressed, as in a TorchScript archive, which is code: give it as "
+                    "model.script, or save a state_dict() with torch.save.");
+    }
+    places.push_back(find_record(archive, entry, name));
+    if (!records.emplace(entry.name, places.back().bytes).second)
+      reader.refuse("two records are called " + entry.name);
+  }
+  check_overlap(places, name);
+  for (const Place& place : places)
+    check_sum(place, name);
+  return records;
 }
 
 // ---- write
@@ -292,22 +350,12 @@ void ZipWriter::finish() {
   file_.write(end);
 }
 
+void require_whole_zip(std::span<const std::byte> archive, const std::string& name) {
+  (void)read_records(archive, name, /*takes_packed=*/true);
+}
+
 ZipRecords read_zip(std::span<const std::byte> archive, const std::string& name) {
-  const Directory directory = read_directory(archive, name);
-  FieldReader reader(from(archive, directory.offset, name), name);
-  std::deque<Entry> entries;  // a deque: entries do not move
-  std::vector<Place> places;
-  ZipRecords records;
-  for (std::uint64_t i = 0; i < directory.entries; ++i) {  // each entry takes bytes, so this ends
-    const Entry& entry = entries.emplace_back(read_entry(reader));
-    places.push_back(find_record(archive, entry, name));
-    if (!records.emplace(entry.name, places.back().bytes).second)
-      reader.refuse("two records are called " + entry.name);
-  }
-  check_overlap(places, name);
-  for (const Place& place : places)
-    check_sum(place, name);
-  return records;
+  return read_records(archive, name, /*takes_packed=*/false);
 }
 
 }  // namespace ddp::worker

@@ -21,6 +21,10 @@ using ZipRecords = std::map<std::string, std::span<const std::byte>, std::less<>
 /// UsageError for anything that is wrong, and for compressed or encrypted entries.
 ZipRecords read_zip(std::span<const std::byte> archive, const std::string& name);
 
+/// The same checks for an archive whose records may be compressed, as those of torch.jit.save:
+/// LibTorch itself looks at no checksum. Errors: UsageError.
+void require_whole_zip(std::span<const std::byte> archive, const std::string& name);
+
 /// Writes an archive. Always uses zip64 sizes and offsets, so that there is one code path for every
 /// size. The bytes of each record begin at a multiple of 64, as torch's do, so that they can be
 /// mapped.

@@ -1,5 +1,6 @@
 #include "worker/train/verbs/export.h"
 
+#include <algorithm>
 #include <iostream>
 #include <string>
 #include <utility>
@@ -7,11 +8,14 @@
 
 #include "common/error.h"
 #include "common/text/units.h"
+#include "worker/model/script_model.h"
+#include "worker/model/state.h"
 #include "worker/save/checkpoint/checkpoint_path.h"
 #include "worker/save/checkpoint/model_tensors.h"
 #include "worker/save/checkpoint/tensor_copy.h"
 #include "worker/save/format/torch_file.h"
 #include "worker/save/output_file.h"
+#include "worker/save/trust.h"
 
 namespace ddp::worker {
 namespace {
@@ -29,6 +33,28 @@ void write(const std::filesystem::path& path, const std::vector<TensorView>& ten
                    ". Give another path behind -o.");
 }
 
+/// Writes the model of `script` with the values of `tensors`. Errors: UsageError.
+void write_script(const std::filesystem::path& path,
+                  const std::filesystem::path& script,
+                  std::vector<NamedTensor> tensors,
+                  bool trust) try {
+  ScriptModel model(script.string(), read_trusted(script, trust));
+  std::vector<NamedTensor> state = state_of(model);
+  for (NamedTensor& one : tensors) {  // the run may have trained in 16 bits
+    const auto own = std::ranges::find(state, one.name, &NamedTensor::name);
+    if (own != state.end()) one.tensor = one.tensor.to(own->tensor.scalar_type());
+  }
+  copy_from(TensorFile({}, view(tensors)), "the checkpoint", state);
+  const std::string archive = model.archive();
+  replace_with(path, [&](OutputFile file) {
+    file.write(archive);
+    file.sync();
+  });
+} catch (const SystemError& error) {
+  throw UsageError("cannot write " + path.string() + ": " + error.what() +
+                   ". Give another path behind -o.");
+}
+
 }  // namespace
 
 int export_weights(const Options& options) {
@@ -36,6 +62,8 @@ int export_weights(const Options& options) {
   if (path.extension() != ".safetensors" && path.extension() != ".pt")
     throw UsageError("-o " + path.string() +
                      ": its name does not say the format. Let it end in .safetensors or .pt.");
+  if (options.script && path.extension() != ".pt")
+    throw UsageError("-o " + path.string() + ": a script is a .pt file. Let its name end so.");
   const LoadedCheckpoint checkpoint = find_checkpoint(options.files.at(0), options.trust);
   if (options.exports_ema && !has_averages(checkpoint)) {
     throw UsageError(checkpoint.path.string() +
@@ -44,7 +72,10 @@ int export_weights(const Options& options) {
   }
   const std::vector<NamedTensor> tensors = model_tensors(checkpoint, options.exports_ema);
   const std::vector<TensorView> views = view(tensors);
-  write(path, views);
+  if (options.script)
+    write_script(path, *options.script, tensors, options.trust);
+  else
+    write(path, views);
   std::uint64_t bytes = 0;
   for (const TensorView& one : views)
     bytes += one.bytes.size();
