@@ -8,6 +8,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/stored_zip.h"
 #include "worker/save/format/python_checkpoint.h"
+#include "worker/save/format/zip_file.h"
 
 using ddp::fuzz::require;
 
@@ -50,6 +51,10 @@ void check(const TensorView& tensor, std::span<const std::byte> file) {
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::vector<std::byte> bytes = make_file(ddp::fuzz::to_string(data, size));
+  try {
+    ddp::worker::require_whole_zip(bytes, "input");  // of a TorchScript, before LibTorch sees it
+  } catch (const ddp::UsageError&) {
+  }
   try {
     const ddp::worker::TensorFile file = ddp::worker::parse_torch_file(bytes, "input");
     for (const TensorView& tensor : file.tensors())

@@ -7,6 +7,7 @@ import functools
 import json
 import os
 import pathlib
+import re
 import shutil
 import sys
 import tempfile
@@ -35,6 +36,10 @@ optimizer: {lr: 0.02, momentum: 0.9, weight_decay: 1e-4}
 schedule: {name: cosine, warmup: 0}
 train: {epochs: 1, log_every: 1}
 """
+
+
+# As like those that always run as they are to each other.
+EVERY_CASE = unittest.skipUnless("DDP_EVERY_CASE" in os.environ, "is one of ./make.sh soak cases")
 
 
 class Branches(nn.Module):
@@ -148,6 +153,21 @@ class ScriptTest(unittest.TestCase):
             self.assertAlmostEqual(a, b, delta=tolerance * max(1, abs(b)), msg=f"step {step}")
 
 
+class Page(ScriptTest):
+    """docs/any-model.md, as a reader follows it."""
+
+    def test_a_model_of_ones_own_is_a_trained_file_in_python(self):
+        page = (HERE.parents[1] / "docs" / "any-model.md").read_text(encoding="utf-8")
+        blocks = re.findall(r"```(\w*)\n(.*?)```", page, re.DOTALL)
+        folder = self.path / "page"
+        folder.mkdir()
+        (folder / "net.py").write_text(next(text for kind, text in blocks if kind == "python"), encoding="utf-8")
+        (folder / "job.yaml").write_text(next(text for kind, text in blocks if kind == "yaml"), encoding="utf-8")
+        commands = next(text for kind, text in blocks if not kind).replace("python3", f"{sys.executable} -W ignore")
+        said = run_program("sh", "-ec", f"export PATH={self.bin}:$PATH\n{commands}", folder=folder)
+        self.assertIn("torch.Size([1, 10])", said)
+
+
 class Losses(ScriptTest):
     """20 steps of two ranks against Python's DDP of the same file."""
 
@@ -162,15 +182,19 @@ class Losses(ScriptTest):
     def test_vision_transformer(self):
         self.same_as_python("vit")
 
+    @EVERY_CASE
     def test_convnext(self):
         self.same_as_python("convnext")
 
+    @EVERY_CASE
     def test_efficientnet(self):
         self.same_as_python("efficientnet")
 
+    @EVERY_CASE
     def test_swin_transformer(self):
         self.same_as_python("swin")
 
+    @EVERY_CASE
     def test_mobilenet(self):
         self.same_as_python("mobilenet")
 

@@ -58,6 +58,13 @@ TEST(Args, WrongValuesAreReportedWithTheExpectedOnes) {
             "model.args: {units: ...}.");
 }
 
+TEST(Args, AMapOfArgumentsIsFoundByItsName) {
+  const Args args = args_of({{"output", "x"}, {"outputs.main", "1"}, {"outputz", "x"}});
+  EXPECT_TRUE(args.has_map("outputs"));
+  EXPECT_FALSE(args.has_map("output"));
+  EXPECT_EQ(args.real("outputs.main", 0, 2), 1);
+}
+
 TEST(Args, UnreadArgumentsAreRefused) {
   const Args args = args_of({{"unit", "8"}, {"more", "1"}});
   const Args copy = args;  // a factory may keep one

@@ -105,6 +105,29 @@ TEST(JobFile, ATildeOfAPathIsTheHomeInFilesAndOverrides) {
             (TextMap{{"more", home + "/more"}, {"glob", "a~"}, {"other", home + "/other"}}));
 }
 
+TEST(JobFile, ArgumentsMayBeMapsOfArguments) {
+  const JobValues job = resolve(
+      "data: {name: digits, batch: 8}\n"
+      "model: {name: mlp, args: {hidden: 8, outputs: {main: 1, aux: 0.4}}}\n",
+      {"model.args.outputs.aux=0.2"});
+  EXPECT_EQ(job.text_map("model.args"),
+            (TextMap{{"hidden", "8"}, {"outputs.main", "1"}, {"outputs.aux", "0.2"}}));
+  EXPECT_EQ(job.setting("model.args").origins.at("outputs.main"), "job.yaml:2:54");
+  EXPECT_THAT(problems_of("model: {name: mlp, args: {outputs: {main: {deep: 1}}}}"),
+              HasSubstr("model.args.outputs.main: a map is not a text or a number"));
+  EXPECT_THAT(problems_of("launch: {env: {A: {B: c}}}"),
+              HasSubstr("launch.env.A: a map is not a text or a number"));
+}
+
+TEST(JobFile, AScriptIsTheModelAlone) {
+  EXPECT_EQ(problems_of("model: {script: net.pt}"), "");
+  for (const char* const key : {"name: resnet18", "stem: cifar", "norm: sync"}) {
+    EXPECT_THAT(problems_of(std::string("model: {script: net.pt, ") + key + "}"),
+                HasSubstr("Remove it, or model.script."))
+        << key;
+  }
+}
+
 TEST(JobFile, Y5_TwentyProblemsAreShownAndTheOthersCounted) {
   for (const int count : {20, 21, 3000}) {
     std::string unknown;

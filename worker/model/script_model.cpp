@@ -262,6 +262,7 @@ ScriptModel::ScriptModel(std::string name, std::span<const std::byte> archive)
 
 void ScriptModel::choose_heads(const ScriptData& data, const Args& args) try {
   jit::Module copy = script_->module.deepcopy();  // a training step changes buffers
+  copy.train();
   const at::ScalarType type = parameters()[0].scalar_type();
   const std::vector<NamedTensor> trained = outputs_for_zeros(copy, data, type);
   heads_ = named_heads(trained, args);
