@@ -63,10 +63,12 @@ class Library(ProcessTest):
             self.assertTrue((moved / "share/doc" / package / "licenses" / part).exists(), part)
 
     def test_installed_files_hold_no_build_path(self):
+        cache = (self.bin / "CMakeCache.txt").read_text()
+        if re.search(r"(?m)^DDP_SANITIZE:\w+=.+$", cache):
+            self.skipTest("a sanitizer's reports name the sources")
         prefix, wheel = self.install(), self.folder / "wheel"
         for component in ("wheel", "library"):
             self.run_program(os.environ["DDP_CMAKE"], "--install", self.bin, "--component", component, "--prefix", wheel)
-        cache = (self.bin / "CMakeCache.txt").read_text()
         places = {EXAMPLE.parent.parent, *map(pathlib.Path, re.findall(r"(?m)^(?:DDP_TORCH|DDP_CUDA_HEADERS):\w+=(/.+)$", cache))}
         of_torch = prefix / "lib/ddp"
         for file in [*prefix.rglob("*"), *wheel.rglob("*")]:

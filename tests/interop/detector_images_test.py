@@ -140,7 +140,7 @@ class OrientationTest(unittest.TestCase):
                 exif[0x0112] = number
             files.append(pathlib.Path(folder.name, f"{number}.jpg"))
             image.save(files[-1], quality=95, exif=exif)
-        for file, mine in zip(files, images_of(image_tool("decode-oriented", *files)), strict=True):
+        for file, mine in zip(files, images_of(image_tool("decode-oriented", 0, 0, 0, 0, *files)), strict=True):
             with self.subTest(file.name):
                 theirs = cv2.imread(str(file))[..., ::-1]
                 self.assertEqual(mine.transpose(1, 2, 0).shape, theirs.shape)

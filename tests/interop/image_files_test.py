@@ -12,7 +12,8 @@ import zlib
 
 import numpy
 import PIL.Image
-from image_tool import MODES, check, decode, decode_part, difference, image_tool, picture, pillow, planes
+import PIL.ImageOps
+from image_tool import MODES, check, decode, decode_part, difference, image_tool, images_of, picture, pillow, planes
 
 
 class FilesTest(unittest.TestCase):
@@ -52,10 +53,26 @@ class FilesTest(unittest.TestCase):
                     with self.subTest(path.name, part=part, channels=channels):
                         self.assertEqual(difference(ours, whole[:, top : top + height, left : left + width]), 0)
 
-    def test_the_orientation_in_exif_is_passed_over(self):
+    def test_the_decoder_alone_passes_the_orientation_in_exif_over(self):
         exif = PIL.Image.Exif()
         exif[0x0112] = 6
         check(self, [self.saved("turned.jpg", PIL.Image.fromarray(picture()), exif=exif)])
+
+    def test_photos_of_a_set_are_turned_as_viewers_turn_them(self):
+        files = []
+        for number in (None, *range(10)):
+            exif = PIL.Image.Exif()
+            if number is not None:
+                exif[0x0112] = number
+            files.append(self.saved(f"{number}.jpg", PIL.Image.fromarray(picture()), exif=exif))
+        for part in ((0, 0, 0, 0), (0, 0, 61, 61), (5, 7, 20, 33)):
+            top, left, height, width = part
+            for file, ours in zip(files, images_of(image_tool("decode-oriented", *part, *files)), strict=True):
+                with PIL.Image.open(file) as image:
+                    whole = planes(PIL.ImageOps.exif_transpose(image).convert("RGB"))
+                theirs = whole[:, top : top + height, left : left + width] if height else whole
+                with self.subTest(file.name, part=part):
+                    self.assertEqual(difference(ours, theirs), 0)
 
     def test_pngs_of_every_kind_are_pillow_s(self):
         rgb = PIL.Image.fromarray(picture())

@@ -2,6 +2,7 @@
 // Images are written as a line "CHANNELS HEIGHT WIDTH" and their planes.
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <fstream>
 #include <iomanip>
 #include <iostream>
@@ -10,6 +11,7 @@
 #include <sstream>
 
 #include "tests/interop/verbs.h"
+#include "worker/data/sets/read_image.h"
 #include "worker/image/affine.h"
 #include "worker/image/box.h"
 #include "worker/image/color.h"
@@ -17,7 +19,6 @@
 #include "worker/image/geometry.h"
 #include "worker/image/hsv.h"
 #include "worker/image/levels.h"
-#include "worker/image/orientation.h"
 #include "worker/image/perspective.h"
 #include "worker/image/png.h"
 #include "worker/image/resize.h"
@@ -70,18 +71,21 @@ void decode_part(const Arguments& arguments) {
          std::span(arguments).subspan(given.size()));
 }
 
-// decode-oriented FILE...: each in color, turned as its EXIF data say.
-void decode_oriented(const Arguments& files) {
+// decode-oriented TOP LEFT HEIGHT WIDTH FILE...: that part of each, in color, turned as its EXIF
+// data say; HEIGHT 0: the whole.
+void decode_oriented(const Arguments& arguments) {
+  const auto number = [&](std::size_t i) { return std::stoi(arguments.at(i)); };
+  const Region part{number(0), number(1), number(2), number(3)};
+  DecodeRequest request;
+  if (part.height > 0) request.part = [&](ImageSize) { return part; };
   Image image;
-  for (const std::string& file : files) {
-    const std::vector<std::uint8_t> bytes = read_file(file);
-    decode_image(bytes, {}, {}, image);
-    orient(image, read_orientation(bytes));
+  for (const std::string& file : std::span(arguments).subspan(4)) {
+    read_image(std::filesystem::path(file), request, {}, image);
     put(image);
   }
 }
 
-Image read_image() {
+Image take_image() {
   int channels = 0;
   ImageSize size;
   std::cin >> channels >> size.height >> size.width;
@@ -266,7 +270,7 @@ void operate(const Arguments&) {
     std::string name;
     request >> name;
     Numbers numbers(request);
-    Image image = read_image();
+    Image image = take_image();
     operations().at(name)(numbers, image, into);
     put(into);
   }

@@ -2,7 +2,7 @@
 // trusted: sizes are checked before memory is allocated.
 // The pixels are those of Pillow's Image.open(file).convert("RGB") (or "L"), which torchvision's
 // ImageFolder uses: a transparent image only loses its alpha; colour profiles and the orientation
-// in EXIF are ignored.
+// in EXIF are ignored (data/sets/read_image looks at the latter).
 // Two exceptions: a JPEG with missing or damaged data is refused, where Pillow fills in grey;
 // 16-bit values keep their upper eight bits, even where Pillow would clip (grey PNG). Promises: the
 // same bytes always give the same pixels.

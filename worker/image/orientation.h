@@ -1,6 +1,6 @@
 // The orientation of a photo in its file: cameras store rows as the sensor gives them, and the EXIF
 // data say how to rotate them. Viewers do so, tools in which people draw boxes, and cv2.imread,
-// which other detectors use; torchvision does not.
+// which other detectors use; torchvision's ImageFolder does not.
 // Only one number of the EXIF data is needed. Libraries that read all of them are LGPL, and this
 // program links its image libraries statically.
 #pragma once

@@ -305,7 +305,7 @@ DetectionSource::DetectionSource(fs::path root,
 void DetectionSource::read(std::int64_t index, Sample& into) const {
   const AnnotatedImage& annotated = images_.at(static_cast<std::size_t>(index));
   if (!annotated.problem.empty()) throw BadSample(annotated.problem);
-  read_oriented_image(root_ / annotated.file, 3, into);
+  read_image(root_ / annotated.file, {}, into);
   const auto height = static_cast<float>(into.input.shape[1]);
   const auto width = static_cast<float>(into.input.shape[2]);
   std::vector<float> rows;
@@ -324,7 +324,7 @@ void DetectionSource::read(std::int64_t index, Sample& into) const {
 }
 
 std::optional<ImageSize> DetectionSource::image_size(std::int64_t index) const {
-  return read_oriented_size(root_ / images_.at(static_cast<std::size_t>(index)).file);
+  return read_image_size(root_ / images_.at(static_cast<std::size_t>(index)).file);
 }
 
 Sources load_detection_set(const DataRequest& request) {

@@ -11,7 +11,9 @@
 #include "common/error.h"
 #include "common/files/input_file.h"
 #include "worker/data/source.h"
+#include "worker/image/geometry.h"
 #include "worker/image/orientation.h"
+#include "worker/image/resize.h"
 
 namespace ddp::worker {
 namespace {
@@ -108,13 +110,33 @@ std::span<const std::uint8_t> bytes_of(const std::filesystem::path& path,
   return bytes;
 }
 
+/// As decode_image() of the image as viewers show it: rotated and mirrored as its EXIF data say.
+ImageSize decode_oriented(std::span<const std::uint8_t> bytes,
+                          const DecodeRequest& request,
+                          const DecodeLimits& limits,
+                          Image& into) {
+  const Orientation orientation = read_orientation(bytes);
+  if (orientation == Orientation::upright) return decode_image(bytes, request, limits, into);
+  Image whole;
+  DecodeRequest all;
+  all.channels = request.channels;
+  const ImageSize size = oriented_size(decode_image(bytes, all, limits, whole), orientation);
+  orient(whole, orientation);
+  const Region part = wanted_part(request, size);
+  if (request.size)
+    Resizer().resize(whole, part, *request.size, into);
+  else
+    crop(whole, part, {}, into);
+  return size;
+}
+
 ImageSize decode(const std::filesystem::path& path,
                  std::span<const std::uint8_t> bytes,
                  const DecodeRequest& request,
                  const DecodeLimits& limits,
                  Image& into) {
   try {
-    return decode_image(bytes, request, limits, into);
+    return decode_oriented(bytes, request, limits, into);
   } catch (const BadImage& error) {
     throw BadSample(path.string() + ": " + error.what());
   }
@@ -144,19 +166,7 @@ void read_image(const std::filesystem::path& path, const DecodeRequest& request,
   fill_input(into, [&](Image& image) { read_image(path, request, {}, image); });
 }
 
-void read_oriented_image(const std::filesystem::path& path, int channels, Image& into) {
-  const std::span<const std::uint8_t> bytes = bytes_of(path, {});
-  DecodeRequest request;
-  request.channels = channels;
-  decode(path, bytes, request, {}, into);
-  orient(into, read_orientation(bytes));
-}
-
-void read_oriented_image(const std::filesystem::path& path, int channels, Sample& into) {
-  fill_input(into, [&](Image& image) { read_oriented_image(path, channels, image); });
-}
-
-std::optional<ImageSize> read_oriented_size(const std::filesystem::path& path) {
+std::optional<ImageSize> read_image_size(const std::filesystem::path& path) {
   ImageSize size;
   const bool is_known = !insist([&] { return read_size(path, size); });
   return is_known && size.height > 0 && size.width > 0 ? std::optional(size) : std::nullopt;
