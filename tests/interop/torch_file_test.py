@@ -98,7 +98,8 @@ class TorchFile(unittest.TestCase):
             self.compare(self.saved(state, pickle_protocol=protocol), state)
         self.compare(self.saved({"epoch": 3, "best": 0.5, "state_dict": state}), state)
         self.compare(self.saved({"model": state, "optimizer": torch.optim.SGD(net().parameters()).state_dict()}), state)
-        self.compare(self.saved({"model_state_dict": state}), state)
+        for wrapped in ({"model_state_dict": state}, {"ema": state, "epoch": 1}, {"net": state}, {"state_dict": {"model": state}}):
+            self.compare(self.saved(wrapped), state)
         parameters = collections.OrderedDict(net().named_parameters())
         self.compare(self.saved(parameters), parameters)
         self.compare(self.saved({"epoch": 3, **state}), state)

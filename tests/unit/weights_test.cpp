@@ -90,6 +90,11 @@ TEST_F(Weights, PrefixesOfWrappersAreTakenOffAndSaid) {
   EXPECT_TRUE(state_[0].tensor.equal(conv_));
   EXPECT_THAT(report.prefixes, ElementsAre("_orig_mod.", "module."));
   EXPECT_THAT(to_text(report), HasSubstr("prefix taken off: _orig_mod., module."));
+  const LoadReport held = load_weights(
+      file_of({{"model.conv.weight", conv_}, {"module.net.fc.weight", fc_}}), state_, true);
+  EXPECT_THAT(held.prefixes, ElementsAre("model.", "module.", "net."));
+  EXPECT_THAT(complaint_about(file_of({{"conv.weight", conv_}, {"net.other", fc_}}), true),
+              HasSubstr("not in the model: net.other"));
   EXPECT_THAT(complaint_about(file_of({{"fc.weight", fc_}, {"module.fc.weight", fc_}}), false),
               HasSubstr("\"module.fc.weight\" is there twice"));
 }

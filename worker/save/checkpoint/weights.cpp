@@ -19,6 +19,8 @@ namespace ddp::worker {
 namespace {
 
 constexpr std::array<std::string_view, 2> kPrefixes{"module.", "_orig_mod."};
+// Of modules that hold a model, as Lightning's; part of a name in others, as YOLO's.
+constexpr std::array<std::string_view, 2> kHolders{"model.", "net."};
 constexpr std::size_t kShown = 8;  // names per line
 
 bool is_real(std::string_view dtype) {
@@ -37,6 +39,13 @@ std::string cut_prefixes(std::string name,
       prefixes.emplace(prefix);
       is_cut = true;
     }
+  }
+  for (const std::string_view holder : kHolders) {
+    if (wanted.contains(name) || !name.starts_with(holder) ||
+        !wanted.contains(name.substr(holder.size())))
+      continue;
+    name.erase(0, holder.size());
+    prefixes.emplace(holder);
   }
   return name;
 }

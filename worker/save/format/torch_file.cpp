@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "common/error.h"
+#include "common/text/join_words.h"
 #include "common/text/one_line.h"
 #include "worker/save/format/pickle_writer.h"
 #include "worker/save/format/torch_archive.h"
@@ -18,16 +19,30 @@ namespace {
 constexpr std::string_view kZipStart = "PK\x03\x04";
 constexpr std::size_t kLongestReason = 600;
 
-const PickleValue& find_state(const TorchArchive& archive) {
-  const PickleValue& root = archive.root();
-  if (archive.has_tensors(root)) return root;
-  for (const std::string_view wanted : {"state_dict", "model_state_dict", "model"}) {
-    const PickleValue* const value = archive.find(root, wanted);
-    if (value != nullptr && archive.has_tensors(*value)) return *value;
+constexpr std::string_view kEntries[] = {
+    "state_dict", "model_state_dict", "model", "ema", "model_ema", "state_dict_ema", "net"};
+constexpr int kDeepest = 3;  // {"state_dict": {"model": {...}}}
+
+/// `value` if it is a dict of tensors, else the first of its usual entries that is or has one; null
+/// if there is none.
+const PickleValue* find_state(const TorchArchive& archive, const PickleValue& value, int depth) {
+  if (archive.has_tensors(value)) return &value;
+  if (depth == kDeepest) return nullptr;
+  for (const std::string_view name : kEntries) {
+    const PickleValue* const entry = archive.find(value, name);
+    const PickleValue* const state =
+        entry == nullptr ? nullptr : find_state(archive, *entry, depth + 1);
+    if (state != nullptr) return state;
   }
-  archive.refuse(
-      "it holds no state_dict: no dict of tensors, nor one under state_dict, model_state_dict or "
-      "model. A whole nn.Module is code, which is not run; save model.state_dict().");
+  return nullptr;
+}
+
+const PickleValue& find_state(const TorchArchive& archive) {
+  const PickleValue* const state = find_state(archive, archive.root(), 1);
+  if (state != nullptr) return *state;
+  archive.refuse("it holds no state_dict: no dict of tensors, nor one under " +
+                 join_words(kEntries, " or ") +
+                 ". A whole nn.Module is code, which is not run; save model.state_dict().");
 }
 
 // safetensors has a JSON header after its length. Trap: that length may look like the first bytes

@@ -18,10 +18,11 @@ namespace ddp::worker {
 bool is_torch_file(std::span<const std::byte> bytes);
 
 /// The tensors of the state_dict in the bytes of a whole file: the saved dict itself, or its entry
-/// `state_dict`, `model_state_dict` or `model`. nn.Parameter counts as a tensor; other entries are
-/// skipped. `name` stands for the file in messages. Errors: UsageError for anything that is wrong,
-/// for tensors that are not plain (sparse, quantized, complex), TorchScript archives, and the
-/// format from before torch 1.6.
+/// `state_dict`, `model_state_dict`, `model`, `ema`, `model_ema`, `state_dict_ema` or `net`, or
+/// such an entry of that one. nn.Parameter counts as a tensor; other entries are skipped. `name`
+/// stands for the file in messages. Errors: UsageError for anything that is wrong, for tensors that
+/// are not plain (sparse, quantized, complex), TorchScript archives, and the format from before
+/// torch 1.6.
 TensorFile parse_torch_file(std::vector<std::byte> bytes, const std::string& name);
 
 /// Reads a file of torch.save or a safetensors file, told apart by their first bytes. Without
