@@ -123,6 +123,15 @@ TEST(ScriptModel, ABufferThatTheCodeReplacesStaysTheOneThatOthersHold) {
   EXPECT_TRUE(buffers_of(model).at(0).tensor.is_same(count));
 }
 
+TEST(ScriptModel, TensorsIn16BitsBecomeFloat32) {
+  torch::jit::Module net = module_of(kPlain);
+  net.to(torch::kHalf);
+  ScriptModel model = load(archive_of(net));
+  for (const NamedTensor& one : state_of(model))
+    EXPECT_EQ(one.tensor.scalar_type(), torch::kFloat) << one.name;
+  EXPECT_EQ(model.forward(torch::ones({1, 1, 2, 2})).scalar_type(), torch::kFloat);
+}
+
 TEST(ScriptModel, OneOutputNeedsNoName) {
   ScriptModel model = load(archive_of(module_of(kPlain)));
   model.choose_heads(kData, args_of({}));

@@ -256,6 +256,11 @@ ScriptModel::ScriptModel(std::string name, std::span<const std::byte> archive)
                      ": has no parameters to train. torch.jit.freeze makes them constants: save "
                      "the module before it.");
   }
+  for (const bool is_buffer : {false, true}) {
+    for (at::Tensor& tensor : is_buffer ? buffers() : parameters())
+      if (tensor.is_floating_point() && tensor.element_size() == 2)
+        tensor.set_data(tensor.detach().to(at::kFloat));
+  }
   script_->modes = fixed_modes(module);
   train(true);
 }

@@ -24,7 +24,8 @@ struct ScriptData {
 };
 
 /// Parameters and buffers have the names of Python's state_dict and share their memory with the
-/// script. A tensor with several names is listed once, with its first name.
+/// script. A tensor with several names is listed once, with its first name. Those in 16 bits become
+/// float32, as those of every model before amp.level is applied.
 class ScriptModel final : public ImageModel {
  public:
   /// `name` is the file's, `archive` its bytes. In training mode. Errors: UsageError: not an
