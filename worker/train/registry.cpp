@@ -64,14 +64,8 @@ void require_names(const UpdateRule& rule, const OptimizerJob& job) {
 Model make_script(const TaskRequest& request) {
   const DataFacts& data = request.data;
   const ModelJob& job = request.job.model;
-  std::vector<std::byte> archive;
-  try {
-    archive = read_trusted(*job.script, request.job.checkpoint.trust);
-    require_whole_zip(archive, job.script->string());
-  } catch (const UsageError& error) {
-    throw UsageError(std::string("model.script: ") + error.what());
-  }
-  auto model = std::make_shared<ScriptModel>(job.script->string(), archive);
+  auto model = std::make_shared<ScriptModel>(
+      job.script->string(), read_script(*job.script, request.job.checkpoint.trust));
   model->choose_heads({data.shape[0], data.shape[1], data.shape[2], data.classes}, job.args);
   return model;
 }
@@ -192,6 +186,14 @@ Registry built_in() {
   for (const char* const name : {"sgd", "adam", "adamw"})
     registry.optimizers[name] = make_update_rule;
   return registry;
+}
+
+std::vector<std::byte> read_script(const std::filesystem::path& path, bool trust) try {
+  std::vector<std::byte> archive = read_trusted(path, trust);
+  require_whole_zip(archive, path.string());
+  return archive;
+} catch (const UsageError& error) {
+  throw UsageError(std::string("model.script: ") + error.what());
 }
 
 std::unique_ptr<UpdateRule> make_rule(const Registry& registry, const Job& job) {

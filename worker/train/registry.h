@@ -3,10 +3,13 @@
 // run().
 #pragma once
 
+#include <cstddef>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "worker/data/augment/augment.h"
 #include "worker/data/sets/image_set.h"
@@ -54,6 +57,10 @@ struct Registry : Hooks {
 
 /// The built-in entries, as the job file's reference lists them.
 Registry built_in();
+
+/// The bytes of the file that model.script names, whole by its checksums. Errors: UsageError;
+/// SystemError (reading).
+std::vector<std::byte> read_script(const std::filesystem::path& path, bool trust);
 
 /// The job's model, for images as `data` describes them. Errors: UsageError, also for data that are
 /// not images in classes.

@@ -1,6 +1,7 @@
 #include "worker/train/verbs/export.h"
 
 #include <algorithm>
+#include <functional>
 #include <iostream>
 #include <string>
 #include <utility>
@@ -15,44 +16,31 @@
 #include "worker/save/checkpoint/tensor_copy.h"
 #include "worker/save/format/torch_file.h"
 #include "worker/save/output_file.h"
-#include "worker/save/trust.h"
+#include "worker/train/registry.h"
 
 namespace ddp::worker {
 namespace {
 
-void write(const std::filesystem::path& path, const std::vector<TensorView>& tensors) try {
-  const bool is_torch = path.extension() == ".pt";
-  replace_with(path, [&](OutputFile file) {
-    if (is_torch)
-      write_torch_file(std::move(file), tensors);
-    else
-      write_safetensors(std::move(file), tensors, {{"format", "pt"}});
-  });
+/// Replaces `path` by what `fill` writes. Errors: UsageError.
+void write(const std::filesystem::path& path, const std::function<void(OutputFile)>& fill) try {
+  replace_with(path, fill);
 } catch (const SystemError& error) {
   throw UsageError("cannot write " + path.string() + ": " + error.what() +
                    ". Give another path behind -o.");
 }
 
-/// Writes the model of `script` with the values of `tensors`. Errors: UsageError.
-void write_script(const std::filesystem::path& path,
-                  const std::filesystem::path& script,
-                  std::vector<NamedTensor> tensors,
-                  bool trust) try {
-  ScriptModel model(script.string(), read_trusted(script, trust));
+/// The archive of the model of `script` with the values of `tensors`. Errors: UsageError.
+std::string script_with(const std::filesystem::path& script,
+                        std::vector<NamedTensor> tensors,
+                        bool trust) {
+  ScriptModel model(script.string(), read_script(script, trust));
   std::vector<NamedTensor> state = state_of(model);
   for (NamedTensor& one : tensors) {  // the run may have trained in 16 bits
     const auto own = std::ranges::find(state, one.name, &NamedTensor::name);
     if (own != state.end()) one.tensor = one.tensor.to(own->tensor.scalar_type());
   }
   copy_from(TensorFile({}, view(tensors)), "the checkpoint", state);
-  const std::string archive = model.archive();
-  replace_with(path, [&](OutputFile file) {
-    file.write(archive);
-    file.sync();
-  });
-} catch (const SystemError& error) {
-  throw UsageError("cannot write " + path.string() + ": " + error.what() +
-                   ". Give another path behind -o.");
+  return model.archive();
 }
 
 }  // namespace
@@ -72,10 +60,21 @@ int export_weights(const Options& options) {
   }
   const std::vector<NamedTensor> tensors = model_tensors(checkpoint, options.exports_ema);
   const std::vector<TensorView> views = view(tensors);
-  if (options.script)
-    write_script(path, *options.script, tensors, options.trust);
-  else
-    write(path, views);
+  if (options.script) {
+    const std::string archive = script_with(*options.script, tensors, options.trust);
+    write(path, [&](OutputFile file) {
+      file.write(archive);
+      file.sync();
+    });
+  } else {
+    const bool is_torch = path.extension() == ".pt";
+    write(path, [&](OutputFile file) {
+      if (is_torch)
+        write_torch_file(std::move(file), views);
+      else
+        write_safetensors(std::move(file), views, {{"format", "pt"}});
+    });
+  }
   std::uint64_t bytes = 0;
   for (const TensorView& one : views)
     bytes += one.bytes.size();
