@@ -88,16 +88,19 @@ class Rules {
   }
 
   void check_model() {
-    if (job_.is_null("model.script")) return;
-    const auto refuse_beside_script = [this](std::string_view path, const std::string& why) {
+    const bool is_exported = !job_.is_null("model.export");
+    if (!is_exported && job_.is_null("model.script")) return;
+    const std::string key = is_exported ? "model.export" : "model.script";
+    const auto refuse_beside = [&](std::string_view path, const std::string& why) {
       if (job_.setting(path).value != default_job().setting(path).value)
-        refuse(path, why + " Remove it, or model.script.");
+        refuse(path, why + " Remove it, or " + key + ".");
     };
-    refuse_beside_script("model.name", "is another model than that of model.script.");
-    refuse_beside_script("model.stem", "is for resnets by name; model.script holds a whole model.");
-    refuse_beside_script("model.norm",
-                         "sync has no effect inside a script, whose norms are fixed: in Python, "
-                         "take torch.nn.GroupNorm before torch.jit.script.");
+    if (is_exported) refuse_beside("model.script", "is another model than that of model.export.");
+    refuse_beside("model.name", "is another model than that of " + key + ".");
+    refuse_beside("model.stem", "is for resnets by name; " + key + " holds a whole model.");
+    refuse_beside("model.norm",
+                  "sync has no effect inside a model from Python, whose norms are fixed: in "
+                  "Python, take torch.nn.GroupNorm before you write the file.");
   }
 
   void check_devices() {

@@ -96,6 +96,8 @@ std::vector<JobKey> training_keys() {
       {.path = "model.script", .type = text, .default_value = "null", .is_path = true,
        .help = "instead of model.name: a model that Python has written with torch.jit.script or "
                "torch.jit.trace. It is code: take it from people you trust"},
+      {.path = "model.export", .type = text, .default_value = "null", .is_path = true,
+       .help = "instead of model.name: a model that Python has written with torch.export.save"},
       {.path = "model.norm", .type = choice, .default_value = "batch", .choices = {"batch", "sync"},
        .help = "normalisation layers: batch: over the samples of a rank; sync: over those of all "
                "ranks, for models that have batch norms"},
@@ -113,7 +115,7 @@ std::vector<JobKey> training_keys() {
        .help = "layout of images and weights; auto: channels_last where it is faster"},
       {.path = "model.args", .type = text_map, .default_value = "{}",
        .help = "arguments of the model: mlp: {hidden: \"256,128\", dropout: 0}; yolo: {depth: "
-               "0.33, width: 0.25}, factors on blocks and channels; model.script: {outputs: "
+               "0.33, width: 0.25}, factors on blocks and channels; from Python: {outputs: "
                "{main: 1, aux: 0.4}}, factors of its outputs in the loss"},
 
       {.path = "loss.name", .type = choice, .default_value = "cross-entropy",

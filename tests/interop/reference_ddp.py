@@ -1,7 +1,7 @@
 """A DDP script as people write it for torchrun: nothing in it knows of ddp-launch.
 
 torchrun --nproc-per-node 2 reference_ddp.py --images FILE --count N --mean X --deviation X --batch N --out FILE
-Trains the convnet, or the TorchScript of --script, on `--count` images (a file of that many labels, then as many 28 x 28 images, all bytes) and writes the mean
+Trains the convnet, or the model of --script or --export, on `--count` images (a file of that many labels, then as many 28 x 28 images, all bytes) and writes the mean
 loss of every step.
 """
 
@@ -40,6 +40,12 @@ def loss_of(outputs, labels, factors):
     return sum(factor * nn.functional.cross_entropy(outputs[name], labels) for name, factor in factors.items())
 
 
+def net_of(args):
+    if args.script:
+        return torch.jit.load(args.script)
+    return torch.export.load(args.export).module() if args.export else ConvNet()
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--images", required=True)
@@ -54,6 +60,8 @@ def main():
     parser.add_argument("--bf16", action="store_true", help="forward under autocast")
     parser.add_argument("--first-weights", help="a file for the weights before the first step")
     parser.add_argument("--script", help="a file of torch.jit.save, instead of the convnet")
+    parser.add_argument("--export", help="a file of torch.export.save, instead of the convnet")
+    parser.add_argument("--gradients", help="a file for the gradients of the first step")
     parser.add_argument("--factors", type=json.loads, default={}, help='of its outputs in the loss, as {"main": 1, "aux": 0.4}')
     parser.add_argument("--out", required=True)
     args = parser.parse_args()
@@ -67,7 +75,7 @@ def main():
     loader = DataLoader(data, batch_size=args.batch, sampler=sampler)
 
     torch.manual_seed(args.seed)
-    model = DistributedDataParallel(torch.jit.load(args.script) if args.script else ConvNet())
+    model = DistributedDataParallel(net_of(args))
     if args.first_weights and dist.get_rank() == 0:
         torch.save(model.module.state_dict(), args.first_weights)
     if args.optimizer == "sgd":
@@ -84,6 +92,8 @@ def main():
                 loss = loss_of(model(x), y, args.factors)
             optimizer.zero_grad()
             loss.backward()
+            if args.gradients and not losses and dist.get_rank() == 0:
+                torch.save({name: one.grad for name, one in model.module.named_parameters()}, args.gradients)
             optimizer.step()
             mean = loss.detach().clone()
             dist.all_reduce(mean)

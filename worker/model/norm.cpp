@@ -11,7 +11,7 @@
 
 #include "common/error.h"
 #include "common/text/join_words.h"
-#include "worker/model/script_layer.h"
+#include "worker/model/python/python_layer.h"
 
 namespace ddp::worker {
 namespace {
@@ -124,7 +124,7 @@ NormKind norm_kind(const torch::nn::Module& layer) {
   if (is_any<Norm, InstanceNorm1dImpl, InstanceNorm2dImpl, InstanceNorm3dImpl>(layer))
     return NormKind::batch;
   if (is_any<LayerNormImpl, GroupNormImpl>(layer)) return NormKind::layer;
-  const auto* const script = dynamic_cast<const ScriptLayer*>(&layer);
+  const auto* const script = dynamic_cast<const PythonLayer*>(&layer);
   if (script == nullptr) return NormKind::none;
   const std::string_view name = script->class_name;
   if (name.starts_with("BatchNorm") || name.starts_with("InstanceNorm")) return NormKind::batch;

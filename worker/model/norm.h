@@ -73,7 +73,7 @@ MakeNorm batch_norm();
 
 /// The kinds of norm layers. `batch`: Norm, and torch::nn's BatchNorm and InstanceNorm, which use
 /// the same kernels; `layer`: torch::nn's LayerNorm and GroupNorm; `none`: any other layer, even if
-/// it contains a norm. A layer from Python (ScriptLayer) is known by the name of its class.
+/// it contains a norm. A layer from Python (PythonLayer) is known by the name of its class.
 enum class NormKind { none, batch, layer };
 NormKind norm_kind(const torch::nn::Module& layer);
 

@@ -54,8 +54,12 @@ ModelJob make_model(const JobValues& values) {
   constexpr std::string_view kLayouts[] = {"auto", "channels_last", "contiguous"};
   ModelJob model;
   model.name = values.text("model.name");
-  model.script = values.maybe_text("model.script");
-  if (model.script) model.name = model.script->filename();
+  model.python_file = values.maybe_text("model.script");
+  if (const auto exported = values.maybe_text("model.export")) {
+    model.python_file = *exported;
+    model.is_exported = true;
+  }
+  if (model.python_file) model.name = model.python_file->filename();
   model.has_sync_norm = values.text("model.norm") == "sync";
   model.weights = values.maybe_text("model.weights");
   model.strict = values.flag("model.strict");

@@ -74,8 +74,9 @@ struct TaskJob {
 struct ModelJob {
   enum class Layout { automatic, channels_last, contiguous };
 
-  std::string name;  // with a script: its file's name
-  std::optional<std::filesystem::path> script;
+  std::string name;  // with a file from Python: the file's
+  std::optional<std::filesystem::path> python_file;
+  bool is_exported = false;  // that file: by torch.export, not TorchScript
   bool has_sync_norm = false;
   std::optional<std::filesystem::path> weights;
   bool strict = true;

@@ -53,7 +53,7 @@ constexpr VerbRule kVerbs[] = {
      2},
     {"export",
      Verb::export_weights,
-     "export CKPT -o FILE.safetensors|FILE.pt [--ema] [--script NET.pt]",
+     "export CKPT -o FILE.safetensors|FILE.pt [--ema] [--script NET.pt|NET.pt2]",
      "writes the weights, for Python and others; with --script the whole model",
      1,
      1},
@@ -112,7 +112,7 @@ po::options_description visible_flags() {
       "COCO's)")("ema", "of export: the moving average of the weights (optimizer.ema_decay)")(
       "script",
       po::value<std::string>()->value_name("NET.pt"),
-      "of export: the job's model.script; -o gets it with these weights, for torch.jit.load")(
+      "of export: the job's model.script or model.export; -o gets it with these weights")(
       "json", "of inspect, eval and predict: for programs")(
       "top",
       po::value<int>()->value_name("K"),

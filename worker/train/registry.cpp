@@ -16,7 +16,8 @@
 #include "worker/data/sets/image_folder.h"
 #include "worker/data/sets/memory_source.h"
 #include "worker/data/sets/synthetic_set.h"
-#include "worker/model/script_model.h"
+#include "worker/model/python/exported_model.h"
+#include "worker/model/python/script_model.h"
 #include "worker/save/format/zip_file.h"
 #include "worker/save/trust.h"
 #include "worker/task/classification.h"
@@ -61,18 +62,18 @@ void require_names(const UpdateRule& rule, const OptimizerJob& job) {
 }
 
 /// Errors: UsageError.
-Model make_script(const TaskRequest& request) {
+Model make_python_model(const TaskRequest& request) {
   const DataFacts& data = request.data;
   const ModelJob& job = request.job.model;
-  auto model = std::make_shared<ScriptModel>(
-      job.script->string(), read_script(*job.script, request.job.checkpoint.trust));
+  const std::shared_ptr<PythonModel> model =
+      read_python_file(*job.python_file, job.is_exported, request.job.checkpoint.trust).model;
   model->choose_heads({data.shape[0], data.shape[1], data.shape[2], data.classes}, job.args);
   return model;
 }
 
 Model make_model(const TaskRequest& request) {
   const DataFacts& data = request.data;
-  if (request.job.model.script) return make_script(request);
+  if (request.job.model.python_file) return make_python_model(request);
   ModelRequest model;
   model.name = request.job.model.name;
   model.channels = data.shape[0];
@@ -188,12 +189,20 @@ Registry built_in() {
   return registry;
 }
 
-std::vector<std::byte> read_script(const std::filesystem::path& path, bool trust) try {
-  std::vector<std::byte> archive = read_trusted(path, trust);
-  require_whole_zip(archive, path.string());
-  return archive;
-} catch (const UsageError& error) {
-  throw UsageError(std::string("model.script: ") + error.what());
+PythonFile read_python_file(const std::filesystem::path& path, bool is_exported, bool trust) {
+  PythonFile file;
+  try {
+    file.archive = read_trusted(path, trust);
+    require_whole_zip(file.archive, path.string());
+  } catch (const UsageError& error) {
+    throw UsageError((is_exported ? "model.export: " : "model.script: ") +
+                     std::string(error.what()));
+  }
+  if (is_exported)
+    file.model = std::make_shared<ExportedModel>(path.string(), file.archive);
+  else
+    file.model = std::make_shared<ScriptModel>(path.string(), file.archive);
+  return file;
 }
 
 std::unique_ptr<UpdateRule> make_rule(const Registry& registry, const Job& job) {
@@ -248,7 +257,8 @@ void require_known(const Registry& registry, const Job& job) {
   for (const AugmentJob& augment : job.data.augment)
     require(names_of(registry.augments), "data.augment", augment.name, problems);
   require(names_of(registry.tasks), "task.name", job.task.name, problems);
-  if (!job.model.script) require(names_of(registry.models), "model.name", job.model.name, problems);
+  if (!job.model.python_file)
+    require(names_of(registry.models), "model.name", job.model.name, problems);
   require(names_of(registry.losses), "loss.name", job.loss.name, problems);
   for (const std::string& name : job.evaluation.metrics)
     require(names_of(registry.metrics), "eval.metrics", name, problems);

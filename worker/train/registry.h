@@ -23,6 +23,7 @@
 
 namespace ddp::worker {
 
+class PythonModel;
 struct Registry;
 
 /// Reads or draws an image set into memory, the same on every rank. Errors: UsageError (printed
@@ -58,9 +59,13 @@ struct Registry : Hooks {
 /// The built-in entries, as the job file's reference lists them.
 Registry built_in();
 
-/// The bytes of the file that model.script names, whole by its checksums. Errors: UsageError;
-/// SystemError (reading).
-std::vector<std::byte> read_script(const std::filesystem::path& path, bool trust);
+struct PythonFile {
+  std::vector<std::byte> archive;  // whole by its checksums
+  std::shared_ptr<PythonModel> model;
+};
+
+/// The file of model.export, or of model.script. Errors: UsageError; SystemError (reading).
+PythonFile read_python_file(const std::filesystem::path& path, bool is_exported, bool trust);
 
 /// The job's model, for images as `data` describes them. Errors: UsageError, also for data that are
 /// not images in classes.

@@ -227,7 +227,7 @@ int check_job(const RankContext& context) {
             << size.trainable + size.frozen << " parameters, " << size.trainable << " trained\n"
             << "each device takes " << to_text(needs) << ", and activations\n"
             << device.name << ": " << format_bytes(memory) << std::endl;
-  if (job.model.script)
+  if (job.model.python_file)
     std::cout << describe_model(parameters_of(task->model()), buffers_of(task->model()))
               << std::flush;
   if (needs.total() <= memory) return exit_code::kOk;

@@ -12,7 +12,7 @@
 #include "worker/dist/sync_batch_norm.h"
 #include "worker/model/freeze.h"
 #include "worker/model/norm.h"
-#include "worker/model/script_model.h"
+#include "worker/model/python/python_model.h"
 #include "worker/model/state.h"
 #include "worker/save/checkpoint/checkpoint_path.h"
 #include "worker/save/checkpoint/model_tensors.h"
@@ -86,9 +86,9 @@ std::unique_ptr<Task> make_task(const Job& job,
     const std::filesystem::path path = weights_file(*job.model.weights, trust);
     std::cout << to_text(load_weights(path, state, job.model.strict, trust)) << std::flush;
   }
-  if (const auto* const script = dynamic_cast<const ScriptModel*>(&model);
-      script != nullptr && group.is_root() && !script->note().empty())
-    log::warning(script->note());
+  if (const auto* const python = dynamic_cast<const PythonModel*>(&model);
+      python != nullptr && group.is_root() && !python->note().empty())
+    log::warning(python->note());
   freeze(model, job.model.freeze);
   use_layout(model, job.model.layout);
   return task;
@@ -116,8 +116,8 @@ void place_model(Task& task, Precision& precision, at::Device device, Group& gro
   precision.prepare(task.model());
   task.model().to(device);
   std::string text = describe_model(parameters_of(task.model()), buffers_of(task.model()));
-  if (const auto* const script = dynamic_cast<const ScriptModel*>(&task.model()))
-    text += "model.script: file with checksum " + script->digest() + "\n";
+  if (const auto* const python = dynamic_cast<const PythonModel*>(&task.model()))
+    text += python->identity() + "\n";
   group.require_same("model", text);
 }
 

@@ -67,6 +67,14 @@ at::Tensor to_tensor(const TensorView& saved) {
                                : values.as_strided(saved.shape, saved.strides);
 }
 
+void copy_to(const at::Tensor& tensor, const TensorView& view, std::byte* place) {
+  const at::TensorOptions type = at::TensorOptions().dtype(scalar_type(view.dtype));
+  const at::Tensor target = view.strides.empty()
+                                ? at::from_blob(place, view.shape, type)
+                                : at::from_blob(place, view.shape, view.strides, type);
+  target.copy_(tensor);
+}
+
 void copy_from(const TensorFile& file,
                const std::string& what,
                std::vector<NamedTensor>& tensors,

@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <set>
 #include <string>
 #include <string_view>
@@ -24,6 +25,9 @@ std::vector<TensorView> view(const std::vector<NamedTensor>& tensors);
 
 /// Copies `saved` into a new tensor of the same type and shape, aligned even if the file is not.
 at::Tensor to_tensor(const TensorView& saved);
+
+/// Copies `tensor` to `place`, which is laid out and typed as `view` says.
+void copy_to(const at::Tensor& tensor, const TensorView& view, std::byte* place);
 
 /// Copies the tensors of a file into `tensors` by name. `what` is the file's name in messages.
 /// Names in `optional` may be missing on either side; if the file lacks one, its tensor is

@@ -1,6 +1,5 @@
 #include "worker/save/format/torch_archive.h"
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 #include <optional>
@@ -9,6 +8,7 @@
 
 #include "common/error.h"
 #include "common/text/parse_whole.h"
+#include "worker/save/format/strided_view.h"
 
 namespace ddp::worker {
 namespace {
@@ -201,44 +201,8 @@ TensorView TorchArchive::read_tensor(const std::string& name,
   view.shape = numbers(argument(call, 2, Kind::tuple, name), name);
   view.strides = numbers(argument(call, 3, Kind::tuple, name), name);
   const std::int64_t offset = argument(call, 1, Kind::integer, name).integer;
-  cut_out(view, record("data/" + pickle_.item(parts, 2).text), offset);
+  cut_out(view, record("data/" + pickle_.item(parts, 2).text), offset, file_);
   return view;
-}
-
-// Sets the tensor's bytes, from its first element to its last. The record's size counts, not the
-// size in the pickle.
-void TorchArchive::cut_out(TensorView& view,
-                           std::span<const std::byte> storage,
-                           std::int64_t offset) const {
-  if (view.strides.size() != view.shape.size())
-    refuse("tensor " + view.name + " has not as many strides as sizes");
-  const std::size_t size = dtype_size(view.dtype);
-  std::uint64_t elements = 1;
-  std::uint64_t last = 0;
-  bool is_wrong = offset < 0;
-  std::int64_t dense = 1;
-  bool is_dense = true;
-  for (std::size_t i = view.shape.size(); i-- > 0;) {
-    const auto extent = static_cast<std::uint64_t>(view.shape[i]);
-    const auto stride = static_cast<std::uint64_t>(view.strides[i]);
-    is_wrong |= __builtin_mul_overflow(elements, extent, &elements);
-    std::uint64_t way = 0;
-    is_wrong |= extent > 0 && __builtin_mul_overflow(extent - 1, stride, &way);
-    is_wrong |= __builtin_add_overflow(last, way, &last);
-    is_dense &= extent == 1 || view.strides[i] == dense;
-    is_wrong |= __builtin_mul_overflow(dense, std::max<std::int64_t>(view.shape[i], 1), &dense);
-  }
-  std::uint64_t end = 0;
-  is_wrong |= __builtin_add_overflow(last, static_cast<std::uint64_t>(offset), &end) ||
-              __builtin_add_overflow(end, 1, &end) || __builtin_mul_overflow(end, size, &end);
-  const bool is_empty = elements == 0;
-  // More elements than the storage has: a broadcast view, which no training saves.
-  if (is_wrong || (!is_empty && (end > storage.size() || elements > storage.size() / size)))
-    refuse("tensor " + view.name + " reaches beyond its storage, a record of " +
-           std::to_string(storage.size()) + " bytes");
-  if (is_dense) view.strides.clear();
-  if (is_empty) return;
-  view.bytes = storage.subspan(static_cast<std::uint64_t>(offset) * size, (last + 1) * size);
 }
 
 }  // namespace ddp::worker

@@ -61,7 +61,6 @@ class TorchArchive {
   [[nodiscard]] TensorView read_tensor(const std::string& name,
                                        const PickleValue& call,
                                        int depth) const;
-  void cut_out(TensorView& view, std::span<const std::byte> storage, std::int64_t offset) const;
 
   std::string file_;
   ZipRecords records_;

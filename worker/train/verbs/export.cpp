@@ -9,7 +9,7 @@
 
 #include "common/error.h"
 #include "common/text/units.h"
-#include "worker/model/script_model.h"
+#include "worker/model/python/python_model.h"
 #include "worker/model/state.h"
 #include "worker/save/checkpoint/checkpoint_path.h"
 #include "worker/save/checkpoint/model_tensors.h"
@@ -29,29 +29,35 @@ void write(const std::filesystem::path& path, const std::function<void(OutputFil
                    ". Give another path behind -o.");
 }
 
-/// The archive of the model of `script` with the values of `tensors`. Errors: UsageError.
-std::string script_with(const std::filesystem::path& script,
-                        std::vector<NamedTensor> tensors,
-                        bool trust) {
-  ScriptModel model(script.string(), read_script(script, trust));
-  std::vector<NamedTensor> state = state_of(model);
+bool is_exported(const std::filesystem::path& path) {
+  return path.extension() == ".pt2";
+}
+
+/// The model of a file from Python, with the values of `tensors`. Errors: UsageError.
+PythonFile python_file_with(const std::filesystem::path& path,
+                            std::vector<NamedTensor> tensors,
+                            bool trust) {
+  PythonFile file = read_python_file(path, is_exported(path), trust);
+  std::vector<NamedTensor> state = state_of(*file.model);
   for (NamedTensor& one : tensors) {  // the run may have trained in 16 bits
     const auto own = std::ranges::find(state, one.name, &NamedTensor::name);
     if (own != state.end()) one.tensor = one.tensor.to(own->tensor.scalar_type());
   }
   copy_from(TensorFile({}, view(tensors)), "the checkpoint", state);
-  return model.archive();
+  return file;
 }
 
 }  // namespace
 
 int export_weights(const Options& options) {
   const std::filesystem::path& path = options.output.value();
-  if (path.extension() != ".safetensors" && path.extension() != ".pt")
+  const bool is_weights = path.extension() == ".safetensors" || path.extension() == ".pt";
+  if (!options.script && !is_weights)
     throw UsageError("-o " + path.string() +
                      ": its name does not say the format. Let it end in .safetensors or .pt.");
-  if (options.script && path.extension() != ".pt")
-    throw UsageError("-o " + path.string() + ": a script is a .pt file. Let its name end so.");
+  if (options.script && path.extension() != options.script->extension())
+    throw UsageError("-o " + path.string() + ": it is to be a file as " + options.script->string() +
+                     ". Let its name end as that.");
   const LoadedCheckpoint checkpoint = find_checkpoint(options.files.at(0), options.trust);
   if (options.exports_ema && !has_averages(checkpoint)) {
     throw UsageError(checkpoint.path.string() +
@@ -61,9 +67,9 @@ int export_weights(const Options& options) {
   const std::vector<NamedTensor> tensors = model_tensors(checkpoint, options.exports_ema);
   const std::vector<TensorView> views = view(tensors);
   if (options.script) {
-    const std::string archive = script_with(*options.script, tensors, options.trust);
+    const PythonFile python = python_file_with(*options.script, tensors, options.trust);
     write(path, [&](OutputFile file) {
-      file.write(archive);
+      python.model->write(python.archive, file);
       file.sync();
     });
   } else {

@@ -1,4 +1,4 @@
-#include "worker/model/script_model.h"
+#include "worker/model/python/script_model.h"
 
 #include <ATen/core/jit_type.h>
 #include <caffe2/serialize/read_adapter_interface.h>
@@ -17,18 +17,14 @@
 #include <utility>
 
 #include "common/error.h"
-#include "common/text/join_words.h"
-#include "worker/model/named_tensor.h"
-#include "worker/model/script_layer.h"
-#include "worker/plan/digest.h"
+#include "worker/model/python/python_layer.h"
 
 namespace ddp::worker {
 namespace {
 
 namespace jit = torch::jit;
 
-constexpr const char* kKey = "model.script: ";
-constexpr const char* kFactors = "outputs";  // of model.args
+constexpr const char* kScriptKey = "model.script";
 
 /// LibTorch's view of bytes in memory.
 class ArchiveBytes final : public caffe2::serialize::ReadAdapterInterface {
@@ -60,27 +56,11 @@ struct FixedModes {
   int evaluation = 0;
 };
 
-std::string first_line(const std::string& text) {
-  return text.substr(0, text.find('\n'));
-}
-
-/// What went wrong in a script: "RuntimeError: size mismatch", without its stack.
-std::string reason_of(const std::exception& error) {
-  const auto* const torch = dynamic_cast<const c10::Error*>(&error);
-  const std::string text = torch != nullptr ? torch->what_without_backtrace() : error.what();
-  // The interpreter puts the reason below the stack.
-  const std::size_t end = text.find_last_not_of('\n');
-  if (!text.starts_with("The following operation failed")) return first_line(text);
-  const std::size_t last = text.rfind("\nRuntimeError: ");
-  const std::size_t begin = last == std::string::npos ? text.rfind('\n', end) : last;
-  return first_line(text.substr(begin + 1));
-}
-
 jit::Module load_script(const std::string& name, std::span<const std::byte> archive) try {
   return jit::load(std::make_shared<ArchiveBytes>(archive), at::Device(at::kCPU));
 } catch (const std::exception& error) {
   const std::string reason = reason_of(error);  // some texts go on with what it may mean
-  throw UsageError(kKey + name + ": is not a model of this LibTorch's TorchScript: " +
+  throw UsageError(kScriptKey + (": " + name) + ": is not a model of this LibTorch's TorchScript: " +
                    reason.substr(0, reason.find(". ")) +
                    ". Write it in Python with torch.jit.save(torch.jit.script(net), \"" + name +
                    "\"); weights alone are for model.weights.");
@@ -107,7 +87,7 @@ void mirror(const jit::Module& script,
     buffers.push_back({script, script.type()->getAttributeSlot(name), tensor});
   }
   for (const auto& [name, child] : script.named_children()) {
-    const auto layer = std::make_shared<ScriptLayer>(class_name_of(child));
+    const auto layer = std::make_shared<PythonLayer>(class_name_of(child));
     mirror(child, *tree.register_module(name, layer), seen, buffers);
   }
 }
@@ -169,61 +149,6 @@ std::vector<NamedTensor> flatten(const jit::IValue& value) {
   return outputs;
 }
 
-const NamedTensor* find(const std::vector<NamedTensor>& outputs, const std::string& name) {
-  const auto found = std::ranges::find(outputs, name, &NamedTensor::name);
-  return found == outputs.end() ? nullptr : &*found;
-}
-
-std::string names_text(const std::vector<NamedTensor>& outputs) {
-  std::vector<std::string> names;
-  for (const NamedTensor& one : outputs)
-    names.push_back(one.name + " " + shape_text(one.tensor));
-  return join_words(names);
-}
-
-/// The outputs for two images of zeros, without profiling them: the executor would take them for
-/// what is to be fast. Errors: any that the script throws.
-std::vector<NamedTensor> outputs_for_zeros(jit::Module script,
-                                           const ScriptData& data,
-                                           at::ScalarType type) {
-  const at::NoGradGuard no_grad;
-  const jit::GraphOptimizerEnabledGuard without_profile(false);
-  return flatten(script.forward({torch::zeros({2, data.channels, data.height, data.width}, type)}));
-}
-
-/// The outputs of a training step that `args` names, the one with the largest factor first. Errors:
-/// UsageError.
-std::vector<Head> named_heads(const std::vector<NamedTensor>& outputs, const Args& args) {
-  if (outputs.size() == 1 && !args.has_map("outputs")) return {{outputs[0].name}};
-  std::vector<Head> heads;
-  for (const NamedTensor& one : outputs) {
-    const std::string argument = "outputs." + one.name;
-    if (args.has(argument)) heads.push_back({one.name, args.real(argument, 0, kAnyReal)});
-  }
-  if (heads.empty()) {
-    throw UsageError("it has " + std::to_string(outputs.size()) +
-                     " outputs: " + names_text(outputs) +
-                     ". Say which of them are scores, with their factors in the loss, as "
-                     "model.args: {outputs: {" +
-                     (outputs.empty() ? "NAME" : outputs[0].name) +
-                     ": 1}}; that with the largest factor is evaluated");
-  }
-  std::ranges::stable_sort(heads, std::ranges::greater(), &Head::factor);
-  return heads;
-}
-
-/// Errors: UsageError.
-void require_scores(const at::Tensor& scores, const std::string& name, int classes) {
-  if (scores.dim() == 2 && scores.size(0) == 2 && scores.size(1) == classes) return;
-  const std::string count = std::to_string(classes);
-  throw UsageError((name.empty() ? "it gives " : "its output " + name + " is ") +
-                   shape_text(scores) + " for two images, and the data have " + count +
-                   " classes, so [2x" + count +
-                   "] is needed. Replace its last layer in Python before torch.jit.script, as "
-                   "net.fc = torch.nn.Linear(net.fc.in_features, " +
-                   count + ")");
-}
-
 }  // namespace
 
 struct ScriptModel::Script {
@@ -244,73 +169,36 @@ struct ScriptModel::Script {
 };
 
 ScriptModel::ScriptModel(std::string name, std::span<const std::byte> archive)
-    : script_(std::make_unique<Script>(Script{load_script(name, archive)})),
-      name_(std::move(name)),
-      digest_(ddp::worker::digest(archive)) {
+    : PythonModel(kScriptKey, name, archive),
+      script_(std::make_unique<Script>(Script{load_script(name, archive)})) {
   const jit::Module& module = script_->module;
-  if (!module.find_method("forward")) throw UsageError(kKey + name_ + ": has no forward().");
+  if (!module.find_method("forward")) throw UsageError(where() + ": has no forward().");
   std::set<const void*> seen;
   mirror(module, *this, seen, script_->buffers);
   if (parameters().empty()) {
-    throw UsageError(kKey + name_ +
+    throw UsageError(where() +
                      ": has no parameters to train. torch.jit.freeze makes them constants: save "
                      "the module before it.");
   }
-  for (const bool is_buffer : {false, true}) {
-    for (at::Tensor& tensor : is_buffer ? buffers() : parameters())
-      if (tensor.is_floating_point() && tensor.element_size() == 2)
-        tensor.set_data(tensor.detach().to(at::kFloat));
-  }
+  widen_tensors();
   script_->modes = fixed_modes(module);
   train(true);
 }
 
-void ScriptModel::choose_heads(const ScriptData& data, const Args& args) try {
-  jit::Module copy = script_->module.deepcopy();  // a training step changes buffers
-  copy.train();
-  const at::ScalarType type = parameters()[0].scalar_type();
-  const std::vector<NamedTensor> trained = outputs_for_zeros(copy, data, type);
-  heads_ = named_heads(trained, args);
-  for (const Head& head : heads_)
-    require_scores(find(trained, head.name)->tensor, head.name, data.classes);
-  copy.eval();
-  const std::vector<NamedTensor> evaluated = outputs_for_zeros(copy, data, type);
-  const NamedTensor* const main = find(evaluated, heads_[0].name);
-  if (main == nullptr)
-    throw UsageError("its output " + heads_[0].name + " is not there in evaluation mode");
-  require_scores(main->tensor, main->name, data.classes);
-} catch (const UsageError& error) {
-  const std::string text = error.what();
-  if (text.find("model.args.") != std::string::npos) throw;  // says where already
-  throw UsageError(kKey + name_ + ": " + text + ".");
-} catch (const std::exception& error) {
-  const std::vector<std::int64_t> shape{data.channels, data.height, data.width};
-  throw UsageError(kKey + name_ + ": does not take images of " + shape_text(shape) + ": " +
-                   reason_of(error) +
-                   ". Choose their size by data.image_size or a resize in data.augment, or write "
-                   "the model for these.");
-}
-
 ScriptModel::~ScriptModel() = default;
 
-at::Tensor ScriptModel::forward(at::Tensor x) {
-  return forward_heads(std::move(x)).at(0);
+std::vector<NamedTensor> ScriptModel::run(at::Tensor x) {
+  std::vector<NamedTensor> outputs = flatten(script_->module.forward({std::move(x)}));
+  script_->keep_buffers();
+  return outputs;
 }
 
-std::vector<at::Tensor> ScriptModel::forward_heads(at::Tensor x) {
-  const std::vector<NamedTensor> outputs = flatten(script_->module.forward({std::move(x)}));
-  script_->keep_buffers();
-  std::vector<at::Tensor> scores;
-  for (const Head& head : heads_) {
-    const NamedTensor* const output = find(outputs, head.name);
-    if (output == nullptr) {
-      throw UsageError(kKey + name_ + ": has not given its output " + head.name +
-                       " for this batch. Give it for each, or leave it out of model.args.outputs.");
-    }
-    scores.push_back(output->tensor);
-    if (!is_training()) break;
-  }
-  return scores;
+std::vector<NamedTensor> ScriptModel::try_out(const at::Tensor& zeros, bool training) {
+  jit::Module copy = script_->module.deepcopy();  // a training step changes buffers
+  copy.train(training);
+  // The executor would take what it sees first for what is to be fast.
+  const jit::GraphOptimizerEnabledGuard without_profile(false);
+  return flatten(copy.forward({zeros}));
 }
 
 void ScriptModel::train(bool on) {
@@ -323,7 +211,7 @@ std::string ScriptModel::note() const {
   if (training + evaluation == 0) return "";
   const bool both = training > 0 && evaluation > 0;
   const std::string mode = both ? "one mode" : training > 0 ? "training mode" : "evaluation mode";
-  return kKey + name_ + ": " + std::to_string(training + evaluation) +
+  return where() + ": " + std::to_string(training + evaluation) +
          " norm and dropout layers stay in " + mode +
          ", in training and in evaluations: torch.jit.trace fixes it. torch.jit.script does not.";
 }
@@ -332,6 +220,10 @@ std::string ScriptModel::archive() const {
   std::ostringstream bytes;
   script_->module.save(bytes);
   return std::move(bytes).str();
+}
+
+void ScriptModel::write(std::span<const std::byte> /*archive*/, OutputFile& file) const {
+  file.write(archive());
 }
 
 }  // namespace ddp::worker

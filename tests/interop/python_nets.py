@@ -1,0 +1,154 @@
+"""What the tests of models from Python share: nets as people write them, and a job that trains the file of one beside Python's DDP."""
+
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import unittest
+
+import torch
+from run_files import losses
+from tools import files_tool, run_program
+from torch import nn
+from torchvision import models
+from torchvision.models.convnext import CNBlockConfig
+from torchvision.models.efficientnet import MBConvConfig
+
+HERE = pathlib.Path(__file__).parent
+COUNT, BATCH, MEAN, DEVIATION = 640, 16, 0.163, 0.23  # 20 steps of two ranks
+OUTPUTS = {"main": 1.0, "aux": 0.4}
+
+JOB = """
+name: net
+launch: {nproc_per_node: 2}
+data: {name: digits, batch_per_rank: 16, train_size: 640, test_size: 64}
+model: {memory_format: contiguous}
+optimizer: {lr: 0.02, momentum: 0.9, weight_decay: 1e-4}
+schedule: {name: cosine, warmup: 0}
+train: {epochs: 1, log_every: 1}
+"""
+
+
+# As like those that always run as they are to each other.
+EVERY_CASE = unittest.skipUnless("DDP_EVERY_CASE" in os.environ, "is one of ./make.sh soak cases")
+
+
+class Branches(nn.Module):
+    """As a user may write one: control flow, and a dictionary of outputs."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(1, 8, 3, stride=2)
+        self.blocks = nn.ModuleList([nn.Conv2d(8, 8, 3, padding=1) for _ in range(3)])
+        self.norm = nn.BatchNorm2d(8)
+        self.main = nn.Linear(8, 10)
+        self.aux = nn.Linear(8, 10)
+
+    def forward(self, x):
+        x = torch.relu(self.norm(self.first(x)))
+        aux = x.mean([2, 3])
+        for i, block in enumerate(self.blocks):
+            if i > 0 and x.size(2) > 2:
+                x = torch.max_pool2d(x, 2)
+            x = x + torch.relu(block(x))
+        return {"main": self.main(x.mean([2, 3])), "aux": self.aux(aux)}
+
+
+def one_channel(net, first):
+    """With its first convolution (a name) for images of one channel."""
+    name, _, leaf = first.rpartition(".")
+    parent = net.get_submodule(name)
+    old = getattr(parent, leaf)
+    setattr(parent, leaf, nn.Conv2d(1, old.out_channels, old.kernel_size, old.stride, old.padding, bias=old.bias is not None))
+    return net
+
+
+def no_dropout(net):
+    """Python and ddp-worker draw other random numbers."""
+    for module in net.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    return net
+
+
+NETS = {
+    "vit": lambda: one_channel(
+        models.VisionTransformer(image_size=28, patch_size=7, num_layers=2, num_heads=2, hidden_dim=32, mlp_dim=64, num_classes=10),
+        "conv_proj",
+    ),
+    "convnext": lambda: one_channel(
+        models.ConvNeXt([CNBlockConfig(16, 32, 2), CNBlockConfig(32, None, 1)], stochastic_depth_prob=0.0, num_classes=10),
+        "features.0.0",
+    ),
+    # The first blocks of efficientnet_b0: the last ones would have norms of one pixel, where rounding grows a thousandfold in a step.
+    "efficientnet": lambda: no_dropout(
+        one_channel(
+            models.EfficientNet(
+                [MBConvConfig(1, 3, 1, 32, 16, 1, 1.0, 1.0), MBConvConfig(6, 3, 2, 16, 24, 2, 1.0, 1.0), MBConvConfig(6, 5, 2, 24, 40, 2, 1.0, 1.0)],
+                dropout=0.0, stochastic_depth_prob=0.0, num_classes=10,
+            ),
+            "features.0.0",
+        )
+    ),
+    "swin": lambda: one_channel(
+        models.SwinTransformer([2, 2], 16, [2, 2], [2, 4], [2, 2], stochastic_depth_prob=0.0, num_classes=10), "features.0.0"
+    ),
+    "mobilenet": lambda: no_dropout(one_channel(models.mobilenet_v3_small(num_classes=10), "features.0.0")),
+    "branches": Branches,
+}
+
+
+class PythonModelTest(unittest.TestCase):
+    """KEY is the job's for the file, FLAG that of reference_ddp.py."""
+
+    KEY = FLAG = ""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.bin = pathlib.Path(os.environ["DDP_BIN"]).resolve()
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.path = pathlib.Path(cls.folder.name)
+        (cls.path / "digits.bin").write_bytes(files_tool("digits", 1, "train", COUNT))
+        (cls.path / "job.yaml").write_text(JOB, encoding="utf-8")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def launch(self, file, output, *more, **keywords):
+        """Losses of each step, of the job with that file."""
+        named = ["model.args.outputs.main=1", "model.args.outputs.aux=0.4"] if file.startswith("branches") else []
+        run_program(
+            self.bin / "ddp-launch", "job.yaml", f"{self.KEY}={file}", f"output={output}", *named, *more, folder=self.path, **keywords
+        )
+        return losses(self.path / output / "net")
+
+    def python(self, file, *more):
+        out = self.path / "python.json"
+        factors = json.dumps(OUTPUTS) if file.startswith("branches") else "{}"
+        run_program(
+            sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", HERE / "reference_ddp.py",
+            "--images", "digits.bin", "--count", COUNT, "--mean", MEAN, "--deviation", DEVIATION, "--batch", BATCH,
+            self.FLAG, file, "--factors", factors, "--out", out, *more, folder=self.path,
+        )  # fmt: skip
+        return json.loads(out.read_text(encoding="utf-8"))
+
+    def check(self, file, *more, expect=0):
+        return run_program(
+            self.bin / "ddp-worker", "--check", "job.yaml", f"{self.KEY}={file}", *more, folder=self.path, expect=expect
+        )
+
+    def refuses(self, file, *more):
+        """What is said of the file: one line, which names the key."""
+        said = self.check(file, *more, expect=2)
+        self.assertEqual(said.count(self.KEY), said.count("\n") or 1, said)
+        return said
+
+    def assert_same(self, ours, theirs, tolerance):
+        self.assertEqual(len(ours), len(theirs))
+        for step, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+            self.assertAlmostEqual(a, b, delta=tolerance * max(1, abs(b)), msg=f"step {step}")
+
+    def assert_learned(self, losses_of_steps):
+        self.assertLess(min(losses_of_steps[-5:]), losses_of_steps[0], "it learned nothing, so equality says little")

@@ -1,0 +1,648 @@
+#include "worker/model/python/exported_graph.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/core/stack.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <c10/core/GradMode.h>
+#include <torch/version.h>
+
+#include <array>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "common/error.h"
+
+namespace ddp::worker {
+namespace {
+
+using c10::IValue;
+using Mode = ExportedGraphRunner::Mode;
+using NumberFunction = IValue (*)(const std::vector<IValue>&);
+
+/// An argument of a step.
+struct Input {
+  enum class Kind { constant, value, tensors, optional_tensors, numbers };
+
+  Kind kind = Kind::constant;
+  bool is_tensor = false;  // wanted: a number becomes one
+  IValue constant;
+  IValue in_evaluation;  // of a constant
+  ValueId value;
+  std::vector<ListItem> items;  // of a list
+};
+
+struct Step {
+  std::optional<c10::OperatorHandle> operation;
+  NumberFunction on_numbers = nullptr;  // instead: sizes are computed by Python's operators
+  std::vector<Input> inputs;
+  std::vector<ExportedResult> results;
+  std::vector<ValueId> last_used;
+  std::string place;
+};
+
+[[noreturn]] void refuse(const ExportedNode& node, const std::string& what) {
+  throw UsageError("node " + node.place + ": " + what);
+}
+
+// --- Numbers ---------------------------------------------------------------------------------
+
+std::int64_t require_whole(bool overflows, std::int64_t number) {
+  if (overflows) throw std::runtime_error("a size is too large");
+  return number;
+}
+
+std::int64_t divide_down(std::int64_t a, std::int64_t b) {
+  if (b == 0) throw std::runtime_error("a size is divided by 0");
+  if (b == -1) return require_whole(__builtin_sub_overflow(0, a, &a), a);
+  const std::int64_t quotient = a / b;
+  return quotient - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
+}
+
+template <typename Compute>
+IValue whole(const std::vector<IValue>& numbers, const Compute& compute) {
+  std::int64_t result = 0;
+  const bool overflows = compute(numbers.at(0).toInt(), numbers.at(1).toInt(), &result);
+  return require_whole(overflows, result);
+}
+
+double real(const IValue& number) {
+  return number.isInt() ? static_cast<double>(number.toInt()) : number.toDouble();
+}
+
+/// Python's operators on the sizes of tensors, by their names in the file.
+constexpr std::array<std::pair<std::string_view, NumberFunction>, 14> kNumberFunctions{{
+    {"_operator.add",
+     [](const std::vector<IValue>& n) {
+       return whole(n, [](auto a, auto b, auto* r) { return __builtin_add_overflow(a, b, r); });
+     }},
+    {"_operator.sub",
+     [](const std::vector<IValue>& n) {
+       return whole(n, [](auto a, auto b, auto* r) { return __builtin_sub_overflow(a, b, r); });
+     }},
+    {"_operator.mul",
+     [](const std::vector<IValue>& n) {
+       return whole(n, [](auto a, auto b, auto* r) { return __builtin_mul_overflow(a, b, r); });
+     }},
+    {"_operator.floordiv",
+     [](const std::vector<IValue>& n) {
+       return IValue(divide_down(n.at(0).toInt(), n.at(1).toInt()));
+     }},
+    {"_operator.mod",
+     [](const std::vector<IValue>& n) {
+       const std::int64_t a = n.at(0).toInt();
+       const std::int64_t b = n.at(1).toInt();
+       return IValue(b == -1 ? 0 : a - divide_down(a, b) * b);
+     }},
+    {"_operator.truediv",
+     [](const std::vector<IValue>& n) { return IValue(real(n.at(0)) / real(n.at(1))); }},
+    {"_operator.neg",
+     [](const std::vector<IValue>& n) {
+       std::int64_t result = 0;
+       const bool overflows = __builtin_sub_overflow(0, n.at(0).toInt(), &result);
+       return IValue(require_whole(overflows, result));
+     }},
+    {"_operator.eq",
+     [](const std::vector<IValue>& n) { return IValue(real(n.at(0)) == real(n.at(1))); }},
+    {"_operator.ne",
+     [](const std::vector<IValue>& n) { return IValue(real(n.at(0)) != real(n.at(1))); }},
+    {"_operator.le",
+     [](const std::vector<IValue>& n) { return IValue(real(n.at(0)) <= real(n.at(1))); }},
+    {"_operator.lt",
+     [](const std::vector<IValue>& n) { return IValue(real(n.at(0)) < real(n.at(1))); }},
+    {"_operator.ge",
+     [](const std::vector<IValue>& n) { return IValue(real(n.at(0)) >= real(n.at(1))); }},
+    {"_operator.gt",
+     [](const std::vector<IValue>& n) { return IValue(real(n.at(0)) > real(n.at(1))); }},
+    {"torch.sym_float", [](const std::vector<IValue>& n) { return IValue(real(n.at(0))); }},
+}};
+
+// --- From the file's constants to LibTorch's ---------------------------------------------------
+
+std::optional<at::ScalarType> scalar_type(FileDtype dtype) {
+  switch (static_cast<std::int64_t>(dtype)) {
+    case 1:
+      return at::kByte;
+    case 2:
+      return at::kChar;
+    case 3:
+      return at::kShort;
+    case 4:
+      return at::kInt;
+    case 5:
+      return at::kLong;
+    case 6:
+      return at::kHalf;
+    case 7:
+      return at::kFloat;
+    case 8:
+      return at::kDouble;
+    case 12:
+      return at::kBool;
+    case 13:
+      return at::kBFloat16;
+    default:
+      return {};
+  }
+}
+
+std::optional<at::MemoryFormat> memory_format(FileMemoryFormat format) {
+  switch (static_cast<std::int64_t>(format)) {
+    case 1:
+      return at::MemoryFormat::Contiguous;
+    case 2:
+      return at::MemoryFormat::ChannelsLast;
+    case 4:
+      return at::MemoryFormat::Preserve;
+    default:
+      return {};
+  }
+}
+
+constexpr std::int64_t kStrided = 7;  // of FileLayout
+
+/// What the schema wants: the type below Optional.
+c10::TypePtr plain_type(const c10::TypePtr& type) {
+  const auto optional = type->cast<c10::OptionalType>();
+  return optional ? optional->getElementType() : type;
+}
+
+bool is_list_of(const c10::TypePtr& type, c10::TypeKind element) {
+  const auto list = plain_type(type)->cast<c10::ListType>();
+  return list && plain_type(list->getElementType())->kind() == element;
+}
+
+/// Turns constants of one node into LibTorch's values.
+class ConstantReader {
+ public:
+  ConstantReader(const ExportedNode& node, const c10::Argument& argument)
+      : node_(node), argument_(argument) {}
+
+  IValue operator()(std::monostate) const { return {}; }
+  IValue operator()(bool flag) const { return flag; }
+  IValue operator()(std::int64_t number) const {
+    const c10::TypeKind kind = plain_type(argument_.type())->kind();
+    if (kind == c10::TypeKind::FloatType) return static_cast<double>(number);
+    if (!is_list_of(argument_.type(), c10::TypeKind::IntType)) return number;
+    return std::vector<std::int64_t>(static_cast<std::size_t>(argument_.N().value_or(1)), number);
+  }
+  IValue operator()(double number) const { return number; }
+  IValue operator()(const std::string& text) const { return text; }
+  IValue operator()(const std::vector<bool>& flags) const {
+    c10::List<bool> list;
+    for (const bool flag : flags)
+      list.push_back(flag);
+    return list;
+  }
+  IValue operator()(const std::vector<std::int64_t>& numbers) const {
+    if (is_list_of(argument_.type(), c10::TypeKind::FloatType))
+      return std::vector<double>(numbers.begin(), numbers.end());
+    return numbers;
+  }
+  IValue operator()(const std::vector<double>& numbers) const { return numbers; }
+  IValue operator()(FileDtype dtype) const {
+    const std::optional<at::ScalarType> type = scalar_type(dtype);
+    if (!type)
+      refuse(node_,
+             "tensors of torch's type " + std::to_string(static_cast<std::int64_t>(dtype)) +
+                 " are not supported");
+    return *type;
+  }
+  IValue operator()(FileMemoryFormat format) const {
+    const std::optional<at::MemoryFormat> known = memory_format(format);
+    if (!known) refuse(node_, "its memory format is not supported");
+    return *known;
+  }
+  IValue operator()(FileLayout layout) const {
+    if (static_cast<std::int64_t>(layout) != kStrided) refuse(node_, "its layout is not supported");
+    return at::kStrided;
+  }
+  IValue operator()(FileDevice) const { return at::Device(at::kCPU); }
+  IValue operator()(ValueId) const { return {}; }
+  IValue operator()(const std::vector<ListItem>&) const { return {}; }
+
+ private:
+  const ExportedNode& node_;
+  const c10::Argument& argument_;
+};
+
+/// As Python gives a number to an operator of tensors: it takes on the type of the others.
+IValue tensor_from(const IValue& number) {
+  if (!number.isScalar()) return number;
+  const at::ScalarType type = number.isInt()    ? at::kLong
+                              : number.isBool() ? at::kBool
+                                                : at::kDouble;
+  const at::Tensor tensor = at::scalar_tensor(number.toScalar(), type);
+  tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return tensor;
+}
+
+bool is_tensor_list(const c10::TypePtr& type) {
+  return is_list_of(type, c10::TypeKind::TensorType);
+}
+
+bool has_optional_elements(const c10::TypePtr& type) {
+  const auto list = plain_type(type)->cast<c10::ListType>();
+  return list && list->getElementType()->kind() == c10::TypeKind::OptionalType;
+}
+
+Input read_input(const ExportedNode& node,
+                 const ExportedValue& value,
+                 const c10::Argument& argument) {
+  Input input;
+  input.is_tensor = plain_type(argument.type())->kind() == c10::TypeKind::TensorType;
+  if (const auto* const id = std::get_if<ValueId>(&value)) {
+    input.kind = Input::Kind::value;
+    input.value = *id;
+  } else if (const auto* const items = std::get_if<std::vector<ListItem>>(&value)) {
+    input.kind = !is_tensor_list(argument.type())         ? Input::Kind::numbers
+                 : has_optional_elements(argument.type()) ? Input::Kind::optional_tensors
+                                                          : Input::Kind::tensors;
+    input.items = *items;
+  } else {
+    input.constant = std::visit(ConstantReader(node, argument), value);
+    if (input.is_tensor) input.constant = tensor_from(input.constant);
+    input.in_evaluation = input.constant;
+  }
+  return input;
+}
+
+const ExportedValue* find(const ExportedNode& node, const std::string& argument) {
+  for (const ExportedArgument& one : node.arguments)
+    if (one.name == argument) return &one.value;
+  return nullptr;
+}
+
+bool has_tensor(const ExportedNode& node, const std::string& argument) {
+  const ExportedValue* const value = find(node, argument);
+  return value != nullptr && std::holds_alternative<ValueId>(*value);
+}
+
+/// What an operator is given in an evaluation instead of `input`, as torch's modules in evaluation
+/// mode give it: none if it is the same. A norm without running statistics takes those of the batch
+/// in both.
+std::optional<IValue> evaluation_value(const ExportedNode& node,
+                                       const c10::FunctionSchema& schema,
+                                       const std::string& argument) {
+  const bool is_norm = schema.argumentIndexWithName("running_mean").has_value();
+  const bool has_statistics = has_tensor(node, "running_mean");
+  if (argument == "training" || argument == "train" || argument == "use_input_stats")
+    return is_norm && !has_statistics ? std::nullopt : std::optional<IValue>(false);
+  if (argument == "dropout_p") return IValue(0.0);
+  return {};
+}
+
+/// Values that share memory with an input: views of it, and itself.
+class Aliases {
+ public:
+  explicit Aliases(std::size_t values) : input_of_(values) {}
+
+  void add_input(ValueId value) { input_of_.at(value.index) = value.index; }
+  void follow(const c10::FunctionSchema& schema, const Step& step) {
+    for (std::size_t i = 0; i < schema.arguments().size(); ++i) {
+      const c10::AliasInfo* const alias = schema.arguments()[i].alias_info();
+      const Input& input = step.inputs[i];
+      if (alias == nullptr || input.kind != Input::Kind::value) continue;
+      const std::optional<std::size_t> root = input_of_.at(input.value.index);
+      if (!root) continue;
+      if (alias->isWrite()) written_.insert(*root);
+      for (const ExportedResult& result : step.results)
+        for (const ValueId one : result.values)
+          input_of_.at(one.index) = root;
+    }
+  }
+  [[nodiscard]] bool is_written(ValueId input) const { return written_.contains(input.index); }
+
+ private:
+  std::vector<std::optional<std::size_t>> input_of_;
+  std::set<std::size_t> written_;
+};
+
+/// "torch.ops.aten.conv2d.default": "aten::conv2d" and "". None: no operator of ATen.
+std::optional<c10::OperatorName> operator_name(std::string_view target) {
+  constexpr std::string_view kBegin = "torch.ops.aten.";
+  if (!target.starts_with(kBegin)) return {};
+  target.remove_prefix(kBegin.size());
+  const std::size_t dot = target.find('.');
+  if (dot == std::string_view::npos) return {};
+  const std::string_view overload = target.substr(dot + 1);
+  return c10::OperatorName("aten::" + std::string(target.substr(0, dot)),
+                           overload == "default" ? "" : std::string(overload));
+}
+
+/// What a file must not do: read or write other files.
+bool is_forbidden(const std::string& name) {
+  return name == "aten::from_file";
+}
+
+/// Compares types and devices of the example with those of a run, which may be others here.
+bool is_check_of_example(const std::string& name) {
+  return name == "aten::_assert_tensor_metadata";
+}
+
+}  // namespace
+
+struct ExportedGraphRunner::Program {
+  /// A tensor of the model, or a constant, at its place among the values.
+  struct State {
+    ValueId value;
+    at::Tensor tensor;
+    bool is_written = false;  // by a node, in place
+  };
+
+  std::vector<IValue> constants;  // of all values: the first state of a run
+  std::vector<State> state;
+  std::vector<Step> steps;
+  std::vector<ExportedOutput> outputs;
+  std::vector<std::pair<ValueId, at::Tensor>> mutations;
+  ValueId images;
+  std::vector<std::optional<std::int64_t>> image_sizes;
+  int training_layers = 0;
+  int evaluation_layers = 0;
+  std::string random_place;
+
+  void add(const ExportedNode& node, Aliases& aliases);
+  void add_operator(const ExportedNode& node, c10::OperatorHandle operation, Aliases& aliases);
+  void note_mode(const c10::FunctionSchema& schema, const Step& step);
+  void find_last_uses(std::size_t values);
+  void require_shape(const at::Tensor& images) const;
+};
+
+void ExportedGraphRunner::Program::add(const ExportedNode& node, Aliases& aliases) {
+  for (const auto& [name, function] : kNumberFunctions) {
+    if (node.target != name) continue;
+    Step step{.on_numbers = function, .results = node.results, .place = node.place};
+    const c10::Argument number("number", c10::NumberType::get());
+    for (const ExportedArgument& argument : node.arguments)
+      step.inputs.push_back(read_input(node, argument.value, number));
+    steps.push_back(std::move(step));
+    return;
+  }
+  const std::optional<c10::OperatorName> name = operator_name(node.target);
+  if (!name || is_forbidden(name->name)) {
+    const bool is_control = node.target.starts_with("torch.ops.higher_order.");
+    refuse(node,
+           node.target + (is_control ? " is control flow, which is not run from such a file. Write "
+                                       "the model without it, or take model.script"
+                                     : " is not run from such a file"));
+  }
+  if (is_check_of_example(name->name)) return;
+  const std::optional<c10::OperatorHandle> operation =
+      c10::Dispatcher::singleton().findSchema(*name);
+  if (!operation) refuse(node, "LibTorch " TORCH_VERSION " has no operator " + node.target);
+  add_operator(node, *operation, aliases);
+}
+
+void ExportedGraphRunner::Program::add_operator(const ExportedNode& node,
+                                                c10::OperatorHandle operation,
+                                                Aliases& aliases) {
+  const c10::FunctionSchema& schema = operation.schema();
+  Step step{.operation = operation, .results = node.results, .place = node.place};
+  for (const ExportedArgument& one : node.arguments)
+    if (!schema.argumentIndexWithName(one.name))
+      refuse(node, node.target + " has no argument " + one.name + " in LibTorch " TORCH_VERSION);
+  for (const c10::Argument& argument : schema.arguments()) {
+    Input input;
+    if (const ExportedValue* const given = find(node, argument.name())) {
+      input = read_input(node, *given, argument);
+      if (input.kind == Input::Kind::constant &&
+          !input.constant.type()->isSubtypeOf(*argument.type()))
+        refuse(node, node.target + " takes no such argument " + argument.name());
+    } else if (argument.default_value()) {
+      input.constant = *argument.default_value();
+      input.in_evaluation = input.constant;
+    } else {
+      refuse(node, node.target + " lacks its argument " + argument.name());
+    }
+    if (input.kind == Input::Kind::constant)
+      if (const std::optional<IValue> other = evaluation_value(node, schema, argument.name()))
+        input.in_evaluation = *other;
+    step.inputs.push_back(std::move(input));
+  }
+  while (!step.results.empty() && step.results.back().values.empty())
+    step.results.pop_back();
+  if (step.results.size() > schema.returns().size())
+    refuse(node, node.target + " gives " + std::to_string(schema.returns().size()) + " results");
+  aliases.follow(schema, step);
+  note_mode(schema, step);
+  steps.push_back(std::move(step));
+}
+
+void ExportedGraphRunner::Program::note_mode(const c10::FunctionSchema& schema, const Step& step) {
+  for (std::size_t i = 0; i < step.inputs.size(); ++i) {
+    const std::string& name = schema.arguments()[i].name();
+    const IValue& value = step.inputs[i].constant;
+    if ((name == "training" || name == "train") && value.isBool())
+      ++(value.toBool() ? training_layers : evaluation_layers);
+    if (name == "generator" && random_place.empty()) random_place = step.place;
+  }
+  if (schema.name().starts_with("aten::rand") && random_place.empty()) random_place = step.place;
+}
+
+/// The last step that uses a value drops it: autograd keeps what it needs.
+void ExportedGraphRunner::Program::find_last_uses(std::size_t values) {
+  std::vector<bool> is_kept(values, false);
+  for (const ExportedOutput& output : outputs)
+    is_kept.at(output.value.index) = true;
+  for (const auto& [value, buffer] : mutations)
+    is_kept.at(value.index) = true;
+  for (std::size_t i = steps.size(); i-- > 0;) {
+    Step& step = steps[i];
+    const auto use = [&](ValueId value) {
+      if (is_kept.at(value.index)) return;
+      is_kept.at(value.index) = true;  // by a later step than those still to come
+      step.last_used.push_back(value);
+    };
+    for (const Input& input : step.inputs) {
+      if (input.kind == Input::Kind::value) use(input.value);
+      for (const ListItem& item : input.items)
+        if (const auto* const value = std::get_if<ValueId>(&item)) use(*value);
+    }
+    for (const ExportedResult& result : step.results)
+      for (const ValueId value : result.values)
+        use(value);  // nobody uses it
+  }
+}
+
+void ExportedGraphRunner::Program::require_shape(const at::Tensor& images) const {
+  bool fits = static_cast<std::size_t>(images.dim()) == image_sizes.size();
+  std::string sizes;
+  for (std::size_t i = 0; i < image_sizes.size(); ++i) {
+    fits =
+        fits && (!image_sizes[i] || images.size(static_cast<std::int64_t>(i)) == *image_sizes[i]);
+    sizes += (i == 0 ? "[" : "x") + (image_sizes[i] ? std::to_string(*image_sizes[i]) : "any");
+  }
+  if (!fits)
+    throw std::runtime_error("it was exported for " + sizes + "], and gets " + shape_text(images));
+}
+
+namespace {
+
+const IValue& value_at(const std::vector<IValue>& values, ValueId value) {
+  return values.at(value.index);
+}
+
+IValue list_from(const Input& input, const std::vector<IValue>& values) {
+  if (input.kind == Input::Kind::numbers) {
+    std::vector<std::int64_t> numbers;
+    for (const ListItem& item : input.items) {
+      const auto* const value = std::get_if<ValueId>(&item);
+      const auto* const number = std::get_if<std::int64_t>(&item);
+      if (value == nullptr && number == nullptr) throw std::runtime_error("a size is missing");
+      numbers.push_back(number != nullptr ? *number : value_at(values, *value).toInt());
+    }
+    return numbers;
+  }
+  const auto tensor_of = [&](const ListItem& item) -> std::optional<at::Tensor> {
+    const auto* const value = std::get_if<ValueId>(&item);
+    if (value == nullptr) return {};
+    return value_at(values, *value).toTensor();
+  };
+  if (input.kind == Input::Kind::optional_tensors) {
+    c10::List<std::optional<at::Tensor>> tensors;
+    for (const ListItem& item : input.items)
+      tensors.push_back(tensor_of(item));
+    return tensors;
+  }
+  c10::List<at::Tensor> tensors;
+  for (const ListItem& item : input.items) {
+    const std::optional<at::Tensor> tensor = tensor_of(item);
+    if (!tensor) throw std::runtime_error("a tensor of a list is missing");
+    tensors.push_back(*tensor);
+  }
+  return tensors;
+}
+
+IValue argument_from(const Input& input,
+                     const std::vector<IValue>& values,
+                     Mode mode,
+                     at::Device device) {
+  switch (input.kind) {
+    case Input::Kind::constant: {
+      const IValue& constant = mode == Mode::evaluation ? input.in_evaluation : input.constant;
+      return constant.isDevice() ? IValue(device) : constant;
+    }
+    case Input::Kind::value: {
+      const IValue& value = value_at(values, input.value);
+      return input.is_tensor ? tensor_from(value) : value;
+    }
+    case Input::Kind::tensors:
+    case Input::Kind::optional_tensors:
+    case Input::Kind::numbers:
+      return list_from(input, values);
+  }
+  throw std::logic_error("a kind of input without a case");
+}
+
+void take_results(const Step& step, std::vector<IValue>& stack, std::vector<IValue>& values) {
+  for (std::size_t i = 0; i < step.results.size(); ++i) {
+    const ExportedResult& result = step.results[i];
+    if (!result.is_list) {
+      if (!result.values.empty()) values.at(result.values[0].index) = std::move(stack.at(i));
+      continue;
+    }
+    const c10::List<at::Tensor> tensors = stack.at(i).toTensorList();
+    if (tensors.size() != result.values.size())
+      throw std::runtime_error("it gives " + std::to_string(tensors.size()) + " tensors, not " +
+                               std::to_string(result.values.size()));
+    for (std::size_t k = 0; k < tensors.size(); ++k)
+      values.at(result.values[k].index) = tensors.get(k);
+  }
+}
+
+void run_step(const Step& step, std::vector<IValue>& values, Mode mode, at::Device device) {
+  std::vector<IValue> stack;
+  stack.reserve(step.inputs.size());
+  for (const Input& input : step.inputs)
+    stack.push_back(argument_from(input, values, mode, device));
+  if (step.on_numbers != nullptr)
+    stack = {step.on_numbers(stack)};
+  else
+    step.operation->callBoxed(stack);
+  take_results(step, stack, values);
+  for (const ValueId value : step.last_used)
+    values[value.index] = IValue();
+}
+
+}  // namespace
+
+ExportedGraphRunner::ExportedGraphRunner(const ExportedGraph& graph,
+                                         const std::map<std::string, at::Tensor>& tensors)
+    : program_(std::make_unique<Program>()) {
+  Program& program = *program_;
+  program.constants.resize(graph.values);
+  program.images = graph.images;
+  program.image_sizes = graph.image_sizes;
+  program.outputs = graph.outputs;
+  Aliases aliases(graph.values);
+  for (const ExportedState& one : graph.state) {
+    program.state.push_back({one.value, tensors.at(one.name)});
+    aliases.add_input(one.value);
+  }
+  const ExportedNode input{.place = "of an input"};
+  const c10::Argument any("constant", c10::AnyType::get());
+  for (const auto& [value, constant] : graph.constants)
+    program.constants.at(value.index) = std::visit(ConstantReader(input, any), constant);
+  for (const ExportedState& one : graph.mutations)
+    program.mutations.emplace_back(one.value, tensors.at(one.name));
+  for (const ExportedNode& node : graph.nodes)
+    program.add(node, aliases);
+  for (Program::State& one : program.state)
+    one.is_written = aliases.is_written(one.value);
+  program.find_last_uses(graph.values);
+}
+
+ExportedGraphRunner::ExportedGraphRunner(ExportedGraphRunner&&) noexcept = default;
+
+ExportedGraphRunner::~ExportedGraphRunner() = default;
+
+std::vector<NamedTensor> ExportedGraphRunner::run(const at::Tensor& images, Mode mode) const {
+  const Program& program = *program_;
+  program.require_shape(images);
+  std::vector<IValue> values = program.constants;
+  for (const Program::State& one : program.state) {
+    const bool is_copied = !one.tensor.requires_grad() &&
+                           (mode == Mode::trial || (mode == Mode::evaluation && one.is_written));
+    // A constant is not in the tree of modules, so nobody moves it to the job's device.
+    values.at(one.value.index) =
+        is_copied ? one.tensor.to(images.device()).clone() : one.tensor.to(images.device());
+  }
+  values.at(program.images.index) = images;
+  for (const Step& step : program.steps) {
+    try {
+      run_step(step, values, mode, images.device());
+    } catch (c10::Error& error) {
+      error.add_context("in node " + step.place);
+      throw;
+    } catch (const std::runtime_error& error) {
+      throw std::runtime_error("node " + step.place + ": " + error.what());
+    }
+  }
+  if (mode == Mode::training) {
+    const at::NoGradGuard no_grad;
+    for (const auto& [value, buffer] : program.mutations)
+      at::Tensor(buffer).copy_(value_at(values, value).toTensor());
+  }
+  std::vector<NamedTensor> outputs;
+  for (const ExportedOutput& output : program.outputs)
+    outputs.push_back({output.name, value_at(values, output.value).toTensor()});
+  return outputs;
+}
+
+int ExportedGraphRunner::training_layers() const {
+  return program_->training_layers;
+}
+
+int ExportedGraphRunner::evaluation_layers() const {
+  return program_->evaluation_layers;
+}
+
+const std::string& ExportedGraphRunner::random_place() const {
+  return program_->random_place;
+}
+
+}  // namespace ddp::worker
