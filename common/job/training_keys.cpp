@@ -102,7 +102,8 @@ std::vector<JobKey> training_keys() {
        .help = "normalisation layers: batch: over the samples of a rank; sync: over those of all "
                "ranks, for models that have batch norms"},
       {.path = "model.weights", .type = text, .default_value = "null", .is_path = true,
-       .help = "safetensors or .pt file to start from, or a checkpoint (as checkpoint.resume)"},
+       .help = "safetensors or .pt file to start from, or a checkpoint (as checkpoint.resume), or "
+               "fetch:resnet34, weights that torchvision publishes"},
       {.path = "model.strict", .type = boolean, .default_value = "true",
        .help = "false: weights take what fits by name and shape, and list the rest"},
       {.path = "model.freeze", .type = text_list, .default_value = "[]",

@@ -30,6 +30,7 @@ SHORT = {
     "coco128": ("data.batch=2", "data.image_size=64", "data.cache=1MiB", "schedule.min_lr=0"),
     "digits": ("data.train_size=256", "data.test_size=64"),
     "elastic": ("launch.nproc_per_node=1", "launch.last_call=1s"),
+    "finetune": ("data.batch=4", "data.image_size=32", "model.stem=imagenet"),
     "image-folder": ("data.batch=8", "data.image_size=32"),
     "mnist": (),
     "mnist-data-parallel": ("devices=[cpu, cpu]",),
@@ -41,6 +42,7 @@ SHORT = {
 SHOWS = {
     "cifar10": "stops early: 1 evaluations without gain in accuracy",
     "elastic": "2 of 2:4 nodes",
+    "finetune": "weights: loaded 120 of the model's 122 tensors",
     "mnist-data-parallel": "parallel: data copies the weights to 2 devices",
     "resnet34": "weights: loaded 216 of the model's 218 tensors",
 }
@@ -113,8 +115,8 @@ class Runs(ProcessTest):
         source = yaml.safe_load(text)["data"]["name"]
         if source in SETS:
             SETS[source](self.folder / source)
-        if path.stem == "resnet34":
-            self.write_weights()
+        if path.stem in ("finetune", "resnet34"):
+            self.write_weights(*{"finetune": ("resnet18", "f37072fd"), "resnet34": ("resnet34", "b627a593")}[path.stem])
         lines = LAUNCH.findall(text)
         nodes = [line for line in lines if "HOST" in line]
         alone = [line for line in lines if line not in nodes]
@@ -138,14 +140,18 @@ class Runs(ProcessTest):
         self.assertRegex(text, r"epoch 1/\d \| train loss .*\| test ")
         self.assertIn(SHOWS.get(path.stem, "batch: "), text)
 
-    def write_weights(self):
-        """Of a ResNet-34 for another number of classes."""
+    def write_weights(self, model, digest):
+        """Of the model for another number of classes, where those that are published would be."""
+        self.environment["XDG_CACHE_HOME"] = str(self.folder / "cache")
+        weights = self.folder / "cache" / "ddp" / "weights"
+        weights.mkdir(parents=True)
         write_cifar10(self.folder / "cifar10")
         self.run_program(
-            self.bin / "ddp-worker", "configs/cifar10.yaml", "data.root=cifar10", "name=other", "model.name=resnet34", "model.stem=imagenet",
+            self.bin / "ddp-worker", "configs/cifar10.yaml", "data.root=cifar10", "name=other", f"model.name={model}", "model.stem=imagenet",
             *SMALL, *SHORT["cifar10-o1"],
         )  # fmt: skip
-        self.run_program(self.bin / "ddp-worker", "export", "runs/other", "-o", "resnet34.safetensors")
+        self.run_program(self.bin / "ddp-worker", "export", "runs/other", "-o", "weights.pt")
+        (self.folder / "weights.pt").rename(weights / f"{model}-{digest}.pth")
 
 
 for each in FILES:

@@ -551,6 +551,43 @@ class FullDisk(FetchTest):
         self.assertEqual(self.names(), {"Small/raw/digits", "small.tar.gz"})
 
 
+class RoundedSize(FetchTest):
+    """A file of which only eight digits of the digest and a rounded size are published, as of torchvision's weights."""
+
+    def publish_rounded(self, size, digits=None):
+        digits = digits or hashlib.sha256(LETTERS).hexdigest()[:8]
+        (self.folder / "table").write_text(f"set small {self.server.address} Small/raw\nfile letters {size} {digits} 1000\n", encoding="utf-8")
+
+    def assert_got_letters(self):
+        self.assertEqual((self.data / "Small/raw/letters").read_bytes(), LETTERS)
+
+    def test_the_server_tells_the_exact_size(self):
+        for size in (len(LETTERS) - 1000, len(LETTERS) + 999):
+            self.publish_rounded(size)
+            self.fetch()
+            self.assert_got_letters()
+            self.fetch()  # it is there
+            (self.data / "Small/raw/letters").unlink()
+
+    def test_a_cut_near_the_end_goes_on(self):
+        self.publish_rounded(len(LETTERS) + 500)
+        self.server.acts = [cut_after(len(LETTERS) - 100)]
+        self.fetch()
+        self.assert_got_letters()
+
+    def test_a_length_that_is_not_told(self):
+        self.publish_rounded(len(LETTERS) + 500)
+        self.server.always = lambda handler, body, _begin: send(handler, 200, body, None)
+        self.fetch()
+        self.assert_got_letters()
+
+    def test_another_file_is_refused(self):
+        self.publish_rounded(len(LETTERS) + 2000)
+        self.assertIn("the server offers 300000 bytes, the published file has 302000", self.fail_to_fetch())
+        self.publish_rounded(len(LETTERS), "00000000")
+        self.assertIn("expected 00000000). It was removed", self.fail_to_fetch())
+
+
 class Published(ProcessTest):
     """By ddp-worker itself."""
 
@@ -563,7 +600,20 @@ class Published(ProcessTest):
         self.assertRegex(text, r"\Ahttps://\S+/cifar-100-binary\.tar\.gz 168513733 [0-9a-f]{64} data/cifar-100-binary\.tar\.gz\n\Z")
         text = self.run_program(self.worker, "fetch", "--dry-run", "fashion-mnist", "data", "--from=http://h/x")
         self.assertRegex(text, r"\A(http://h/x/(t10k|train)-(images-idx3|labels-idx1)-ubyte\.gz \d+ [0-9a-f]{64} data/FashionMNIST/raw/\S+\n){4}\Z")
+        text = self.run_program(self.worker, "fetch", "weights/resnet34", "data", "--dry-run")
+        self.assertEqual(text, "https://download.pytorch.org/models/resnet34-b627a593.pth 87320166 b627a593 data/resnet34-b627a593.pth\n")
         self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_a_job_gets_weights_or_says_why_it_cannot(self):
+        (self.folder / "job.yaml").write_text("data: {name: digits, batch: 64}\nmodel: {name: resnet18, strict: false}\n", encoding="utf-8")
+        job = ("--check", "job.yaml")
+        text = self.run_program(self.worker, *job, "model.weights=fetch:resnet43", expect=2)
+        self.assertIn("did you mean fetch:resnet34?", text)
+        self.environment["https_proxy"] = "http://127.0.0.1:9"
+        self.environment["XDG_CACHE_HOME"] = str(self.folder / "cache")
+        text = self.run_program(self.worker, *job, "model.weights=fetch:resnet18", expect=2)
+        self.assertRegex(text, r"model\.weights: fetch:resnet18: .*cannot get https://\S+/resnet18-f37072fd\.pth: ")
+        self.assertIn("model.weights=DIR/resnet18-f37072fd.pth", text)
 
     def test_the_help_tells_of_it(self):
         self.assertIn("ddp-worker fetch", self.run_program(self.worker, "--help"))

@@ -24,6 +24,7 @@ OPEN_TO = {
     "worker/shm": ["worker/dist"],
     "worker/task": ["worker/plan", "worker/image", "worker/data", "worker/model", "worker/dist"],
     "worker/save": ["worker/plan", "worker/data", "worker/model", "worker/dist"],
+    "worker/python": ["worker/plan", "worker/data", "worker/model", "worker/save"],
     "worker/fetch": ["worker/plan", "worker/data", "worker/save"],
     "worker/train": ["worker"],
     "worker/own_loop": ["worker"],

@@ -1,6 +1,6 @@
 // Models of TorchScript: names, heads, buffers that the code replaces, refusals. Numbers are
 // compared with Python's in tests/interop/script_test.py.
-#include "worker/model/script_model.h"
+#include "worker/python/script_model.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr ScriptData kData{.channels = 1, .height = 2, .width = 2, .classes = 3};
+constexpr PythonModelData kData{.channels = 1, .height = 2, .width = 2, .classes = 3};
 
 /// With a parameter "weight" of [3, 4] and a buffer "count".
 torch::jit::Module module_of(const std::string& code) {
@@ -184,7 +184,7 @@ TEST(ScriptModel, WhatIsNoScoreIsRefused) {
   EXPECT_THAT(refusal({{"outputs.text", "1"}}), HasSubstr("its output text is [2x1x2x2] for two"));
   EXPECT_THAT(refusal({{"outputs.main", "-1"}}), HasSubstr("model.args.outputs.main: -1 is not"));
   ScriptModel plain = load(archive_of(module_of(kPlain)));
-  ScriptData data = kData;
+  PythonModelData data = kData;
   data.classes = 5;
   EXPECT_THAT(complaint([&] { plain.choose_heads(data, args_of({})); }),
               HasSubstr("it gives [2x3] for two images, and the data have 5 classes"));
@@ -208,7 +208,7 @@ TEST(ScriptModel, ItsArchiveHoldsThePresentValues) {
   parameters_of(model).at(0).tensor.fill_(7);
   const ScriptModel again = load(model.archive());
   EXPECT_EQ(parameters_of(again).at(0).tensor.max().item<float>(), 7);
-  EXPECT_NE(again.digest(), model.digest());
+  EXPECT_NE(again.identity(), model.identity());
 }
 
 // LibTorch reads a damaged archive without a word.

@@ -2,6 +2,7 @@
 
 #include <curl/curl.h>
 
+#include <algorithm>
 #include <array>
 #include <exception>
 #include <memory>
@@ -73,6 +74,7 @@ class Pace {
 /// What libcurl's callbacks share with the transfer.
 struct Transfer {
   const DownloadRequest& request;
+  PublishedFile& file;  // its size becomes exact when the server tells it
   OutputFile& part;
   Pace& pace;
   CURL* handle;
@@ -87,17 +89,21 @@ struct Transfer {
 
 /// Why the bytes that arrive cannot be the file, checked before `more` of them are written; empty:
 /// they can.
-std::string refuse_length(const Transfer& transfer, std::size_t more) {
-  const std::uint64_t wanted = transfer.request.file.size;
+std::string refuse_length(Transfer& transfer, std::size_t more) {
+  PublishedFile& file = transfer.file;
   curl_off_t length = -1;  // unknown
   curl_easy_getinfo(transfer.handle, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
   const std::uint64_t offered = transfer.begin + static_cast<std::uint64_t>(length);
-  if (transfer.size == transfer.begin && length >= 0 && offered != wanted) {
-    return "the server offers " + std::to_string(offered) + " bytes, the published file has " +
-           std::to_string(wanted);
+  if (transfer.size == transfer.begin && length >= 0) {
+    if (!file.has_size(offered)) {
+      return "the server offers " + std::to_string(offered) + " bytes, the published file has " +
+             std::to_string(file.size);
+    }
+    file.size = offered;
+    file.size_error = 0;
   }
-  if (transfer.size + more > wanted)
-    return "the server sends more than the " + std::to_string(wanted) +
+  if (transfer.size + more > file.size + file.size_error)
+    return "the server sends more than the " + std::to_string(file.size) +
            " bytes of the published file";
   return {};
 }
@@ -184,14 +190,19 @@ Outcome judge(CURLcode code, long status, const std::string& reason) {
 
 /// One try, starting where the part ends. Errors: SystemError for the disk; UsageError.
 Outcome transfer_once(const DownloadRequest& request,
+                      PublishedFile& file,
                       OutputFile& part,
                       Pace& pace,
                       std::uint64_t& size) {
   const std::unique_ptr<CURL, void (*)(CURL*)> handle(curl_easy_init(), curl_easy_cleanup);
   if (!handle) throw SystemError("cannot start libcurl");
   std::array<char, CURL_ERROR_SIZE> reason{};
-  Transfer transfer{
-      .request = request, .part = part, .pace = pace, .handle = handle.get(), .begin = size};
+  Transfer transfer{.request = request,
+                    .file = file,
+                    .part = part,
+                    .pace = pace,
+                    .handle = handle.get(),
+                    .begin = size};
   set_up(handle.get(), transfer, reason);
   const CURLcode code = curl_easy_perform(handle.get());
   size = transfer.size;
@@ -210,7 +221,7 @@ Outcome transfer_once(const DownloadRequest& request,
   // libcurl does not count "Range not satisfiable" as an error: it takes the file for complete.
   if (size > 0 && size == transfer.begin)
     return {End::from_start, "the server does not go on at byte " + std::to_string(size)};
-  if (size < request.file.size)
+  if (size + file.size_error < file.size)
     return {End::again, "the server ended after " + std::to_string(size) + " bytes"};
   return {End::complete, ""};
 }
@@ -218,11 +229,11 @@ Outcome transfer_once(const DownloadRequest& request,
 class Download {
  public:
   explicit Download(const DownloadRequest& request)
-      : request_(request), part_(request.target.string() + ".part") {}
+      : request_(request), file_(request.file), part_(request.target.string() + ".part") {}
 
   void run() {
     if (fs::is_regular_file(fs::symlink_status(part_))) size_ = fs::file_size(part_);
-    if (size_ == 0 || size_ > request_.file.size) start_over();
+    if (size_ == 0 || size_ > file_.size + file_.size_error) start_over();
     farthest_ = size_;
     while (!is_whole())
       get_rest();
@@ -234,16 +245,16 @@ class Download {
   /// False when more bytes are needed. Errors: SystemError when a file that came in one piece is
   /// not the published one.
   bool is_whole() {
-    if (size_ < request_.file.size) return false;
+    if (size_ + file_.size_error < file_.size) return false;
     const std::string found = sha256_of(part_);
-    if (found == request_.file.sha256) return true;
+    if (found.starts_with(file_.sha256)) return true;
     const bool may_be_mixed = !is_of_one_piece_ && !has_restarted_;
     start_over();
     // The file may have changed since its first part was fetched.
     has_restarted_ = true;
     if (may_be_mixed) return false;
     fail("what came has the size of the published file, but not its contents (SHA-256 " + found +
-         ", expected " + request_.file.sha256 + "). It was removed");
+         ", expected " + file_.sha256 + "). It was removed");
   }
 
   /// Tries until a try brings new bytes, or no tries are left. Bytes before `farthest_` are not
@@ -274,13 +285,13 @@ class Download {
 
   Outcome try_once(OutputFile& part, Pace& pace) {
     try {
-      return transfer_once(request_, part, pace, size_);
+      return transfer_once(request_, file_, part, pace, size_);
     } catch (const UsageError&) {
       if (size_ == 0) start_over();
       throw;
     } catch (const SystemError& error) {
       fail(std::string(error.what()) + ". Make room for " +
-           format_bytes(static_cast<std::int64_t>(request_.file.size - size_)) +
+           format_bytes(static_cast<std::int64_t>(file_.size - std::min(size_, file_.size))) +
            " more, or take another directory");
     }
   }
@@ -303,6 +314,7 @@ class Download {
   }
 
   const DownloadRequest& request_;
+  PublishedFile file_;
   fs::path part_;
   std::uint64_t size_ = 0;        // of the part
   std::uint64_t farthest_ = 0;    // largest size that the part has had

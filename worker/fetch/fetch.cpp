@@ -88,7 +88,7 @@ bool is_there(const fs::path& path, const PublishedFile& file) {
   if (status.type() == fs::file_type::not_found) return false;
   if (error) throw SystemError("cannot look at " + path.string() + ": " + error.message());
   const std::uint64_t size = fs::file_size(path, error);
-  if (!error && size == file.size && sha256_of(path) == file.sha256) return true;
+  if (!error && file.has_size(size) && sha256_of(path).starts_with(file.sha256)) return true;
   throw UsageError(path.string() +
                    " is there and is not the published file. Remove it, or give another "
                    "directory.");
@@ -214,9 +214,16 @@ void fetch(const PublishedSet& set,
     for (const PublishedFile& file : missing)
       get(set, options, file, folder / file.name, console);
   }
+  const std::string was_there = missing.empty() ? " (they were there already)" : "";
+  if (set.is_weights) {
+    console.print(set.name + " is " + (folder / set.files[0].name).string() + was_there +
+                  ", as torchvision publishes it: BSD-3-Clause; the terms of ImageNet-1K may "
+                  "apply, too. Start from it: model.weights=" +
+                  (folder / set.files[0].name).string() + " model.strict=false");
+    return;
+  }
   console.print(set.name + " is in " + folder.string() + ", " + std::to_string(set.files.size()) +
-                " files, all as published" + (missing.empty() ? " (they were there already)" : "") +
-                ". Train on it: data.name=" + set.name +
+                " files, all as published" + was_there + ". Train on it: data.name=" + set.name +
                 " data.root=" + options.directory.string());
 }
 

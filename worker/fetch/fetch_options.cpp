@@ -95,16 +95,22 @@ FetchOptions parse_fetch_options(const std::vector<std::string>& arguments,
 }
 
 std::string fetch_help(const std::vector<std::string>& known) {
+  std::string sets;
+  std::string weights;
+  for (const std::string& name : known)
+    add_word(name.starts_with("weights/") ? weights : sets, name);
   return "Usage: ddp-worker fetch NAME DIR [--from URL] [--stall-limit 30s] [--min-rate 1kB] "
          "[--dry-run]\n\n"
-         "Gets the files of a published data set into DIR, where data.root=DIR finds them.\n"
+         "Gets the files of a published data set into DIR, where data.root=DIR finds them, or the\n"
+         "weights of a model that torchvision publishes, for model.weights.\n"
          "NAME is " +
-         join_words(known) +
+         sets + (weights.empty() ? "" : ",\n" + weights) +
          ".\n\n"
-         "Each file is checked by size and SHA-256 before it gets its name. What was cut off goes "
-         "on\n"
-         "where it stopped (NAME.part). Proxies are taken from http_proxy, https_proxy and "
-         "no_proxy.\n\n"
+         "Each file is checked by size and SHA-256 before it gets its name; of the digest of "
+         "weights,\n"
+         "eight digits are published. What was cut off goes on where it stopped (NAME.part). "
+         "Proxies\n"
+         "are taken from http_proxy, https_proxy and no_proxy.\n\n"
          "  --from URL           take the files from below this address: a mirror\n"
          "  --stall-limit TIME   without a byte for so long, try again, three times at most (30s)\n"
          "  --min-rate BYTES     fewer a second, on average over so long, are as good as none; 0: "

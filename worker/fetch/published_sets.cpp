@@ -1,9 +1,50 @@
 #include "worker/fetch/published_sets.h"
 
-namespace ddp::worker {
+#include <string_view>
 
-const std::vector<PublishedSet>& published_sets() {
-  static const std::vector<PublishedSet> sets{
+namespace ddp::worker {
+namespace {
+
+constexpr std::string_view kWeights = "weights/";
+
+struct WeightFile {
+  const char* model;
+  const char* file;
+  double mebibytes;
+};
+
+constexpr WeightFile kWeightFiles[] = {
+    {"resnet18", "resnet18-f37072fd.pth", 44.661},
+    {"resnet34", "resnet34-b627a593.pth", 83.275},
+    {"resnet50", "resnet50-11ad3fa6.pth", 97.790},
+    {"vit_b_16", "vit_b_16-c867db91.pth", 330.285},
+    {"convnext_tiny", "convnext_tiny-983f1562.pth", 109.119},
+    {"efficientnet_b0", "efficientnet_b0_rwightman-7f5810bc.pth", 20.451},
+    {"swin_t", "swin_t-704ceda3.pth", 108.190},
+    {"mobilenet_v3_small", "mobilenet_v3_small-047dcff4.pth", 9.829},
+    {"regnet_y_400mf", "regnet_y_400mf-e6988f5f.pth", 16.806},
+};
+
+/// torchvision's weights. It publishes the size in MiB with three digits, and the first eight
+/// digits of the SHA-256, in the name of the file. Source: torchvision 0.30,
+/// get_model_weights(NAME).
+PublishedSet weights(const std::string& model, const std::string& file, double mebibytes) {
+  constexpr double kMebibyte = 1 << 20;
+  const std::string stem = file.substr(0, file.rfind('.'));
+  return {.name = std::string(kWeights) + model,
+          .address = "https://download.pytorch.org/models/",
+          .folder = "",
+          .files = {{file,
+                     static_cast<std::uint64_t>(mebibytes * kMebibyte),
+                     stem.substr(stem.rfind('-') + 1),
+                     static_cast<std::uint64_t>(kMebibyte / 1000)}},
+          .archive = {},
+          .extras = {},
+          .is_weights = true};
+}
+
+std::vector<PublishedSet> make_sets() {
+  std::vector<PublishedSet> sets{
       {.name = "mnist",
        // The first publisher's server no longer serves programs; this is PyTorch's copy.
        .address = "https://ossci-datasets.s3.amazonaws.com/mnist/",
@@ -79,7 +120,33 @@ const std::vector<PublishedSet>& published_sets() {
                                 "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec"},
        .extras = {"fine_label_names.txt", "coarse_label_names.txt"}},
   };
+  for (const auto& [model, file, mebibytes] : kWeightFiles)
+    sets.push_back(weights(model, file, mebibytes));
   return sets;
+}
+
+}  // namespace
+
+bool PublishedFile::has_size(std::uint64_t bytes) const {
+  return bytes + size_error >= size && bytes <= size + size_error;
+}
+
+const std::vector<PublishedSet>& published_sets() {
+  static const std::vector<PublishedSet> sets = make_sets();
+  return sets;
+}
+
+std::optional<std::string> weights_file_name(const std::string& model) {
+  for (const PublishedSet& set : published_sets())
+    if (set.is_weights && set.name == std::string(kWeights) + model) return set.files[0].name;
+  return {};
+}
+
+std::vector<std::string> models_with_weights() {
+  std::vector<std::string> models;
+  for (const PublishedSet& set : published_sets())
+    if (set.is_weights) models.push_back(set.name.substr(kWeights.size()));
+  return models;
 }
 
 }  // namespace ddp::worker

@@ -1,5 +1,5 @@
-// The data sets that `ddp-worker fetch` can download: where they are published, and what their
-// files must be. A file is trusted because of its digest, not because of its address.
+// The data sets and weights that `ddp-worker fetch` can download: where they are published, and
+// what their files must be. A file is trusted because of its digest, not because of its address.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,10 @@ namespace ddp::worker {
 struct PublishedFile {
   std::string name;
   std::uint64_t size = 0;  // bytes
-  std::string sha256;      // 64 hexadecimal digits
+  std::string sha256;      // 64 hexadecimal digits, or its first ones, if no more are published
+  std::uint64_t size_error = 0;  // bytes that the size may be wrong by, if it was published rounded
+
+  [[nodiscard]] bool has_size(std::uint64_t bytes) const;
 };
 
 struct PublishedSet {
@@ -22,8 +25,16 @@ struct PublishedSet {
   std::vector<PublishedFile> files;      // what the folder holds in the end
   std::optional<PublishedFile> archive;  // the .tar.gz that contains them, as FOLDER/NAME
   std::vector<std::string> extras;       // small files, unpacked if the archive has them
+  bool is_weights = false;               // one file, for model.weights
 };
 
 const std::vector<PublishedSet>& published_sets();
+
+/// The name of the file of published weights: "resnet34-b627a593.pth" for "resnet34". None: there
+/// are no such weights.
+std::optional<std::string> weights_file_name(const std::string& model);
+
+/// The models of which there are weights.
+std::vector<std::string> models_with_weights();
 
 }  // namespace ddp::worker

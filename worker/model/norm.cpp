@@ -11,7 +11,7 @@
 
 #include "common/error.h"
 #include "common/text/join_words.h"
-#include "worker/model/python/python_layer.h"
+#include "worker/model/python_layer.h"
 
 namespace ddp::worker {
 namespace {

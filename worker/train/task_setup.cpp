@@ -12,14 +12,15 @@
 #include "worker/dist/sync_batch_norm.h"
 #include "worker/model/freeze.h"
 #include "worker/model/norm.h"
-#include "worker/model/python/python_model.h"
 #include "worker/model/state.h"
+#include "worker/python/python_model.h"
 #include "worker/save/checkpoint/checkpoint_path.h"
 #include "worker/save/checkpoint/model_tensors.h"
 #include "worker/save/checkpoint/weights.h"
 #include "worker/task/classification.h"
 #include "worker/train/checkpointer.h"
 #include "worker/train/failure/uncaught.h"
+#include "worker/train/published_weights.h"
 
 namespace ddp::worker {
 namespace {
@@ -42,11 +43,13 @@ TaskRequest request_for(const Job& job,
 /// UsageError.
 std::filesystem::path weights_file(const std::filesystem::path& path, bool trust) {
   std::error_code ignored;
+  if (const std::optional<std::string> model = published_model(path)) return fetch_weights(*model);
   if (is_checkpoint_path(path)) return find_checkpoint(path, trust).path / "model.safetensors";
   if (!std::filesystem::exists(path, ignored)) {
     throw UsageError("model.weights: " + path.string() +
                      ": No such file or directory. Give a .safetensors or .pt file, a checkpoint, "
-                     "or best or latest of a run, as RUN/best.");
+                     "best or latest of a run, as RUN/best, or published weights, as "
+                     "fetch:resnet34.");
   }
   return path;
 }

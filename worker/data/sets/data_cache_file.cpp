@@ -14,25 +14,13 @@
 #include "common/error.h"
 #include "common/files/files.h"
 #include "common/files/owned_dir.h"
-#include "common/node/environment.h"
-#include "common/node/home_path.h"
 #include "worker/plan/digest.h"
+#include "worker/plan/user_cache.h"
 
 namespace ddp::worker {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// The user's cache directory: $XDG_CACHE_HOME/ddp if that variable is an absolute path, else
-/// ~/.cache/ddp. No value if no home is known. The directory need not exist.
-std::optional<fs::path> user_cache_dir() {
-  // XDG Base Directory Specification: a path that is not absolute is ignored.
-  const fs::path told = find_variable(read_environment(), "XDG_CACHE_HOME").value_or("");
-  if (told.is_absolute()) return told / "ddp";
-  const fs::path home = expand_home("~");
-  if (home.is_absolute()) return home / ".cache" / "ddp";
-  return {};
-}
 
 constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH;
 // Others may read a file beside data, but not write it, whatever the umask.

@@ -19,7 +19,7 @@ namespace json = boost::json;
 
 constexpr std::string_view kFormatRecord = "archive_format";
 constexpr std::int64_t kSchemaMajor = 8;
-constexpr std::size_t kMaxDepth = 64;  // of JSON
+constexpr std::size_t kMaxJsonDepth = 64;
 
 /// A file that torch.export.save does not write, with what is wrong.
 struct Malformed : std::runtime_error {
@@ -37,7 +37,7 @@ std::string_view text_of(std::span<const std::byte> bytes) {
 
 json::value parse_json(std::string_view text) {
   json::parse_options options;
-  options.max_depth = kMaxDepth;
+  options.max_depth = kMaxJsonDepth;
   return json::parse(text, {}, options);
 }
 

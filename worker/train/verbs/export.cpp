@@ -9,8 +9,8 @@
 
 #include "common/error.h"
 #include "common/text/units.h"
-#include "worker/model/python/python_model.h"
 #include "worker/model/state.h"
+#include "worker/python/python_model.h"
 #include "worker/save/checkpoint/checkpoint_path.h"
 #include "worker/save/checkpoint/model_tensors.h"
 #include "worker/save/checkpoint/tensor_copy.h"

@@ -1,4 +1,4 @@
-#include "worker/model/python/python_model.h"
+#include "worker/python/python_model.h"
 
 #include <torch/types.h>
 

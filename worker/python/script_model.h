@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/model/python/python_model.h"
+#include "worker/python/python_model.h"
 
 namespace ddp::worker {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "worker/model/python/exported_graph.h"
-#include "worker/model/python/python_model.h"
+#include "worker/python/exported_graph.h"
+#include "worker/python/python_model.h"
 #include "worker/save/format/exported_program.h"
 
 namespace ddp::worker {

@@ -1,4 +1,4 @@
-#include "worker/model/python/script_model.h"
+#include "worker/python/script_model.h"
 
 #include <ATen/core/jit_type.h>
 #include <caffe2/serialize/read_adapter_interface.h>
@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "common/error.h"
-#include "worker/model/python/python_layer.h"
+#include "worker/model/python_layer.h"
 
 namespace ddp::worker {
 namespace {
@@ -60,10 +60,11 @@ jit::Module load_script(const std::string& name, std::span<const std::byte> arch
   return jit::load(std::make_shared<ArchiveBytes>(archive), at::Device(at::kCPU));
 } catch (const std::exception& error) {
   const std::string reason = reason_of(error);  // some texts go on with what it may mean
-  throw UsageError(kScriptKey + (": " + name) + ": is not a model of this LibTorch's TorchScript: " +
-                   reason.substr(0, reason.find(". ")) +
-                   ". Write it in Python with torch.jit.save(torch.jit.script(net), \"" + name +
-                   "\"); weights alone are for model.weights.");
+  throw UsageError(
+      kScriptKey + (": " + name) +
+      ": is not a model of this LibTorch's TorchScript: " + reason.substr(0, reason.find(". ")) +
+      ". Write it in Python with torch.jit.save(torch.jit.script(net), \"" + name +
+      "\"); weights alone are for model.weights.");
 }
 
 std::string class_name_of(const jit::Module& script) {

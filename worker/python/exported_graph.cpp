@@ -1,4 +1,4 @@
-#include "worker/model/python/exported_graph.h"
+#include "worker/python/exported_graph.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
@@ -7,7 +7,6 @@
 #include <c10/core/GradMode.h>
 #include <torch/version.h>
 
-#include <array>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -16,13 +15,13 @@
 #include <variant>
 
 #include "common/error.h"
+#include "worker/python/size_functions.h"
 
 namespace ddp::worker {
 namespace {
 
 using c10::IValue;
 using Mode = ExportedGraphRunner::Mode;
-using NumberFunction = IValue (*)(const std::vector<IValue>&);
 
 /// An argument of a step.
 struct Input {
@@ -38,7 +37,7 @@ struct Input {
 
 struct Step {
   std::optional<c10::OperatorHandle> operation;
-  NumberFunction on_numbers = nullptr;  // instead: sizes are computed by Python's operators
+  SizeFunction on_numbers = nullptr;  // instead: sizes are computed by Python's operators
   std::vector<Input> inputs;
   std::vector<ExportedResult> results;
   std::vector<ValueId> last_used;
@@ -48,80 +47,6 @@ struct Step {
 [[noreturn]] void refuse(const ExportedNode& node, const std::string& what) {
   throw UsageError("node " + node.place + ": " + what);
 }
-
-// --- Numbers ---------------------------------------------------------------------------------
-
-std::int64_t require_whole(bool overflows, std::int64_t number) {
-  if (overflows) throw std::runtime_error("a size is too large");
-  return number;
-}
-
-std::int64_t divide_down(std::int64_t a, std::int64_t b) {
-  if (b == 0) throw std::runtime_error("a size is divided by 0");
-  if (b == -1) return require_whole(__builtin_sub_overflow(0, a, &a), a);
-  const std::int64_t quotient = a / b;
-  return quotient - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
-}
-
-template <typename Compute>
-IValue whole(const std::vector<IValue>& numbers, const Compute& compute) {
-  std::int64_t result = 0;
-  const bool overflows = compute(numbers.at(0).toInt(), numbers.at(1).toInt(), &result);
-  return require_whole(overflows, result);
-}
-
-double real(const IValue& number) {
-  return number.isInt() ? static_cast<double>(number.toInt()) : number.toDouble();
-}
-
-/// Python's operators on the sizes of tensors, by their names in the file.
-constexpr std::array<std::pair<std::string_view, NumberFunction>, 14> kNumberFunctions{{
-    {"_operator.add",
-     [](const std::vector<IValue>& n) {
-       return whole(n, [](auto a, auto b, auto* r) { return __builtin_add_overflow(a, b, r); });
-     }},
-    {"_operator.sub",
-     [](const std::vector<IValue>& n) {
-       return whole(n, [](auto a, auto b, auto* r) { return __builtin_sub_overflow(a, b, r); });
-     }},
-    {"_operator.mul",
-     [](const std::vector<IValue>& n) {
-       return whole(n, [](auto a, auto b, auto* r) { return __builtin_mul_overflow(a, b, r); });
-     }},
-    {"_operator.floordiv",
-     [](const std::vector<IValue>& n) {
-       return IValue(divide_down(n.at(0).toInt(), n.at(1).toInt()));
-     }},
-    {"_operator.mod",
-     [](const std::vector<IValue>& n) {
-       const std::int64_t a = n.at(0).toInt();
-       const std::int64_t b = n.at(1).toInt();
-       return IValue(b == -1 ? 0 : a - divide_down(a, b) * b);
-     }},
-    {"_operator.truediv",
-     [](const std::vector<IValue>& n) { return IValue(real(n.at(0)) / real(n.at(1))); }},
-    {"_operator.neg",
-     [](const std::vector<IValue>& n) {
-       std::int64_t result = 0;
-       const bool overflows = __builtin_sub_overflow(0, n.at(0).toInt(), &result);
-       return IValue(require_whole(overflows, result));
-     }},
-    {"_operator.eq",
-     [](const std::vector<IValue>& n) { return IValue(real(n.at(0)) == real(n.at(1))); }},
-    {"_operator.ne",
-     [](const std::vector<IValue>& n) { return IValue(real(n.at(0)) != real(n.at(1))); }},
-    {"_operator.le",
-     [](const std::vector<IValue>& n) { return IValue(real(n.at(0)) <= real(n.at(1))); }},
-    {"_operator.lt",
-     [](const std::vector<IValue>& n) { return IValue(real(n.at(0)) < real(n.at(1))); }},
-    {"_operator.ge",
-     [](const std::vector<IValue>& n) { return IValue(real(n.at(0)) >= real(n.at(1))); }},
-    {"_operator.gt",
-     [](const std::vector<IValue>& n) { return IValue(real(n.at(0)) > real(n.at(1))); }},
-    {"torch.sym_float", [](const std::vector<IValue>& n) { return IValue(real(n.at(0))); }},
-}};
-
-// --- From the file's constants to LibTorch's ---------------------------------------------------
 
 std::optional<at::ScalarType> scalar_type(FileDtype dtype) {
   switch (static_cast<std::int64_t>(dtype)) {
@@ -373,8 +298,7 @@ struct ExportedGraphRunner::Program {
 };
 
 void ExportedGraphRunner::Program::add(const ExportedNode& node, Aliases& aliases) {
-  for (const auto& [name, function] : kNumberFunctions) {
-    if (node.target != name) continue;
+  if (const SizeFunction function = size_function(node.target)) {
     Step step{.on_numbers = function, .results = node.results, .place = node.place};
     const c10::Argument number("number", c10::NumberType::get());
     for (const ExportedArgument& argument : node.arguments)

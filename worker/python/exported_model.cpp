@@ -1,4 +1,4 @@
-#include "worker/model/python/exported_model.h"
+#include "worker/python/exported_model.h"
 
 #include <torch/types.h>
 
@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "common/error.h"
-#include "worker/model/python/python_layer.h"
+#include "worker/model/python_layer.h"
 #include "worker/save/checkpoint/tensor_copy.h"
 
 namespace ddp::worker {

@@ -1,0 +1,187 @@
+// Models of torch.export: names, modes, buffers, refusals. Numbers are compared with Python's in
+// tests/interop/export_test.py.
+#include "worker/python/exported_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "tests/support/exported_archive.h"
+#include "worker/model/norm.h"
+#include "worker/model/state.h"
+
+namespace ddp::worker {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr PythonModelData kTinyImages{.channels = 1, .height = 2, .width = 2, .classes = 3};
+
+ExportedModel load_export(const ExportedParts& parts) {
+  const std::string archive = exported_archive(parts);
+  return ExportedModel("net.pt2", std::as_bytes(std::span(archive)));
+}
+
+std::string problem_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+std::string refusal_of_model(const ExportedParts& parts) {
+  return problem_of([&] { load_export(parts).choose_heads(kTinyImages, Args()); });
+}
+
+/// `parts` with one more node behind its last, which becomes the output.
+ExportedParts with_node(const std::string& target, const std::string& inputs) {
+  ExportedParts parts;
+  parts.nodes += "," + node_entry(target, inputs, "last");
+  parts.output_specs = R"({"user_output":{"arg":{"as_tensor":{"name":"last"}}}})";
+  return parts;
+}
+
+std::string of_scores() {
+  return input_entry("self", tensor_argument("scores"));
+}
+
+TEST(ExportedModel, ComputesItsGraphWithTheTensorsOfTheTree) {
+  ExportedModel model = load_export({});
+  model.choose_heads(kTinyImages, Args());
+  const auto parameters = parameters_of(model);
+  ASSERT_EQ(parameters.size(), 1U);
+  EXPECT_EQ(parameters[0].name, "fc.weight");
+  EXPECT_TRUE(parameters[0].tensor.requires_grad());
+  EXPECT_EQ(buffers_of(model).at(0).name, "count");
+  EXPECT_TRUE(
+      torch::equal(model.forward(torch::ones({1, 1, 2, 2})), torch::tensor({{6.F, 22.F, 38.F}})));
+  torch::NoGradGuard no_grad;
+  parameters[0].tensor.fill_(1);
+  EXPECT_TRUE(torch::equal(model.forward(torch::ones({2, 1, 2, 2})), torch::full({2, 3}, 4.F)));
+}
+
+TEST(ExportedModel, GradientsReachTheParameters) {
+  ExportedModel model = load_export({});
+  model.forward(torch::ones({5, 1, 2, 2})).sum().backward();
+  EXPECT_TRUE(torch::equal(parameters_of(model).at(0).tensor.grad(), torch::full({3, 4}, 5.F)));
+}
+
+TEST(ExportedModel, AnEvaluationSwitchesDropoutsAndAnAttentionsOwn) {
+  ExportedModel model =
+      load_export(with_node("dropout.default",
+                            input_entry("input", tensor_argument("scores")) + "," +
+                                input_entry("p", R"({"as_float":0.5})") + "," +
+                                input_entry("train", R"({"as_bool":true})")));
+  const at::Tensor images = torch::ones({400, 1, 2, 2});
+  EXPECT_GT((model.forward(images) == 0).sum().item<int>(), 100);
+  model.eval();
+  EXPECT_EQ((model.forward(images) == 0).sum().item<int>(), 0);
+  EXPECT_EQ(model.note(), "");
+}
+
+TEST(ExportedModel, AnEvaluationAndATrialChangeNoBuffer) {
+  ExportedParts parts = with_node(
+      "add_.Tensor",
+      input_entry("self", tensor_argument("b")) + "," + input_entry("other", R"({"as_int":1})"));
+  parts.output_specs = R"({"user_output":{"arg":{"as_tensor":{"name":"scores"}}}})";
+  ExportedModel model = load_export(parts);
+  const at::Tensor count = buffers_of(model).at(0).tensor;
+  const at::Tensor images = torch::ones({2, 1, 2, 2});
+  model.choose_heads(kTinyImages, Args());
+  EXPECT_EQ(count.item<float>(), 5);
+  model.eval();
+  model.forward(images);
+  EXPECT_EQ(count.item<float>(), 5);
+  model.train();
+  model.forward(images);
+  EXPECT_EQ(count.item<float>(), 6);
+}
+
+TEST(ExportedModel, ABufferThatTheGraphReplacesIsWritten) {
+  ExportedParts parts = with_node(
+      "add.Tensor",
+      input_entry("self", tensor_argument("b")) + "," + input_entry("other", R"({"as_int":2})"));
+  parts.output_specs = R"({"buffer_mutation":{"arg":{"name":"last"},"buffer_name":"count"}},)"
+                       R"({"user_output":{"arg":{"as_tensor":{"name":"scores"}}}})";
+  ExportedModel model = load_export(parts);
+  model.forward(torch::ones({2, 1, 2, 2}));
+  EXPECT_EQ(buffers_of(model).at(0).tensor.item<float>(), 7);
+}
+
+TEST(ExportedModel, LayersHaveTheClassesOfPython) {
+  ExportedParts parts;
+  const std::size_t at = parts.nodes.find("torch.nn.Linear");
+  parts.nodes.replace(at, 15, "torch.nn.modules.normalization.LayerNorm");
+  EXPECT_THAT(norm_parameters_of(load_export(parts)), ElementsAre("fc.weight"));
+  EXPECT_TRUE(norm_parameters_of(load_export({})).empty());
+}
+
+TEST(ExportedModel, ATensorWithTwoNamesIsListedOnce) {
+  ExportedParts parts;
+  parts.weights += "," + weight_entry("head.weight", "weight_0", {3, 4}, true);
+  EXPECT_EQ(parameters_of(load_export(parts)).size(), 1U);
+}
+
+TEST(ExportedModel, WhatIsNotRunIsRefusedByItsNodeAndLine) {
+  EXPECT_THAT(refusal_of_model(with_node("no_such.default", of_scores())),
+              HasSubstr("model.export: net.pt2: node last at net.py:7: LibTorch "));
+  EXPECT_THAT(refusal_of_model(with_node("from_file.default", of_scores())),
+              HasSubstr("is not run from such a file"));
+  EXPECT_THAT(refusal_of_model(with_node("relu.default",
+                                         of_scores() + "," + input_entry("x", "{\"as_int\":1}"))),
+              HasSubstr("has no argument x"));
+  EXPECT_THAT(refusal_of_model(with_node("relu.default", "")),
+              HasSubstr("lacks its argument self"));
+  EXPECT_THAT(
+      refusal_of_model(with_node("relu.default", input_entry("self", R"({"as_string":"a"})"))),
+      HasSubstr("takes no such argument self"));
+  EXPECT_THAT(
+      refusal_of_model(with_node("relu.default", input_entry("self", R"({"as_graph":{}})"))),
+      HasSubstr("control flow"));
+}
+
+TEST(ExportedModel, WhatFailsInATrialIsNamedByItsNode) {
+  EXPECT_THAT(
+      refusal_of_model(with_node("transpose.int",
+                                 of_scores() + "," + input_entry("dim0", R"({"as_int":0})") + "," +
+                                     input_entry("dim1", R"({"as_int":9})"))),
+      HasSubstr("in node last at net.py:7"));
+  EXPECT_THAT(
+      refusal_of_model(with_node("transpose.int",
+                                 of_scores() + "," + input_entry("dim0", R"({"as_int":0})") + "," +
+                                     input_entry("dim1", R"({"as_int":1})"))),
+      HasSubstr("it gives [3x2] for two images"));
+}
+
+TEST(ExportedModel, ImagesOfAnotherShapeAndABatchOfOneSizeAreRefused) {
+  PythonModelData other = kTinyImages;
+  other.width = 3;
+  EXPECT_THAT(problem_of([&] { load_export({}).choose_heads(other, Args()); }),
+              HasSubstr("exported for [anyx1x2x2], and gets [2x1x2x3]"));
+  ExportedParts parts;
+  parts.image_sizes = R"({"as_int":2},{"as_int":1},{"as_int":2},{"as_int":2})";
+  EXPECT_THAT(refusal_of_model(parts), HasSubstr("for batches of 2 images alone"));
+}
+
+TEST(ExportedModel, OutputsHaveTheNamesOfPythonsDictionary) {
+  ExportedParts parts;
+  parts.output_specs += "," + parts.output_specs;
+  parts.out_spec = R"([1,{\"type\":\"builtins.dict\",\"context\":\"[\\\"main\\\",\\\"aux\\\"]\",)"
+                   R"(\"children_spec\":[{\"type\":null},{\"type\":null}]}])";
+  EXPECT_THAT(refusal_of_model(parts), HasSubstr("main [2x3], aux [2x3]"));
+  ExportedModel model = load_export(parts);
+  model.choose_heads(kTinyImages, {"model.args", {{"outputs.aux", "0.4"}, {"outputs.main", "1"}}});
+  EXPECT_EQ(model.heads().at(0).name, "main");
+  EXPECT_EQ(model.forward_heads(torch::ones({2, 1, 2, 2})).size(), 2U);
+}
+
+}  // namespace
+}  // namespace ddp::worker

@@ -1,0 +1,113 @@
+// Archives of torch.export: what is read, and what is refused.
+#include "worker/save/format/exported_program.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "common/error.h"
+#include "tests/support/exported_archive.h"
+
+namespace ddp::worker {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string refusal_of_export(const std::string& archive) try {
+  (void)read_exported_program(read_zip(std::as_bytes(std::span(archive)), "net.pt2"), "net.pt2");
+  return "accepted";
+} catch (const UsageError& error) {
+  return error.what();
+}
+
+std::string refusal_of_export(const ExportedParts& parts) {
+  return refusal_of_export(exported_archive(parts));
+}
+
+/// The parts, with `from` in the graph replaced by `to`.
+ExportedParts changed(std::string ExportedParts::*part,
+                      std::string_view from,
+                      std::string_view to) {
+  ExportedParts parts;
+  const std::size_t at = (parts.*part).find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  (parts.*part).replace(at, from.size(), to);
+  return parts;
+}
+
+TEST(ExportedProgram, ReadsTheGraphItsTensorsAndTheLayers) {
+  const std::string archive = exported_archive({});
+  const ZipRecords records = read_zip(std::as_bytes(std::span(archive)), "net.pt2");
+  ASSERT_TRUE(is_exported_program(records));
+  const ExportedProgram program = read_exported_program(records, "net.pt2");
+  EXPECT_EQ(program.training.values, 5U);  // w, b, x, flat and scores
+  EXPECT_EQ(program.training.nodes.size(), 2U);
+  EXPECT_EQ(program.training.nodes[1].place, "scores at net.py:7");
+  EXPECT_EQ(program.training.outputs.at(0).name, "");
+  EXPECT_FALSE(program.training.image_sizes.at(0));
+  EXPECT_EQ(program.training.image_sizes.at(3), 2);
+  ASSERT_EQ(program.tensors.size(), 2U);
+  EXPECT_EQ(program.tensors[0].view.name, "fc.weight");
+  EXPECT_EQ(program.tensors[0].view.bytes.size(), 48U);
+  EXPECT_EQ(program.tensors[1].kind, ExportedTensor::Kind::buffer);
+  EXPECT_EQ(program.classes.at("fc"), "Linear");
+  EXPECT_FALSE(program.evaluation);
+}
+
+TEST(ExportedProgram, WhatIsNotWrittenByTorchIsRefused) {
+  using P = ExportedParts;
+  EXPECT_THAT(refusal_of_export(changed(&P::nodes, "\"name\":\"x\"", "\"name\":\"scores\"")),
+              HasSubstr("scores is used before it is computed"));
+  EXPECT_THAT(refusal_of_export(changed(&P::nodes, "{\"name\":\"flat\"}}]", "{\"name\":\"x\"}}]")),
+              HasSubstr("two values are called x"));
+  EXPECT_THAT(refusal_of_export(changed(&P::output_specs, "scores", "nothing")),
+              HasSubstr("nothing is used before"));
+  EXPECT_THAT(refusal_of_export(changed(&P::nodes, "{\"as_int\":1}", "{\"as_int\":1.5}")),
+              HasSubstr("1.5E0 is not an integer"));
+  EXPECT_THAT(refusal_of_export(changed(&P::nodes, "{\"as_int\":1}", "{}")),
+              HasSubstr("{} is not a union"));
+  EXPECT_THAT(refusal_of_export(changed(&P::nodes, "{\"as_int\":1}", "[[[")),
+              HasSubstr("is not what torch.export.save writes"));
+  EXPECT_THAT(refusal_of_export(changed(&P::weights, "weight_1", "weight_7")),
+              HasSubstr("it has no record net/data/weights/weight_7"));
+  EXPECT_THAT(refusal_of_export(changed(&P::weights, "\"count\"", "\"other\"")),
+              HasSubstr("it has no tensor count"));
+  EXPECT_THAT(refusal_of_export(changed(&P::weights, "{\"as_int\":3}", "{\"as_int\":4}")),
+              HasSubstr("tensor fc.weight reaches beyond its storage"));
+  EXPECT_THAT(refusal_of_export(changed(&P::weights, "{\"as_int\":3}", "{\"as_int\":-3}")),
+              HasSubstr("below 0"));
+  EXPECT_THAT(refusal_of_export(changed(&P::weights,
+                                        "{\"as_int\":4},{\"as_int\":1}",
+                                        "{\"as_int\":9223372036854775807},{\"as_int\":1}")),
+              HasSubstr("reaches beyond its storage"));
+  EXPECT_THAT(refusal_of_export(std::string("not a zip")), HasSubstr("net.pt2"));
+}
+
+TEST(ExportedProgram, WhatIsNotSupportedIsSaidWithItsNode) {
+  using P = ExportedParts;
+  ExportedParts newer;
+  newer.schema = 9;
+  EXPECT_THAT(refusal_of_export(newer), HasSubstr("version 9 of torch.export's schema"));
+  EXPECT_THAT(refusal_of_export(changed(&P::nodes, "{\"as_int\":1}", "{\"as_graph\":{}}")),
+              HasSubstr("node flat at net.py:7: control flow"));
+  EXPECT_THAT(refusal_of_export(changed(&P::nodes, "{\"as_int\":1}", "{\"as_complex\":{}}")),
+              HasSubstr("node flat at net.py:7: an argument of kind as_complex"));
+  EXPECT_THAT(
+      refusal_of_export(changed(&P::weights, "\"use_pickle\":false", "\"use_pickle\":true")),
+      HasSubstr("fc.weight, which is a Python object"));
+  ExportedParts two;
+  two.input_specs += "," + std::string(R"({"user_input":{"arg":{"as_tensor":{"name":"y"}}}})");
+  EXPECT_THAT(refusal_of_export(two), HasSubstr("more than one batch of images"));
+}
+
+// Cut anywhere, it is one error.
+TEST(ExportedProgram, ACutArchiveIsRefused) {
+  const std::string whole = exported_archive({});
+  ASSERT_EQ(refusal_of_export(whole), "accepted");
+  for (std::size_t size = 0; size < whole.size(); size += 61)
+    EXPECT_NE(refusal_of_export(whole.substr(0, size)), "accepted") << size;
+}
+
+}  // namespace
+}  // namespace ddp::worker

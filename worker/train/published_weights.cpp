@@ -1,0 +1,73 @@
+#include "worker/train/published_weights.h"
+
+#include <chrono>
+#include <iostream>
+#include <string_view>
+
+#include "common/error.h"
+#include "common/node/helper_process.h"
+#include "common/text/join_words.h"
+#include "common/text/spelling.h"
+#include "worker/fetch/published_sets.h"
+#include "worker/plan/user_cache.h"
+
+namespace ddp::worker {
+namespace {
+
+constexpr std::string_view kPrefix = "fetch:";
+constexpr std::chrono::seconds kLimit = std::chrono::hours(1);
+
+std::string last_line(std::string text) {
+  while (text.ends_with('\n'))
+    text.pop_back();
+  return text.substr(text.rfind('\n') + 1);
+}
+
+[[noreturn]] void refuse(const std::string& model, const std::string& why) {
+  throw UsageError("model.weights: fetch:" + model + ": " + why);
+}
+
+}  // namespace
+
+std::optional<std::string> published_model(const std::filesystem::path& weights) {
+  const std::string& text = weights.native();
+  if (!text.starts_with(kPrefix)) return {};
+  return text.substr(kPrefix.size());
+}
+
+std::filesystem::path fetch_weights(const std::string& model) {
+  const std::optional<std::string> name = weights_file_name(model);
+  if (!name) {
+    const std::vector<std::string> known = models_with_weights();
+    const auto near =
+        did_you_mean(model, std::vector<std::string_view>(known.begin(), known.end()));
+    refuse(model,
+           "there are no published weights of it" +
+               (near ? ", did you mean fetch:" + std::string(*near) + "?" : std::string(".")) +
+               " There are those of " + join_words(known) + ".");
+  }
+  const std::optional<std::filesystem::path> cache = user_cache_dir();
+  if (!cache)
+    refuse(model, "no place for it: neither XDG_CACHE_HOME nor HOME names a directory. Set one.");
+  const std::filesystem::path folder = *cache / "weights";
+  const std::filesystem::path file = folder / *name;
+  std::error_code ignored;
+  if (std::filesystem::exists(file, ignored)) return file;
+  std::cout << "model.weights: getting " << *name << " into " << folder.string() << std::endl;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  // What it says goes to stderr, which ask_command() drops.
+  const HelperAnswer answer = ask_command({"/bin/sh",
+                                           "-c",
+                                           "exec \"$0\" \"$@\" 2>&1",
+                                           self.parent_path() / "ddp-fetch",
+                                           "weights/" + model,
+                                           folder},
+                                          kLimit);
+  if (std::filesystem::exists(file, ignored)) return file;
+  refuse(model,
+         (answer.is_whole ? last_line(answer.text) : "did not come within an hour.") +
+             " On a machine with a network: ddp-worker fetch weights/" + model +
+             " DIR; then model.weights=DIR/" + *name);
+}
+
+}  // namespace ddp::worker

@@ -1,0 +1,18 @@
+// Weights that a job names by their model: model.weights: fetch:resnet34.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace ddp::worker {
+
+/// "resnet34" of "fetch:resnet34"; none: it is a path.
+std::optional<std::string> published_model(const std::filesystem::path& weights);
+
+/// The file of the published weights of `model`, in the user's cache. What is not there is got by
+/// ddp-fetch, which lies beside this program. Blocks: while its bytes arrive, an hour at most.
+/// Errors: UsageError: no such weights, or they cannot be got.
+std::filesystem::path fetch_weights(const std::string& model);
+
+}  // namespace ddp::worker
