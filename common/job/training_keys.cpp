@@ -97,7 +97,8 @@ std::vector<JobKey> training_keys() {
        .help = "instead of model.name: a model that Python has written with torch.jit.script or "
                "torch.jit.trace. It is code: take it from people you trust"},
       {.path = "model.export", .type = text, .default_value = "null", .is_path = true,
-       .help = "instead of model.name: a model that Python has written with torch.export.save"},
+       .help = "instead of model.name: a model that Python has written with torch.export.save, of "
+               "net.train() and for batches of any size (dynamic_shapes)"},
       {.path = "model.norm", .type = choice, .default_value = "batch", .choices = {"batch", "sync"},
        .help = "normalisation layers: batch: over the samples of a rank; sync: over those of all "
                "ranks, for models that have batch norms"},

@@ -1,5 +1,5 @@
 // ddp-fetch with a set that a test makes up: its first argument is a file of the set's words, in
-// lines: set NAME ADDRESS FOLDER, file NAME SIZE SHA256 [SIZE_ERROR], archive NAME SIZE SHA256,
+// lines: set NAME ADDRESS FOLDER, file NAME SIZE SHA256 [SIZE_TOLERANCE], archive NAME SIZE SHA256,
 // extra NAME.
 #include <fstream>
 #include <sstream>
@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
       line >> set.name >> set.address >> set.folder;
       continue;
     }
-    line >> file.name >> file.size >> file.sha256 >> file.size_error;
+    line >> file.name >> file.size >> file.sha256 >> file.size_tolerance;
     if (kind == "file") set.files.push_back(file);
     if (kind == "archive") set.archive = file;
     if (kind == "extra") set.extras.push_back(file.name);

@@ -74,7 +74,7 @@ TEST(ExportedModel, GradientsReachTheParameters) {
   EXPECT_TRUE(torch::equal(parameters_of(model).at(0).tensor.grad(), torch::full({3, 4}, 5.F)));
 }
 
-TEST(ExportedModel, AnEvaluationSwitchesDropoutsAndAnAttentionsOwn) {
+TEST(ExportedModel, AnEvaluationSwitchesDropouts) {
   ExportedModel model =
       load_export(with_node("dropout.default",
                             input_entry("input", tensor_argument("scores")) + "," +
@@ -116,6 +116,22 @@ TEST(ExportedModel, ABufferThatTheGraphReplacesIsWritten) {
   EXPECT_EQ(buffers_of(model).at(0).tensor.item<float>(), 7);
 }
 
+// Backward needs the old value.
+TEST(ExportedModel, ABufferThatIsReplacedMayBeAFactor) {
+  ExportedParts parts =
+      with_node("mul.Tensor", of_scores() + "," + input_entry("other", tensor_argument("b")));
+  parts.nodes += "," + node_entry("add.Tensor",
+                                  input_entry("self", tensor_argument("b")) + "," +
+                                      input_entry("other", R"({"as_int":2})"),
+                                  "next");
+  parts.output_specs = R"({"buffer_mutation":{"arg":{"name":"next"},"buffer_name":"count"}},)"
+                       R"({"user_output":{"arg":{"as_tensor":{"name":"last"}}}})";
+  ExportedModel model = load_export(parts);
+  model.forward(torch::ones({1, 1, 2, 2})).sum().backward();
+  EXPECT_TRUE(torch::equal(parameters_of(model).at(0).tensor.grad(), torch::full({3, 4}, 5.F)));
+  EXPECT_EQ(buffers_of(model).at(0).tensor.item<float>(), 7);
+}
+
 TEST(ExportedModel, LayersHaveTheClassesOfPython) {
   ExportedParts parts;
   const std::size_t at = parts.nodes.find("torch.nn.Linear");
@@ -146,6 +162,9 @@ TEST(ExportedModel, WhatIsNotRunIsRefusedByItsNodeAndLine) {
   EXPECT_THAT(
       refusal_of_model(with_node("relu.default", input_entry("self", R"({"as_graph":{}})"))),
       HasSubstr("control flow"));
+  ExportedParts other = with_node("relu.default", of_scores());
+  other.nodes.replace(other.nodes.rfind("ops.aten"), 8, "ops.mine");
+  EXPECT_THAT(refusal_of_model(other), HasSubstr("torch.ops.mine.relu.default is not run"));
 }
 
 TEST(ExportedModel, WhatFailsInATrialIsNamedByItsNode) {

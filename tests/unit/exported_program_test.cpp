@@ -88,14 +88,14 @@ TEST(ExportedProgram, WhatIsNotSupportedIsSaidWithItsNode) {
   using P = ExportedParts;
   ExportedParts newer;
   newer.schema = 9;
-  EXPECT_THAT(refusal_of_export(newer), HasSubstr("version 9 of torch.export's schema"));
+  EXPECT_THAT(refusal_of_export(newer), HasSubstr("version 9 of torch.export's schema is not supported: export it with torch 2.11"));
   EXPECT_THAT(refusal_of_export(changed(&P::nodes, "{\"as_int\":1}", "{\"as_graph\":{}}")),
-              HasSubstr("node flat at net.py:7: control flow"));
+              HasSubstr("node flat at net.py:7: a part of the model with a graph of its own"));
   EXPECT_THAT(refusal_of_export(changed(&P::nodes, "{\"as_int\":1}", "{\"as_complex\":{}}")),
-              HasSubstr("node flat at net.py:7: an argument of kind as_complex"));
+              HasSubstr("node flat at net.py:7: an argument of kind as_complex is not supported."));
   EXPECT_THAT(
       refusal_of_export(changed(&P::weights, "\"use_pickle\":false", "\"use_pickle\":true")),
-      HasSubstr("fc.weight, which is a Python object"));
+      HasSubstr("net.pt2: the tensor fc.weight, a Python object, is not supported."));
   ExportedParts two;
   two.input_specs += "," + std::string(R"({"user_input":{"arg":{"as_tensor":{"name":"y"}}}})");
   EXPECT_THAT(refusal_of_export(two), HasSubstr("more than one batch of images"));

@@ -100,9 +100,9 @@ std::string refuse_length(Transfer& transfer, std::size_t more) {
              std::to_string(file.size);
     }
     file.size = offered;
-    file.size_error = 0;
+    file.size_tolerance = 0;
   }
-  if (transfer.size + more > file.size + file.size_error)
+  if (transfer.size + more > file.size + file.size_tolerance)
     return "the server sends more than the " + std::to_string(file.size) +
            " bytes of the published file";
   return {};
@@ -221,7 +221,7 @@ Outcome transfer_once(const DownloadRequest& request,
   // libcurl does not count "Range not satisfiable" as an error: it takes the file for complete.
   if (size > 0 && size == transfer.begin)
     return {End::from_start, "the server does not go on at byte " + std::to_string(size)};
-  if (size + file.size_error < file.size)
+  if (size + file.size_tolerance < file.size)
     return {End::again, "the server ended after " + std::to_string(size) + " bytes"};
   return {End::complete, ""};
 }
@@ -233,7 +233,7 @@ class Download {
 
   void run() {
     if (fs::is_regular_file(fs::symlink_status(part_))) size_ = fs::file_size(part_);
-    if (size_ == 0 || size_ > file_.size + file_.size_error) start_over();
+    if (size_ == 0 || size_ > file_.size + file_.size_tolerance) start_over();
     farthest_ = size_;
     while (!is_whole())
       get_rest();
@@ -245,7 +245,7 @@ class Download {
   /// False when more bytes are needed. Errors: SystemError when a file that came in one piece is
   /// not the published one.
   bool is_whole() {
-    if (size_ + file_.size_error < file_.size) return false;
+    if (size_ + file_.size_tolerance < file_.size) return false;
     const std::string found = sha256_of(part_);
     if (found.starts_with(file_.sha256)) return true;
     const bool may_be_mixed = !is_of_one_piece_ && !has_restarted_;

@@ -128,7 +128,7 @@ std::vector<PublishedSet> make_sets() {
 }  // namespace
 
 bool PublishedFile::has_size(std::uint64_t bytes) const {
-  return bytes + size_error >= size && bytes <= size + size_error;
+  return bytes + size_tolerance >= size && bytes <= size + size_tolerance;
 }
 
 const std::vector<PublishedSet>& published_sets() {

@@ -1,5 +1,6 @@
 // The data sets and weights that `ddp-worker fetch` can download: where they are published, and
-// what their files must be. A file is trusted because of its digest, not because of its address.
+// what their files must be. A file is trusted because of its digest; of weights eight digits
+// are published, so these rest on the address, too.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,8 @@ struct PublishedFile {
   std::string name;
   std::uint64_t size = 0;  // bytes
   std::string sha256;      // 64 hexadecimal digits, or its first ones, if no more are published
-  std::uint64_t size_error = 0;  // bytes that the size may be wrong by, if it was published rounded
+  std::uint64_t size_tolerance =
+      0;  // bytes that the size may be wrong by, if it was published rounded
 
   [[nodiscard]] bool has_size(std::uint64_t bytes) const;
 };

@@ -124,9 +124,9 @@ NormKind norm_kind(const torch::nn::Module& layer) {
   if (is_any<Norm, InstanceNorm1dImpl, InstanceNorm2dImpl, InstanceNorm3dImpl>(layer))
     return NormKind::batch;
   if (is_any<LayerNormImpl, GroupNormImpl>(layer)) return NormKind::layer;
-  const auto* const script = dynamic_cast<const PythonLayer*>(&layer);
-  if (script == nullptr) return NormKind::none;
-  const std::string_view name = script->class_name;
+  const auto* const python = dynamic_cast<const PythonLayer*>(&layer);
+  if (python == nullptr) return NormKind::none;
+  const std::string_view name = python->class_name;
   if (name.starts_with("BatchNorm") || name.starts_with("InstanceNorm")) return NormKind::batch;
   if (name.starts_with("LayerNorm") || name.starts_with("GroupNorm")) return NormKind::layer;
   return NormKind::none;

@@ -7,6 +7,8 @@
 #include <c10/core/GradMode.h>
 #include <torch/version.h>
 
+#include <algorithm>
+#include <new>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -207,16 +209,17 @@ bool has_tensor(const ExportedNode& node, const std::string& argument) {
   return value != nullptr && std::holds_alternative<ValueId>(*value);
 }
 
-/// What an operator is given in an evaluation instead of `input`, as torch's modules in evaluation
-/// mode give it: none if it is the same. A norm without running statistics takes those of the batch
-/// in both.
+/// What an operator is given in an evaluation instead of its constant, as torch's modules in
+/// evaluation mode give it; none: the same. A norm without running statistics takes those of the
+/// batch in both.
 std::optional<IValue> evaluation_value(const ExportedNode& node,
-                                       const c10::FunctionSchema& schema,
+                                       const std::string& operation,
                                        const std::string& argument) {
-  const bool is_norm = schema.argumentIndexWithName("running_mean").has_value();
-  const bool has_statistics = has_tensor(node, "running_mean");
+  const bool is_norm = operation.find("batch_norm") != std::string::npos ||
+                       operation.find("instance_norm") != std::string::npos;
   if (argument == "training" || argument == "train" || argument == "use_input_stats")
-    return is_norm && !has_statistics ? std::nullopt : std::optional<IValue>(false);
+    return is_norm && !has_tensor(node, "running_mean") ? std::nullopt
+                                                        : std::optional<IValue>(false);
   if (argument == "dropout_p") return IValue(0.0);
   return {};
 }
@@ -276,14 +279,15 @@ struct ExportedGraphRunner::Program {
   struct State {
     ValueId value;
     at::Tensor tensor;
-    bool is_written = false;  // by a node, in place
+    bool is_written = false;   // by a node, in place
+    bool is_replaced = false;  // by another value, after a step
   };
 
   std::vector<IValue> constants;  // of all values: the first state of a run
   std::vector<State> state;
   std::vector<Step> steps;
   std::vector<ExportedOutput> outputs;
-  std::vector<std::pair<ValueId, at::Tensor>> mutations;
+  std::vector<std::pair<ValueId, std::size_t>> mutations;  // values for places in `state`
   ValueId images;
   std::vector<std::optional<std::int64_t>> image_sizes;
   int training_layers = 0;
@@ -307,13 +311,7 @@ void ExportedGraphRunner::Program::add(const ExportedNode& node, Aliases& aliase
     return;
   }
   const std::optional<c10::OperatorName> name = operator_name(node.target);
-  if (!name || is_forbidden(name->name)) {
-    const bool is_control = node.target.starts_with("torch.ops.higher_order.");
-    refuse(node,
-           node.target + (is_control ? " is control flow, which is not run from such a file. Write "
-                                       "the model without it, or take model.script"
-                                     : " is not run from such a file"));
-  }
+  if (!name || is_forbidden(name->name)) refuse(node, node.target + " is not run from such a file");
   if (is_check_of_example(name->name)) return;
   const std::optional<c10::OperatorHandle> operation =
       c10::Dispatcher::singleton().findSchema(*name);
@@ -342,8 +340,14 @@ void ExportedGraphRunner::Program::add_operator(const ExportedNode& node,
     } else {
       refuse(node, node.target + " lacks its argument " + argument.name());
     }
+    // A machine without a GPU exports it as off.
+    if (argument.name() == "cudnn_enabled") input.constant = input.in_evaluation = true;
+    // In a job all tensors are made on its device: run_step() knows which.
+    if (plain_type(argument.type())->kind() == c10::TypeKind::DeviceObjType)
+      input.constant = input.in_evaluation = at::Device(at::kCPU);
     if (input.kind == Input::Kind::constant)
-      if (const std::optional<IValue> other = evaluation_value(node, schema, argument.name()))
+      if (const std::optional<IValue> other =
+              evaluation_value(node, schema.name(), argument.name()))
         input.in_evaluation = *other;
     step.inputs.push_back(std::move(input));
   }
@@ -357,14 +361,17 @@ void ExportedGraphRunner::Program::add_operator(const ExportedNode& node,
 }
 
 void ExportedGraphRunner::Program::note_mode(const c10::FunctionSchema& schema, const Step& step) {
+  bool has_mode = false;
   for (std::size_t i = 0; i < step.inputs.size(); ++i) {
     const std::string& name = schema.arguments()[i].name();
     const IValue& value = step.inputs[i].constant;
-    if ((name == "training" || name == "train") && value.isBool())
-      ++(value.toBool() ? training_layers : evaluation_layers);
-    if (name == "generator" && random_place.empty()) random_place = step.place;
+    if ((name != "training" && name != "train") || !value.isBool()) continue;
+    has_mode = true;
+    ++(value.toBool() ? training_layers : evaluation_layers);
   }
-  if (schema.name().starts_with("aten::rand") && random_place.empty()) random_place = step.place;
+  const bool draws = schema.argumentIndexWithName("generator").has_value() ||
+                     schema.name().starts_with("aten::rand");
+  if (draws && !has_mode && random_place.empty()) random_place = step.place;
 }
 
 /// The last step that uses a value drops it: autograd keeps what it needs.
@@ -378,7 +385,7 @@ void ExportedGraphRunner::Program::find_last_uses(std::size_t values) {
     Step& step = steps[i];
     const auto use = [&](ValueId value) {
       if (is_kept.at(value.index)) return;
-      is_kept.at(value.index) = true;  // by a later step than those still to come
+      is_kept.at(value.index) = true;  // steps before this one do not drop it
       step.last_used.push_back(value);
     };
     for (const Input& input : step.inputs) {
@@ -388,7 +395,7 @@ void ExportedGraphRunner::Program::find_last_uses(std::size_t values) {
     }
     for (const ExportedResult& result : step.results)
       for (const ValueId value : result.values)
-        use(value);  // nobody uses it
+        use(value);  // no step after it does
   }
 }
 
@@ -507,12 +514,18 @@ ExportedGraphRunner::ExportedGraphRunner(const ExportedGraph& graph,
     program.state.push_back({one.value, tensors.at(one.name)});
     aliases.add_input(one.value);
   }
-  const ExportedNode input{.place = "of an input"};
+  const ExportedNode input{.place = "of its inputs"};
   const c10::Argument any("constant", c10::AnyType::get());
   for (const auto& [value, constant] : graph.constants)
     program.constants.at(value.index) = std::visit(ConstantReader(input, any), constant);
-  for (const ExportedState& one : graph.mutations)
-    program.mutations.emplace_back(one.value, tensors.at(one.name));
+  for (const ExportedState& one : graph.mutations) {
+    const auto place = std::ranges::find(graph.state, one.name, &ExportedState::name);
+    if (place == graph.state.end())
+      throw UsageError("replaces " + one.name + ", which it has not.");
+    const auto index = static_cast<std::size_t>(place - graph.state.begin());
+    program.mutations.emplace_back(one.value, index);
+    program.state[index].is_replaced = true;
+  }
   for (const ExportedNode& node : graph.nodes)
     program.add(node, aliases);
   for (Program::State& one : program.state)
@@ -525,15 +538,17 @@ ExportedGraphRunner::ExportedGraphRunner(ExportedGraphRunner&&) noexcept = defau
 ExportedGraphRunner::~ExportedGraphRunner() = default;
 
 std::vector<NamedTensor> ExportedGraphRunner::run(const at::Tensor& images, Mode mode) const {
-  const Program& program = *program_;
+  Program& program = *program_;
   program.require_shape(images);
   std::vector<IValue> values = program.constants;
-  for (const Program::State& one : program.state) {
-    const bool is_copied = !one.tensor.requires_grad() &&
-                           (mode == Mode::trial || (mode == Mode::evaluation && one.is_written));
-    // A constant is not in the tree of modules, so nobody moves it to the job's device.
-    values.at(one.value.index) =
-        is_copied ? one.tensor.to(images.device()).clone() : one.tensor.to(images.device());
+  for (Program::State& one : program.state) {
+    // A constant is not in the tree of modules, so nobody else moves it to the job's device.
+    if (one.tensor.device() != images.device()) one.tensor = one.tensor.to(images.device());
+    // Of a tensor that is replaced, backward may need the old value.
+    const bool is_copied =
+        !one.tensor.requires_grad() &&
+        (mode == Mode::trial || (mode == Mode::evaluation ? one.is_written : one.is_replaced));
+    values.at(one.value.index) = is_copied ? one.tensor.clone() : one.tensor;
   }
   values.at(program.images.index) = images;
   for (const Step& step : program.steps) {
@@ -542,14 +557,16 @@ std::vector<NamedTensor> ExportedGraphRunner::run(const at::Tensor& images, Mode
     } catch (c10::Error& error) {
       error.add_context("in node " + step.place);
       throw;
-    } catch (const std::runtime_error& error) {
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception& error) {
       throw std::runtime_error("node " + step.place + ": " + error.what());
     }
   }
   if (mode == Mode::training) {
     const at::NoGradGuard no_grad;
-    for (const auto& [value, buffer] : program.mutations)
-      at::Tensor(buffer).copy_(value_at(values, value).toTensor());
+    for (const auto& [value, place] : program.mutations)
+      program.state[place].tensor.copy_(value_at(values, value).toTensor());
   }
   std::vector<NamedTensor> outputs;
   for (const ExportedOutput& output : program.outputs)

@@ -21,7 +21,7 @@ class ExportedGraphRunner {
   enum class Mode { training, evaluation, trial };
 
   /// `tensors`: those of the model by name; what a run changes is changed in them. Errors:
-  /// UsageError: an operator that this LibTorch has not, or that is not called from such a file.
+  /// UsageError: an operator that this LibTorch does not have, or that a file may not call.
   ExportedGraphRunner(const ExportedGraph& graph, const std::map<std::string, at::Tensor>& tensors);
   ExportedGraphRunner(ExportedGraphRunner&&) noexcept;
   ExportedGraphRunner& operator=(ExportedGraphRunner&&) = delete;
@@ -35,7 +35,7 @@ class ExportedGraphRunner {
   /// Norm and dropout layers that a training runs in training mode, and those that it does not.
   [[nodiscard]] int training_layers() const;
   [[nodiscard]] int evaluation_layers() const;
-  /// The place of a node that draws random numbers in an evaluation, too; "" if there is none.
+  /// The place of a node that draws random numbers in both modes; "" if there is none.
   [[nodiscard]] const std::string& random_place() const;
 
  private:

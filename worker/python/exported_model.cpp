@@ -2,8 +2,8 @@
 
 #include <torch/types.h>
 
+#include <algorithm>
 #include <memory>
-#include <set>
 #include <tuple>
 #include <utility>
 
@@ -56,6 +56,13 @@ class LayerTree {
   std::map<std::string, std::shared_ptr<PythonLayer>> layers_;
 };
 
+/// Each part of a name is a layer inside that before it.
+void require_shallow(const std::string& name) {
+  constexpr auto kMostLayers = 100;
+  if (std::ranges::count(name, '.') > kMostLayers)
+    throw UsageError("has a tensor inside more than 100 layers.");
+}
+
 /// A batch of one size would be computed as if it had another, or fail.
 void require_any_batch(const ExportedGraph& graph) {
   if (!graph.image_sizes.empty() && graph.image_sizes[0])
@@ -92,11 +99,15 @@ void ExportedModel::register_tensors(const ExportedProgram& program) {
       std::tuple<std::string, std::int64_t, std::vector<std::int64_t>, std::vector<std::int64_t>>;
   std::map<Place, at::Tensor> by_place;  // a tensor with two names is one
   for (const ExportedTensor& one : program.tensors) {
+    if (one.is_repeated) continue;
     const std::string& name = one.view.name;
+    require_shallow(name);
     const auto [at, is_new] = by_place.try_emplace(
         {one.record, one.offset, one.view.shape, one.view.strides}, at::Tensor());
     if (is_new) at->second = to_tensor(one.view);
     tensors_[name] = at->second;
+    if (one.kind == Kind::constant && is_16_bit(at->second))  // as widen_tensors()
+      at->second.set_data(at->second.to(at::kFloat));
     if (!is_new || one.kind == Kind::constant) continue;
     const std::size_t dot = name.rfind('.');
     torch::nn::Module& layer = tree.at(dot == std::string::npos ? "" : name.substr(0, dot));

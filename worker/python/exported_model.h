@@ -32,7 +32,7 @@ class ExportedModel final : public PythonModel {
 
   std::map<std::string, at::Tensor> tensors_;  // also constants, which are not in the tree
   std::optional<ExportedGraphRunner> training_;
-  std::optional<ExportedGraphRunner> evaluation_;  // else that of training does both
+  std::optional<ExportedGraphRunner> evaluation_;  // absent: the training graph serves both
 };
 
 }  // namespace ddp::worker

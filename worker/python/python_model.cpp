@@ -22,6 +22,13 @@ const NamedTensor* find(const std::vector<NamedTensor>& outputs, const std::stri
   return found == outputs.end() ? nullptr : &*found;
 }
 
+/// In evaluation mode a model may give its scores alone.
+const NamedTensor* find_evaluated(const std::vector<NamedTensor>& outputs,
+                                  const std::string& name) {
+  const bool is_alone = outputs.size() == 1 && outputs[0].name.empty();
+  return is_alone ? outputs.data() : find(outputs, name);
+}
+
 std::string names_text(const std::vector<NamedTensor>& outputs) {
   std::vector<std::string> names;
   for (const NamedTensor& one : outputs)
@@ -64,6 +71,10 @@ void require_scores(const at::Tensor& scores, const std::string& name, int class
 
 }  // namespace
 
+bool is_16_bit(const at::Tensor& tensor) {
+  return tensor.is_floating_point() && tensor.element_size() == 2;
+}
+
 std::string reason_of(const std::exception& error) {
   const auto* const torch = dynamic_cast<const c10::Error*>(&error);
   const std::string text = torch != nullptr ? torch->what_without_backtrace() : error.what();
@@ -87,8 +98,7 @@ std::string PythonModel::identity() const {
 void PythonModel::widen_tensors() {
   for (const bool is_buffer : {false, true}) {
     for (at::Tensor& tensor : is_buffer ? buffers() : parameters())
-      if (tensor.is_floating_point() && tensor.element_size() == 2)
-        tensor.set_data(tensor.detach().to(at::kFloat));
+      if (is_16_bit(tensor)) tensor.set_data(tensor.detach().to(at::kFloat));
   }
 }
 
@@ -101,7 +111,7 @@ void PythonModel::choose_heads(const PythonModelData& data, const Args& args) tr
   for (const Head& head : heads_)
     require_scores(find(trained, head.name)->tensor, head.name, data.classes);
   const std::vector<NamedTensor> evaluated = try_out(zeros, false);
-  const NamedTensor* const main = find(evaluated, heads_[0].name);
+  const NamedTensor* const main = find_evaluated(evaluated, heads_[0].name);
   if (main == nullptr)
     throw UsageError("its output " + heads_[0].name + " is not there in evaluation mode");
   require_scores(main->tensor, main->name, data.classes);
@@ -125,7 +135,8 @@ std::vector<at::Tensor> PythonModel::forward_heads(at::Tensor x) {
   const std::vector<NamedTensor> outputs = run(std::move(x));
   std::vector<at::Tensor> scores;
   for (const Head& head : heads_) {
-    const NamedTensor* const output = find(outputs, head.name);
+    const NamedTensor* const output =
+        is_training() ? find(outputs, head.name) : find_evaluated(outputs, head.name);
     if (output == nullptr) {
       throw UsageError(where() + ": has not given its output " + head.name +
                        " for this batch. Give it for each, or leave it out of model.args.outputs.");

@@ -67,6 +67,9 @@ class PythonModel : public ImageModel {
   std::vector<Head> heads_{Head()};  // the evaluated one first: that with the largest factor
 };
 
+/// Whether it has elements of float16 or bfloat16.
+bool is_16_bit(const at::Tensor& tensor);
+
 /// What went wrong in Python's code: "RuntimeError: size mismatch", without its stack.
 std::string reason_of(const std::exception& error);
 

@@ -17,7 +17,10 @@ std::int64_t require_whole(bool overflows, std::int64_t number) {
 
 std::int64_t divide_down(std::int64_t a, std::int64_t b) {
   if (b == 0) throw std::runtime_error("a size is divided by 0");
-  if (b == -1) return require_whole(__builtin_sub_overflow(0, a, &a), a);
+  if (b == -1) {
+    const bool overflows = __builtin_sub_overflow(0, a, &a);
+    return require_whole(overflows, a);
+  }
   const std::int64_t quotient = a / b;
   return quotient - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
 }

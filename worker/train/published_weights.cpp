@@ -8,6 +8,7 @@
 #include "common/node/helper_process.h"
 #include "common/text/join_words.h"
 #include "common/text/spelling.h"
+#include "common/text/units.h"
 #include "worker/fetch/published_sets.h"
 #include "worker/plan/user_cache.h"
 
@@ -15,7 +16,6 @@ namespace ddp::worker {
 namespace {
 
 constexpr std::string_view kPrefix = "fetch:";
-constexpr std::chrono::seconds kLimit = std::chrono::hours(1);
 
 std::string last_line(std::string text) {
   while (text.ends_with('\n'))
@@ -35,7 +35,7 @@ std::optional<std::string> published_model(const std::filesystem::path& weights)
   return text.substr(kPrefix.size());
 }
 
-std::filesystem::path fetch_weights(const std::string& model) {
+std::filesystem::path fetch_weights(const std::string& model, std::chrono::seconds limit) {
   const std::optional<std::string> name = weights_file_name(model);
   if (!name) {
     const std::vector<std::string> known = models_with_weights();
@@ -62,11 +62,13 @@ std::filesystem::path fetch_weights(const std::string& model) {
                                            self.parent_path() / "ddp-fetch",
                                            "weights/" + model,
                                            folder},
-                                          kLimit);
+                                          limit);
   if (std::filesystem::exists(file, ignored)) return file;
   refuse(model,
-         (answer.is_whole ? last_line(answer.text) : "did not come within an hour.") +
-             " On a machine with a network: ddp-worker fetch weights/" + model +
+         (answer.is_whole ? last_line(answer.text)
+                          : "did not come within " + format_duration(limit) +
+                                ", for which the other ranks wait (ddp.timeout).") +
+             " Before the job, on a machine with a network: ddp-worker fetch weights/" + model +
              " DIR; then model.weights=DIR/" + *name);
 }
 

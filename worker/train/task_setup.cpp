@@ -39,12 +39,19 @@ TaskRequest request_for(const Job& job,
   return {job, data, norm, registry};
 }
 
-/// The file of weights: `path` itself, or the model file of the checkpoint that it names. Errors:
+/// The file of weights: model.weights itself, the model file of the checkpoint that it names, or
+/// published weights. Errors:
 /// UsageError.
-std::filesystem::path weights_file(const std::filesystem::path& path, bool trust) {
+std::filesystem::path weights_file(const Job& job) {
+  const std::filesystem::path& path = *job.model.weights;
   std::error_code ignored;
-  if (const std::optional<std::string> model = published_model(path)) return fetch_weights(*model);
-  if (is_checkpoint_path(path)) return find_checkpoint(path, trust).path / "model.safetensors";
+  if (const std::optional<std::string> model = published_model(path)) {
+    // The other ranks wait in a collective, which must not end before this does.
+    const auto limit = std::chrono::duration_cast<std::chrono::seconds>(job.ddp.timeout * 3 / 4);
+    return fetch_weights(*model, limit);
+  }
+  if (is_checkpoint_path(path))
+    return find_checkpoint(path, job.checkpoint.trust).path / "model.safetensors";
   if (!std::filesystem::exists(path, ignored)) {
     throw UsageError("model.weights: " + path.string() +
                      ": No such file or directory. Give a .safetensors or .pt file, a checkpoint, "
@@ -85,9 +92,9 @@ std::unique_ptr<Task> make_task(const Job& job,
   if (job.model.has_sync_norm) require_synced_norms(model, job.model.name, *synced);
   if (job.model.weights && group.is_root()) {
     std::vector<NamedTensor> state = state_of(model);
-    const bool trust = job.checkpoint.trust;
-    const std::filesystem::path path = weights_file(*job.model.weights, trust);
-    std::cout << to_text(load_weights(path, state, job.model.strict, trust)) << std::flush;
+    const std::filesystem::path path = weights_file(job);
+    std::cout << to_text(load_weights(path, state, job.model.strict, job.checkpoint.trust))
+              << std::flush;
   }
   if (const auto* const python = dynamic_cast<const PythonModel*>(&model);
       python != nullptr && group.is_root() && !python->note().empty())

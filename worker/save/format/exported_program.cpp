@@ -4,12 +4,12 @@
 #include <array>
 #include <boost/json.hpp>
 #include <limits>
-#include <set>
 #include <stdexcept>
 #include <string_view>
 
 #include "common/error.h"
 #include "common/text/join_words.h"
+#include "common/text/one_line.h"
 #include "worker/save/format/strided_view.h"
 
 namespace ddp::worker {
@@ -26,10 +26,15 @@ struct Malformed : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Something in the file that is not supported here. The text is for the user.
+/// Something in the file that is not supported here, in words for the user.
 struct Unsupported : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+
+/// `advice`: what to do, as a part of a sentence. Errors: Unsupported.
+[[noreturn]] void refuse_unsupported(const std::string& what, const std::string& advice = "") {
+  throw Unsupported(what + " is not supported" + (advice.empty() ? "" : ": " + advice));
+}
 
 std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -108,7 +113,7 @@ std::string dtype_of(std::int64_t number) {
     case 13:
       return "BF16";
     default:
-      throw Unsupported("a weight of torch's type " + std::to_string(number));
+      refuse_unsupported("a weight of torch's type " + std::to_string(number));
   }
 }
 
@@ -138,7 +143,7 @@ class GraphReader {
     const json::value& graph = module.at("graph");
     for (const json::value& spec : module.at("signature").at("input_specs").as_array())
       read_input(entry_of(spec), graph.at("tensor_values").as_object());
-    if (!has_images_) throw Unsupported("a graph without an input");
+    if (!has_images_) refuse_unsupported("a graph without an input");
     for (const json::value& node : graph.at("nodes").as_array())
       read_node(node.as_object(), classes);
     std::vector<ValueId> outputs;
@@ -171,7 +176,7 @@ class GraphReader {
       const json::key_value_pair& argument = entry_of(entry.at("arg"));
       if (argument.key() == "as_none") return;
       if (argument.key() != "as_tensor" || has_images_)
-        throw Unsupported("a model whose forward() takes more than one batch of images");
+        refuse_unsupported("a model whose forward() takes more than one batch of images");
       has_images_ = true;
       const std::string name = string_of(argument.value().at("name"));
       graph_.images = define(name);
@@ -184,7 +189,7 @@ class GraphReader {
       const ValueId value = define(string_of(entry.at("name")));
       graph_.constants.emplace_back(value, read_value(entry_of(entry.at("value"))));
     } else {
-      throw Unsupported("an input of kind " + std::string(kind));
+      refuse_unsupported("an input of kind " + std::string(kind));
     }
   }
 
@@ -198,10 +203,10 @@ class GraphReader {
     read.target = string_of(node.at("target"));
     const json::object& facts = node.at("metadata").as_object();
     const json::value* const name = node.if_contains("name");
-    read.place = name != nullptr && name->is_string() ? string_of(*name) : read.target;
+    read.place = one_line(name != nullptr && name->is_string() ? string_of(*name) : read.target);
     if (const json::value* const stack = facts.if_contains("stack_trace"))
       if (const std::string line = line_of(stack->as_string()); !line.empty())
-        read.place += " at " + line;
+        read.place += " at " + one_line(line);
     if (const json::value* const layers = facts.if_contains("nn_module_stack"))
       read_layers(layers->as_string(), classes);
     try {
@@ -237,7 +242,7 @@ class GraphReader {
     if (entry.key() == "as_name") return use(entry.value());
     if (entry.key() == "as_tensor") return use(entry.value().at("name"));
     if (entry.key() == "as_int") return integer_of(entry.value());
-    throw Unsupported("a list of " + std::string(entry.key()).substr(3) + "s");
+    refuse_unsupported("a list of " + std::string(entry.key()).substr(3) + "s");
   }
 
   [[nodiscard]] ExportedValue read_value(const json::key_value_pair& entry) const {
@@ -264,8 +269,12 @@ class GraphReader {
       return number.key() == "as_name" ? ExportedValue(use(number.value())) : read_value(number);
     }
     if (kind == "as_optional_tensor") return read_value(entry_of(value));
-    if (kind == "as_graph") throw Unsupported("control flow (" + std::string(kind) + ")");
-    throw Unsupported("an argument of kind " + std::string(kind));
+    if (kind == "as_graph")
+      refuse_unsupported(
+          "a part of the model with a graph of its own (control flow, torch.no_grad() or "
+          "torch.autocast() in forward())",
+          "write the model without it, or take model.script");
+    refuse_unsupported("an argument of kind " + std::string(kind));
   }
 
   ExportedResult read_result(const json::key_value_pair& entry) {
@@ -284,7 +293,7 @@ class GraphReader {
       if (number.key() == "as_name") return {{define(string_of(number.value()))}};
       return {};
     }
-    throw Unsupported("a result of kind " + std::string(kind));
+    refuse_unsupported("a result of kind " + std::string(kind));
   }
 
   void read_output(const json::key_value_pair& spec, std::vector<ValueId>& outputs) {
@@ -292,13 +301,13 @@ class GraphReader {
     const json::value& entry = spec.value();
     if (kind == "user_output") {
       const json::key_value_pair& argument = entry_of(entry.at("arg"));
-      if (argument.key() != "as_tensor") throw Unsupported("an output that is not a tensor");
+      if (argument.key() != "as_tensor") refuse_unsupported("an output that is not a tensor");
       outputs.push_back(use(argument.value().at("name")));
     } else if (kind == "buffer_mutation") {
       graph_.mutations.push_back(
           {use(entry.at("arg").at("name")), string_of(entry.at("buffer_name"))});
     } else {
-      throw Unsupported("an output of kind " + std::string(kind));
+      refuse_unsupported("an output of kind " + std::string(kind));
     }
   }
 
@@ -315,7 +324,7 @@ class GraphReader {
     }
     std::vector<std::string> names;
     const json::value& context = root.at("context");
-    if (root.at("type").as_string().ends_with("dict") && context.is_string()) {
+    if (context.is_string()) {  // of a dictionary: its keys
       const json::value keys = parse_json(context.as_string());
       if (keys.is_array())
         for (const json::value& key : keys.get_array())
@@ -325,8 +334,8 @@ class GraphReader {
       names.push_back(std::to_string(i));
     for (const json::value& child : children)
       if (!child.at("type").is_null())
-        throw Unsupported(
-            "outputs that hold others: give one tuple, list or dictionary of tensors");
+        refuse_unsupported("an output that holds others",
+                           "give one tuple, list or dictionary of tensors");
     if (names.size() != outputs.size()) throw Malformed("out_spec does not fit its outputs");
     for (std::size_t i = 0; i < names.size(); ++i)
       graph_.outputs.push_back({names[i], outputs[i]});
@@ -351,10 +360,10 @@ class ProgramArchive {
     if (text_of(record(std::string(kFormatRecord))) != "pt2")
       throw Malformed("its archive_format is not pt2");
     if (text_of(record("archive_version")) != "0")
-      throw Unsupported("version " + std::string(text_of(record("archive_version"))) +
-                        " of the archive");
+      refuse_unsupported("version " + std::string(text_of(record("archive_version"))) +
+                         " of the archive");
     if (text_of(record("byteorder")) != "little")
-      throw Unsupported("an archive of a big-endian machine");
+      refuse_unsupported("an archive of a big-endian machine");
     ExportedProgram program;
     const std::vector<std::string> models = model_names();
     if (models.size() == 1) {
@@ -363,8 +372,8 @@ class ProgramArchive {
       program.training = read_model("train", program);
       program.evaluation = read_model("eval", program);
     } else {
-      throw Unsupported("an archive of the models " + join_words(models) +
-                        ": one model, or two called train and eval, are trained");
+      refuse_unsupported("an archive of the models " + join_words(models),
+                         "give one model, or two called train and eval");
     }
     return program;
   }
@@ -393,47 +402,64 @@ class ProgramArchive {
     const json::value parsed = parse_json(text_of(record("models/" + model + ".json")));
     const std::int64_t major = integer_of(parsed.at("schema_version").at("major"));
     if (major != kSchemaMajor) {
-      throw Unsupported("version " + std::to_string(major) + " of torch.export's schema, not " +
-                        std::to_string(kSchemaMajor) + ": export it with torch 2.11 to 2.15");
+      refuse_unsupported("version " + std::to_string(major) + " of torch.export's schema",
+                         "export it with torch 2.11 to 2.15");
     }
     ExportedGraph graph = GraphReader().read(parsed, program.classes);
-    read_tensors("data/weights/", model + "_weights_config.json", program);
-    read_tensors("data/constants/", model + "_constants_config.json", program);
-    for (const auto* const list : {&graph.state, &graph.mutations}) {
-      for (const ExportedState& one : *list)
-        if (!names_.contains(one.name)) throw Malformed("it has no tensor " + one.name);
+    read_tensors("data/weights/", model + "_weights_config.json", "", program);
+    // Two graphs have the same weights, and each its own constants.
+    const std::string own = model + " graph: ";
+    read_tensors("data/constants/", model + "_constants_config.json", own, program);
+    for (auto* const list : {&graph.state, &graph.mutations}) {
+      for (ExportedState& one : *list) {
+        if (tensors_.contains(own + one.name)) one.name = own + one.name;
+        if (!tensors_.contains(one.name)) throw Malformed("it has no tensor " + one.name);
+      }
     }
     return graph;
   }
 
-  /// Adds the tensors of a model that are not there yet: another model may have them, too.
-  void read_tensors(const std::string& folder, const std::string& list, ExportedProgram& program) {
+  /// Adds the tensors of a model, each called `prefix` and its name.
+  void read_tensors(const std::string& folder,
+                    const std::string& list,
+                    const std::string& prefix,
+                    ExportedProgram& program) {
     const json::value parsed = parse_json(text_of(record(folder + list)));
-    const bool is_state = folder.find("weights") != std::string::npos;
     for (const auto& [name, entry] : parsed.at("config").as_object()) {
       if (entry.at("use_pickle").as_bool())
-        throw Unsupported("the tensor " + std::string(name) + ", which is a Python object");
+        refuse_unsupported("the tensor " + one_line(name) + ", a Python object,");
       const json::value& meta = entry.at("tensor_meta");
       ExportedTensor tensor;
-      tensor.view.name = name;
+      tensor.view.name = prefix + one_line(name);
       tensor.view.dtype = dtype_of(integer_of(meta.at("dtype")));
       tensor.view.shape = list_of<std::int64_t>(meta.at("sizes"), known_size);
       tensor.view.strides = list_of<std::int64_t>(meta.at("strides"), known_size);
       tensor.offset = known_size(meta.at("storage_offset"));
       tensor.record = folder_ + folder + string_of(entry.at("path_name"));
       const bool is_parameter = entry.at("is_param").as_bool();
-      if (is_state)
+      if (prefix.empty())
         tensor.kind = is_parameter ? ExportedTensor::Kind::parameter : ExportedTensor::Kind::buffer;
       tensor.requires_grad = meta.at("requires_grad").as_bool();
       cut_out(tensor.view, record(tensor.record.substr(folder_.size())), tensor.offset, file_);
-      if (names_.insert(tensor.view.name).second) program.tensors.push_back(std::move(tensor));
+      const auto [known, is_new] = tensors_.try_emplace(tensor.view.name, program.tensors.size());
+      if (!is_new) require_same(tensor.view, program.tensors[known->second].view);
+      tensor.is_repeated = !is_new;
+      program.tensors.push_back(std::move(tensor));
     }
+  }
+
+  static void require_same(const TensorView& one, const TensorView& other) {
+    const bool is_same = one.dtype == other.dtype && one.shape == other.shape &&
+                         one.strides == other.strides && std::ranges::equal(one.bytes, other.bytes);
+    if (!is_same)
+      refuse_unsupported("another value of " + one.name + " in its second graph",
+                         "export both from the same net");
   }
 
   const ZipRecords& records_;
   std::string file_;
   std::string folder_;
-  std::set<std::string> names_;  // of tensors
+  std::map<std::string, std::size_t> tensors_;  // places by name
 };
 
 }  // namespace
@@ -449,7 +475,7 @@ ExportedProgram read_exported_program(const ZipRecords& records, const std::stri
 } catch (const UsageError&) {
   throw;
 } catch (const Unsupported& error) {
-  throw UsageError(name + ": has " + error.what() + ", which is not supported.");
+  throw UsageError(name + ": " + error.what() + ".");
 } catch (const std::exception& error) {  // also Boost.JSON's for a missing or other entry
   throw UsageError(name + ": is not what torch.export.save writes: " + error.what() + ".");
 }

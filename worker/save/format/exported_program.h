@@ -56,7 +56,7 @@ struct ExportedArgument {
   ExportedValue value;
 };
 
-/// What becomes of a result: it is one value, a list of them, or nobody's.
+/// Where a result goes: to one value, to a list of them, or nowhere.
 struct ExportedResult {
   std::vector<ValueId> values;
   bool is_list = false;
@@ -98,14 +98,15 @@ struct ExportedTensor {
   TensorView view;
   Kind kind = Kind::constant;
   bool requires_grad = false;
-  std::string record;       // where its storage is
-  std::int64_t offset = 0;  // in elements
+  std::string record;        // where its storage is
+  std::int64_t offset = 0;   // in elements
+  bool is_repeated = false;  // it has the name and value of one before it, for another graph
 };
 
 struct ExportedProgram {
   ExportedGraph training;
-  std::optional<ExportedGraph> evaluation;     // else that of training does both
-  std::vector<ExportedTensor> tensors;         // in the order of the file, each name once
+  std::optional<ExportedGraph> evaluation;     // absent: the training graph serves both
+  std::vector<ExportedTensor> tensors;         // in the order of the file
   std::map<std::string, std::string> classes;  // of layers: "features.1": "BatchNorm2d"
 };
 

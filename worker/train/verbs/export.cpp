@@ -56,8 +56,9 @@ int export_weights(const Options& options) {
     throw UsageError("-o " + path.string() +
                      ": its name does not say the format. Let it end in .safetensors or .pt.");
   if (options.script && path.extension() != options.script->extension())
-    throw UsageError("-o " + path.string() + ": it is to be a file as " + options.script->string() +
-                     ". Let its name end as that.");
+    throw UsageError("-o " + path.string() + ": a model as " + options.script->string() +
+                     " is written. Let its name end in " + options.script->extension().string() +
+                     ".");
   const LoadedCheckpoint checkpoint = find_checkpoint(options.files.at(0), options.trust);
   if (options.exports_ema && !has_averages(checkpoint)) {
     throw UsageError(checkpoint.path.string() +
