@@ -88,7 +88,9 @@ TEST(ExportedProgram, WhatIsNotSupportedIsSaidWithItsNode) {
   using P = ExportedParts;
   ExportedParts newer;
   newer.schema = 9;
-  EXPECT_THAT(refusal_of_export(newer), HasSubstr("version 9 of torch.export's schema is not supported: export it with torch 2.11"));
+  EXPECT_THAT(
+      refusal_of_export(newer),
+      HasSubstr("version 9 of torch.export's schema is not supported: export it with torch 2.11"));
   EXPECT_THAT(refusal_of_export(changed(&P::nodes, "{\"as_int\":1}", "{\"as_graph\":{}}")),
               HasSubstr("node flat at net.py:7: a part of the model with a graph of its own"));
   EXPECT_THAT(refusal_of_export(changed(&P::nodes, "{\"as_int\":1}", "{\"as_complex\":{}}")),
