@@ -614,6 +614,25 @@ class Published(ProcessTest):
         text = self.run_program(self.worker, *job, "model.weights=fetch:resnet18", expect=2)
         self.assertRegex(text, r"model\.weights: fetch:resnet18: .*cannot get https://\S+/resnet18-f37072fd\.pth: ")
         self.assertIn("model.weights=DIR/resnet18-f37072fd.pth", text)
+        cached = self.folder / "cache/ddp/weights/resnet18-f37072fd.pth"
+        cached.write_bytes(b"other weights")
+        text = self.run_program(self.worker, *job, "model.weights=fetch:resnet18", expect=2)
+        self.assertRegex(text, r"fetch:resnet18: \S.*/resnet18-f37072fd\.pth is there and is not the published file\. Remove it, ")
+
+    def test_a_job_takes_the_weights_that_it_has_got(self):
+        job = self.folder / "job.yaml"
+        job.write_text("data: {name: digits, batch: 4, train_size: 64, test_size: 16}\nmodel: {name: resnet18}\ntrain: {max_steps: 1}\n", encoding="utf-8")
+        self.run_program(self.worker, job, "name=other")
+        self.run_program(self.worker, "export", "runs/other", "-o", "other.pt")
+        (self.folder / "bin").mkdir()
+        shutil.copy(self.worker.resolve(), self.folder / "bin")
+        fetch = self.folder / "bin/ddp-fetch"
+        fetch.write_text(f'#!/bin/sh\nmkdir -p "$2" && cp {self.folder}/other.pt "$2/resnet18-f37072fd.pth"\n', encoding="utf-8")
+        fetch.chmod(0o755)
+        self.environment["XDG_CACHE_HOME"] = str(self.folder / "cache")
+        text = self.run_program(self.folder / "bin/ddp-worker", "--check", job, "model.weights=fetch:resnet18")
+        self.assertIn("getting resnet18-f37072fd.pth into ", text)
+        self.assertIn("weights: loaded 122 of the model's 122 tensors", text)
 
     def test_the_help_tells_of_it(self):
         self.assertIn("ddp-worker fetch", self.run_program(self.worker, "--help"))

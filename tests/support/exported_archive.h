@@ -78,6 +78,9 @@ struct ExportedParts {
   std::string output_specs = R"({"user_output":{"arg":{"as_tensor":{"name":"scores"}}}})";
   std::string out_spec = R"([1,{\"type\":null,\"context\":null,\"children_spec\":[]}])";
   int schema = 8;
+  std::string batch_range = R"({"min_val":2,"max_val":null})";
+  std::string guards;
+  std::string constants;  // as weights, in a record of one number
   std::string weights = weight_entry("fc.weight", "weight_0", {3, 4}, true) + "," +
                         weight_entry("count", "weight_1", {1}, false);
   std::vector<float> weight = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
@@ -88,8 +91,9 @@ inline std::string exported_json(const ExportedParts& parts) {
          R"(],"tensor_values":{"x":{"sizes":[)" + parts.image_sizes +
          R"(]}}},"signature":{"input_specs":[)" + parts.input_specs + R"(],"output_specs":[)" +
          parts.output_specs + R"(]},"module_call_graph":[{"signature":{"out_spec":")" +
-         parts.out_spec + R"("}}]},"schema_version":{"major":)" + std::to_string(parts.schema) +
-         "}}";
+         parts.out_spec + R"("}}]},"range_constraints":{"s0":)" + parts.batch_range +
+         R"(},"guards_code":[)" + parts.guards + R"(],"schema_version":{"major":)" +
+         std::to_string(parts.schema) + "}}";
 }
 
 inline std::string exported_archive(const ExportedParts& parts) {
@@ -99,9 +103,10 @@ inline std::string exported_archive(const ExportedParts& parts) {
        {"net/byteorder", "little"},
        {"net/models/model.json", exported_json(parts)},
        {"net/data/weights/model_weights_config.json", "{\"config\":{" + parts.weights + "}}"},
-       {"net/data/constants/model_constants_config.json", "{\"config\":{}}"},
+       {"net/data/constants/model_constants_config.json", "{\"config\":{" + parts.constants + "}}"},
        {"net/data/weights/weight_0", float_record(parts.weight)},
-       {"net/data/weights/weight_1", float_record({5})}});
+       {"net/data/weights/weight_1", float_record({5})},
+       {"net/data/constants/tensor_0", float_record({5})}});
 }
 
 }  // namespace ddp

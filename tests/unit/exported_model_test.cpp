@@ -132,6 +132,26 @@ TEST(ExportedModel, ABufferThatIsReplacedMayBeAFactor) {
   EXPECT_EQ(buffers_of(model).at(0).tensor.item<float>(), 7);
 }
 
+TEST(ExportedModel, ABufferThatNoCheckpointHoldsMayNotChange) {
+  ExportedParts parts = with_node(
+      "add_.Tensor",
+      input_entry("self", tensor_argument("b")) + "," + input_entry("other", R"({"as_int":1})"));
+  parts.constants = weight_entry("count", "tensor_0", {1}, false);
+  parts.weights = weight_entry("fc.weight", "weight_0", {3, 4}, true);
+  EXPECT_THAT(refusal_of_model(parts), HasSubstr("Register it with persistent=True"));
+}
+
+TEST(ExportedModel, ABatchBeyondThatOfTheExportIsRefused) {
+  ExportedParts parts;
+  parts.batch_range = R"({"min_val":2,"max_val":4})";
+  ExportedModel model = load_export(parts);
+  model.choose_heads(kTinyImages, Args());
+  EXPECT_THAT(problem_of([&] {
+                model.forward(torch::ones({5, 1, 2, 2}));
+              }),
+              HasSubstr("of [up to 4x1x2x2], and gets [5x1x2x2]"));
+}
+
 TEST(ExportedModel, LayersHaveTheClassesOfPython) {
   ExportedParts parts;
   const std::size_t at = parts.nodes.find("torch.nn.Linear");
@@ -162,6 +182,8 @@ TEST(ExportedModel, WhatIsNotRunIsRefusedByItsNodeAndLine) {
   EXPECT_THAT(
       refusal_of_model(with_node("relu.default", input_entry("self", R"({"as_graph":{}})"))),
       HasSubstr("control flow"));
+  EXPECT_THAT(refusal_of_model(with_node("_reshape_alias.default", of_scores())),
+              HasSubstr("_reshape_alias.default is not run from such a file"));
   ExportedParts other = with_node("relu.default", of_scores());
   other.nodes.replace(other.nodes.rfind("ops.aten"), 8, "ops.mine");
   EXPECT_THAT(refusal_of_model(other), HasSubstr("torch.ops.mine.relu.default is not run"));
@@ -184,7 +206,7 @@ TEST(ExportedModel, ImagesOfAnotherShapeAndABatchOfOneSizeAreRefused) {
   PythonModelData other = kTinyImages;
   other.width = 3;
   EXPECT_THAT(problem_of([&] { load_export({}).choose_heads(other, Args()); }),
-              HasSubstr("exported for [anyx1x2x2], and gets [2x1x2x3]"));
+              HasSubstr("of [anyx1x2x2], and gets [2x1x2x3]"));
   ExportedParts parts;
   parts.image_sizes = R"({"as_int":2},{"as_int":1},{"as_int":2},{"as_int":2})";
   EXPECT_THAT(refusal_of_model(parts), HasSubstr("for batches of 2 images alone"));

@@ -45,8 +45,9 @@ TEST(ExportedProgram, ReadsTheGraphItsTensorsAndTheLayers) {
   EXPECT_EQ(program.training.nodes.size(), 2U);
   EXPECT_EQ(program.training.nodes[1].place, "scores at net.py:7");
   EXPECT_EQ(program.training.outputs.at(0).name, "");
-  EXPECT_FALSE(program.training.image_sizes.at(0));
-  EXPECT_EQ(program.training.image_sizes.at(3), 2);
+  EXPECT_TRUE(program.training.image_sizes.at(0).has(1));
+  EXPECT_TRUE(program.training.image_sizes.at(0).has(1 << 20));
+  EXPECT_TRUE(program.training.image_sizes.at(3).is_fixed());
   ASSERT_EQ(program.tensors.size(), 2U);
   EXPECT_EQ(program.tensors[0].view.name, "fc.weight");
   EXPECT_EQ(program.tensors[0].view.bytes.size(), 48U);
@@ -101,6 +102,22 @@ TEST(ExportedProgram, WhatIsNotSupportedIsSaidWithItsNode) {
   ExportedParts two;
   two.input_specs += "," + std::string(R"({"user_input":{"arg":{"as_tensor":{"name":"y"}}}})");
   EXPECT_THAT(refusal_of_export(two), HasSubstr("more than one batch of images"));
+}
+
+TEST(ExportedProgram, ABatchHasARangeAndNoOtherCondition) {
+  ExportedParts parts;
+  parts.batch_range = R"({"min_val":3,"max_val":8})";
+  parts.guards = R"("L['x'].size()[0] <= 8")";
+  const std::string archive = exported_archive(parts);
+  const SizeRange batch =
+      read_exported_program(read_zip(std::as_bytes(std::span(archive)), "net.pt2"), "net.pt2")
+          .training.image_sizes.at(0);
+  EXPECT_EQ(batch.min, 3);
+  EXPECT_EQ(batch.max, 8);
+  parts.guards += R"(,"L['x'].size()[0] % 2 == 0")";
+  EXPECT_THAT(
+      refusal_of_export(parts),
+      HasSubstr("a graph that holds only where L['x'].size()[0] % 2 == 0 is not supported"));
 }
 
 // Cut anywhere, it is one error.

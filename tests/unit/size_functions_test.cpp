@@ -32,6 +32,12 @@ TEST(SizeFunctions, AreThoseOfPython) {
   EXPECT_EQ(size_function("_operator.neg")({std::int64_t{7}}).toInt(), -7);
   EXPECT_TRUE(call("_operator.le", 2, 2).toBool());
   EXPECT_FALSE(call("_operator.ne", 2, 2).toBool());
+  EXPECT_EQ(call("_operator.pow", 3, 4).toInt(), 81);
+  EXPECT_EQ(size_function("_operator.pow")({std::int64_t{9}, 0.5}).toDouble(), 3);
+  EXPECT_EQ(size_function("_operator.mul")({std::int64_t{3}, 0.5}).toDouble(), 1.5);
+  EXPECT_EQ(size_function("math.trunc")({-1.5}).toInt(), -1);
+  EXPECT_EQ(call("torch.sym_max", 3, 4).toInt(), 4);
+  EXPECT_EQ(call("torch.sym_min", 3, 4).toInt(), 3);
   EXPECT_EQ(size_function("torch.sym_float")({std::int64_t{7}}).toDouble(), 7);
 }
 
@@ -42,7 +48,8 @@ TEST(SizeFunctions, WhatCannotBeComputedIsAnError) {
   EXPECT_THROW(call("_operator.floordiv", 1, 0), std::runtime_error);
   EXPECT_THROW(call("_operator.mod", 1, 0), std::runtime_error);
   EXPECT_THROW(size_function("_operator.add")({std::int64_t{1}}), std::exception);
-  EXPECT_EQ(size_function("_operator.pow"), nullptr);
+  EXPECT_THROW(call("_operator.pow", 10, 30), std::runtime_error);
+  EXPECT_EQ(size_function("_operator.lshift"), nullptr);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <torch/version.h>
 
 #include <algorithm>
+#include <array>
 #include <new>
 #include <optional>
 #include <set>
@@ -17,6 +18,7 @@
 #include <variant>
 
 #include "common/error.h"
+#include "common/text/join_words.h"
 #include "worker/python/size_functions.h"
 
 namespace ddp::worker {
@@ -250,6 +252,14 @@ class Aliases {
   std::set<std::size_t> written_;
 };
 
+/// "28", "any", "up to 8", "3 to 4".
+std::string text_of(const SizeRange& range) {
+  const bool has_max = range.max != SizeRange().max;
+  if (range.is_fixed()) return std::to_string(range.min);
+  if (range.min == 1) return has_max ? "up to " + std::to_string(range.max) : "any";
+  return std::to_string(range.min) + (has_max ? " to " + std::to_string(range.max) : " or more");
+}
+
 /// "torch.ops.aten.conv2d.default": "aten::conv2d" and "". None: no operator of ATen.
 std::optional<c10::OperatorName> operator_name(std::string_view target) {
   constexpr std::string_view kBegin = "torch.ops.aten.";
@@ -262,9 +272,23 @@ std::optional<c10::OperatorName> operator_name(std::string_view target) {
                            overload == "default" ? "" : std::string(overload));
 }
 
-/// What a file must not do: read or write other files.
-bool is_forbidden(const std::string& name) {
-  return name == "aten::from_file";
+/// What a file must not call: an operator that opens a file, and one of LibTorch's own, which may
+/// trust its arguments, unless torch.export itself writes it.
+bool is_forbidden(std::string_view name) {
+  constexpr std::array<std::string_view, 9> kWritten{"_native_batch_norm_legit",
+                                                     "_softmax",
+                                                     "_log_softmax",
+                                                     "_to_copy",
+                                                     "_scaled_dot_product",
+                                                     "_unsafe_view",
+                                                     "_adaptive_avg_pool",
+                                                     "_prelu_kernel",
+                                                     "_assert"};
+  name.remove_prefix(std::string_view("aten::").size());
+  if (name == "from_file") return true;
+  return name.starts_with('_') && std::ranges::none_of(kWritten, [name](std::string_view known) {
+           return name.starts_with(known);
+         });
 }
 
 /// Compares types and devices of the example with those of a run, which may be others here.
@@ -278,6 +302,7 @@ struct ExportedGraphRunner::Program {
   /// A tensor of the model, or a constant, at its place among the values.
   struct State {
     ValueId value;
+    std::string name;
     at::Tensor tensor;
     bool is_written = false;   // by a node, in place
     bool is_replaced = false;  // by another value, after a step
@@ -289,7 +314,7 @@ struct ExportedGraphRunner::Program {
   std::vector<ExportedOutput> outputs;
   std::vector<std::pair<ValueId, std::size_t>> mutations;  // values for places in `state`
   ValueId images;
-  std::vector<std::optional<std::int64_t>> image_sizes;
+  std::vector<SizeRange> image_sizes;
   int training_layers = 0;
   int evaluation_layers = 0;
   std::string random_place;
@@ -311,7 +336,11 @@ void ExportedGraphRunner::Program::add(const ExportedNode& node, Aliases& aliase
     return;
   }
   const std::optional<c10::OperatorName> name = operator_name(node.target);
-  if (!name || is_forbidden(name->name)) refuse(node, node.target + " is not run from such a file");
+  if (!name || is_forbidden(name->name)) {
+    refuse(node,
+           node.target +
+               " is not run from such a file. Write the model without it, or take model.script");
+  }
   if (is_check_of_example(name->name)) return;
   const std::optional<c10::OperatorHandle> operation =
       c10::Dispatcher::singleton().findSchema(*name);
@@ -331,7 +360,10 @@ void ExportedGraphRunner::Program::add_operator(const ExportedNode& node,
     Input input;
     if (const ExportedValue* const given = find(node, argument.name())) {
       input = read_input(node, *given, argument);
-      if (input.kind == Input::Kind::constant &&
+      const bool is_flag_for_number =
+          input.constant.isBool() &&
+          plain_type(argument.type())->kind() == c10::TypeKind::NumberType;
+      if (input.kind == Input::Kind::constant && !is_flag_for_number &&
           !input.constant.type()->isSubtypeOf(*argument.type()))
         refuse(node, node.target + " takes no such argument " + argument.name());
     } else if (argument.default_value()) {
@@ -402,13 +434,16 @@ void ExportedGraphRunner::Program::find_last_uses(std::size_t values) {
 void ExportedGraphRunner::Program::require_shape(const at::Tensor& images) const {
   bool fits = static_cast<std::size_t>(images.dim()) == image_sizes.size();
   std::string sizes;
-  for (std::size_t i = 0; i < image_sizes.size(); ++i) {
-    fits =
-        fits && (!image_sizes[i] || images.size(static_cast<std::int64_t>(i)) == *image_sizes[i]);
-    sizes += (i == 0 ? "[" : "x") + (image_sizes[i] ? std::to_string(*image_sizes[i]) : "any");
+  for (std::size_t i = 0; fits && i < image_sizes.size(); ++i)
+    fits = image_sizes[i].has(images.size(static_cast<std::int64_t>(i)));
+  for (const SizeRange& one : image_sizes)
+    add_word(sizes, text_of(one), "x");
+  if (!fits) {
+    throw UsageError("it was exported for [batch, channels, height, width] of [" + sizes +
+                     "], and gets " + shape_text(images) +
+                     ". Choose data.batch and data.image_size for it, or export it for others: a "
+                     "branch of forward() on a size, too, limits it");
   }
-  if (!fits)
-    throw std::runtime_error("it was exported for " + sizes + "], and gets " + shape_text(images));
 }
 
 namespace {
@@ -511,7 +546,7 @@ ExportedGraphRunner::ExportedGraphRunner(const ExportedGraph& graph,
   program.outputs = graph.outputs;
   Aliases aliases(graph.values);
   for (const ExportedState& one : graph.state) {
-    program.state.push_back({one.value, tensors.at(one.name)});
+    program.state.push_back({one.value, one.name, tensors.at(one.name)});
     aliases.add_input(one.value);
   }
   const ExportedNode input{.place = "of its inputs"};
@@ -572,6 +607,13 @@ std::vector<NamedTensor> ExportedGraphRunner::run(const at::Tensor& images, Mode
   for (const ExportedOutput& output : program.outputs)
     outputs.push_back({output.name, value_at(values, output.value).toTensor()});
   return outputs;
+}
+
+std::vector<std::string> ExportedGraphRunner::changed() const {
+  std::vector<std::string> names;
+  for (const Program::State& one : program_->state)
+    if (one.is_written || one.is_replaced) names.push_back(one.name);
+  return names;
 }
 
 int ExportedGraphRunner::training_layers() const {

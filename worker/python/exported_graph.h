@@ -27,9 +27,12 @@ class ExportedGraphRunner {
   ExportedGraphRunner& operator=(ExportedGraphRunner&&) = delete;
   ~ExportedGraphRunner();
 
+  /// Names of tensors that a training step changes itself.
+  [[nodiscard]] std::vector<std::string> changed() const;
+
   /// The outputs. An evaluation switches the norms and dropouts of a graph that was exported in
-  /// training mode. Errors: std::runtime_error: images of another shape; any that an operator
-  /// throws, with its place.
+  /// training mode. Errors: UsageError: images of another shape; any that an operator throws, with
+  /// its place.
   [[nodiscard]] std::vector<NamedTensor> run(const at::Tensor& images, Mode mode) const;
 
   /// Norm and dropout layers that a training runs in training mode, and those that it does not.

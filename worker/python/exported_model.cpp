@@ -65,8 +65,8 @@ void require_shallow(const std::string& name) {
 
 /// A batch of one size would be computed as if it had another, or fail.
 void require_any_batch(const ExportedGraph& graph) {
-  if (!graph.image_sizes.empty() && graph.image_sizes[0])
-    throw UsageError("was exported for batches of " + std::to_string(*graph.image_sizes[0]) +
+  if (!graph.image_sizes.empty() && graph.image_sizes[0].is_fixed())
+    throw UsageError("was exported for batches of " + std::to_string(graph.image_sizes[0].min) +
                      " images alone." + kHow);
 }
 
@@ -83,6 +83,7 @@ ExportedModel::ExportedModel(const std::string& name, std::span<const std::byte>
     widen_tensors();
     training_.emplace(program.training, tensors_);
     if (program.evaluation) evaluation_.emplace(*program.evaluation, tensors_);
+    require_saved(program);
   } catch (const UsageError& error) {
     throw UsageError(name + ": " + error.what());
   } catch (const c10::Error& error) {
@@ -91,6 +92,17 @@ ExportedModel::ExportedModel(const std::string& name, std::span<const std::byte>
   train(true);
 } catch (const UsageError& error) {
   throw UsageError(std::string(kExportKey) + ": " + error.what());
+}
+
+void ExportedModel::require_saved(const ExportedProgram& program) const {
+  const std::vector<std::string> changed = training_->changed();
+  for (const ExportedTensor& one : program.tensors) {
+    if (one.kind != Kind::constant || std::ranges::count(changed, one.view.name) == 0) continue;
+    const std::string name = one.view.name.substr(one.view.name.rfind(' ') + 1);
+    throw UsageError("changes " + name +
+                     " while it trains, which no checkpoint holds: it is not in Python's "
+                     "state_dict. Register it with persistent=True.");
+  }
 }
 
 void ExportedModel::register_tensors(const ExportedProgram& program) {
@@ -122,8 +134,10 @@ const ExportedGraphRunner& ExportedModel::runner(bool training) const {
   return training || !evaluation_ ? *training_ : *evaluation_;
 }
 
-std::vector<NamedTensor> ExportedModel::run(at::Tensor x) {
+std::vector<NamedTensor> ExportedModel::run(at::Tensor x) try {
   return runner(is_training()).run(x, is_training() ? Mode::training : Mode::evaluation);
+} catch (const UsageError& error) {
+  throw UsageError(where() + ": " + error.what() + ".");
 }
 
 std::vector<NamedTensor> ExportedModel::try_out(const at::Tensor& zeros, bool training) {

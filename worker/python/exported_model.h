@@ -28,6 +28,8 @@ class ExportedModel final : public PythonModel {
   std::vector<NamedTensor> try_out(const at::Tensor& zeros, bool training) override;
 
   void register_tensors(const ExportedProgram& program);
+  /// Errors: UsageError: a training step changes what is not in the tree.
+  void require_saved(const ExportedProgram& program) const;
   [[nodiscard]] const ExportedGraphRunner& runner(bool training) const;
 
   std::map<std::string, at::Tensor> tensors_;  // also constants, which are not in the tree

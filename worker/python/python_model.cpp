@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "common/text/join_words.h"
+#include "common/text/one_line.h"
 #include "worker/plan/digest.h"
 
 namespace ddp::worker {
@@ -78,11 +79,9 @@ bool is_16_bit(const at::Tensor& tensor) {
 std::string reason_of(const std::exception& error) {
   const auto* const torch = dynamic_cast<const c10::Error*>(&error);
   const std::string text = torch != nullptr ? torch->what_without_backtrace() : error.what();
-  if (torch != nullptr && !torch->context().empty())
-    return first_line(text) + ", " + torch->context().back();
   // The interpreter puts the reason below the stack.
   const std::size_t end = text.find_last_not_of('\n');
-  if (!text.starts_with("The following operation failed")) return first_line(text);
+  if (!text.starts_with("The following operation failed")) return one_line(first_line(text), 300);
   const std::size_t last = text.rfind("\nRuntimeError: ");
   const std::size_t begin = last == std::string::npos ? text.rfind('\n', end) : last;
   return first_line(text.substr(begin + 1));

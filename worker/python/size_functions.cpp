@@ -1,6 +1,7 @@
 #include "worker/python/size_functions.h"
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <stdexcept>
 #include <utility>
@@ -25,29 +26,55 @@ std::int64_t divide_down(std::int64_t a, std::int64_t b) {
   return quotient - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
 }
 
-template <typename Compute>
-IValue whole(const std::vector<IValue>& numbers, const Compute& compute) {
-  std::int64_t result = 0;
-  const bool overflows = compute(numbers.at(0).toInt(), numbers.at(1).toInt(), &result);
-  return require_whole(overflows, result);
-}
-
 double real(const IValue& number) {
   return number.isInt() ? static_cast<double>(number.toInt()) : number.toDouble();
 }
 
-constexpr std::array<std::pair<std::string_view, SizeFunction>, 14> kFunctions{{
+/// Of integers an integer, by `whole`; else of reals, by `reals`.
+template <typename Whole, typename Reals>
+IValue compute(const std::vector<IValue>& numbers, const Whole& whole, const Reals& reals) {
+  const IValue& a = numbers.at(0);
+  const IValue& b = numbers.at(1);
+  if (!a.isInt() || !b.isInt()) return reals(real(a), real(b));
+  std::int64_t result = 0;
+  const bool overflows = whole(a.toInt(), b.toInt(), &result);
+  return require_whole(overflows, result);
+}
+
+/// Errors: std::runtime_error: not a number of 64 bits.
+IValue to_whole(double number) {
+  constexpr double kLimit = 9.2e18;
+  if (!(std::abs(number) < kLimit)) throw std::runtime_error("a size is too large");
+  return static_cast<std::int64_t>(number);
+}
+
+IValue power(const std::vector<IValue>& numbers) {
+  const double result = std::pow(real(numbers.at(0)), real(numbers.at(1)));
+  const bool is_whole = numbers[0].isInt() && numbers[1].isInt() && numbers[1].toInt() >= 0;
+  return is_whole ? to_whole(result) : IValue(result);
+}
+
+constexpr std::array<std::pair<std::string_view, SizeFunction>, 21> kFunctions{{
     {"_operator.add",
      [](const std::vector<IValue>& n) {
-       return whole(n, [](auto a, auto b, auto* r) { return __builtin_add_overflow(a, b, r); });
+       return compute(
+           n,
+           [](auto a, auto b, auto* r) { return __builtin_add_overflow(a, b, r); },
+           [](double a, double b) { return a + b; });
      }},
     {"_operator.sub",
      [](const std::vector<IValue>& n) {
-       return whole(n, [](auto a, auto b, auto* r) { return __builtin_sub_overflow(a, b, r); });
+       return compute(
+           n,
+           [](auto a, auto b, auto* r) { return __builtin_sub_overflow(a, b, r); },
+           [](double a, double b) { return a - b; });
      }},
     {"_operator.mul",
      [](const std::vector<IValue>& n) {
-       return whole(n, [](auto a, auto b, auto* r) { return __builtin_mul_overflow(a, b, r); });
+       return compute(
+           n,
+           [](auto a, auto b, auto* r) { return __builtin_mul_overflow(a, b, r); },
+           [](double a, double b) { return a * b; });
      }},
     {"_operator.floordiv",
      [](const std::vector<IValue>& n) {
@@ -79,7 +106,17 @@ constexpr std::array<std::pair<std::string_view, SizeFunction>, 14> kFunctions{{
      [](const std::vector<IValue>& n) { return IValue(real(n.at(0)) >= real(n.at(1))); }},
     {"_operator.gt",
      [](const std::vector<IValue>& n) { return IValue(real(n.at(0)) > real(n.at(1))); }},
+    {"_operator.pow", power},
     {"torch.sym_float", [](const std::vector<IValue>& n) { return IValue(real(n.at(0))); }},
+    {"torch.sym_int", [](const std::vector<IValue>& n) { return to_whole(real(n.at(0))); }},
+    {"torch.sym_sqrt",
+     [](const std::vector<IValue>& n) { return IValue(std::sqrt(real(n.at(0)))); }},
+    {"torch.sym_not", [](const std::vector<IValue>& n) { return IValue(!n.at(0).toBool()); }},
+    {"math.trunc", [](const std::vector<IValue>& n) { return to_whole(real(n.at(0))); }},
+    {"torch.sym_max",
+     [](const std::vector<IValue>& n) { return real(n.at(0)) < real(n.at(1)) ? n[1] : n[0]; }},
+    {"torch.sym_min",
+     [](const std::vector<IValue>& n) { return real(n.at(1)) < real(n.at(0)) ? n[1] : n[0]; }},
 }};
 
 }  // namespace

@@ -18,9 +18,9 @@ namespace {
 constexpr std::string_view kPrefix = "fetch:";
 
 std::string last_line(std::string text) {
-  while (text.ends_with('\n'))
+  while (text.ends_with('\n') || text.ends_with('.'))
     text.pop_back();
-  return text.substr(text.rfind('\n') + 1);
+  return text.substr(text.rfind('\n') + 1) + ".";
 }
 
 [[noreturn]] void refuse(const std::string& model, const std::string& why) {
@@ -52,24 +52,25 @@ std::filesystem::path fetch_weights(const std::string& model, std::chrono::secon
   const std::filesystem::path folder = *cache / "weights";
   const std::filesystem::path file = folder / *name;
   std::error_code ignored;
-  if (std::filesystem::exists(file, ignored)) return file;
-  std::cout << "model.weights: getting " << *name << " into " << folder.string() << std::endl;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", ignored);
-  // What it says goes to stderr, which ask_command() drops.
-  const HelperAnswer answer = ask_command({"/bin/sh",
-                                           "-c",
-                                           "exec \"$0\" \"$@\" 2>&1",
-                                           self.parent_path() / "ddp-fetch",
-                                           "weights/" + model,
-                                           folder},
-                                          limit);
-  if (std::filesystem::exists(file, ignored)) return file;
+  const bool is_there = std::filesystem::exists(file, ignored);
+  const std::filesystem::path program =
+      std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / "ddp-fetch";
+  // A program of a user's own has no ddp-fetch beside it.
+  if (is_there && !std::filesystem::exists(program, ignored)) return file;
+  if (!is_there)
+    std::cout << "model.weights: getting " << *name << " into " << folder.string() << std::endl;
+  // What it says goes to stderr, which ask_command() drops. It also verifies what is there.
+  const HelperAnswer answer = ask_command(
+      {"/bin/sh", "-c", "\"$0\" \"$@\" 2>&1 && echo fetched", program, "weights/" + model, folder},
+      limit);
+  if (answer.text.ends_with("fetched\n")) return file;
   refuse(model,
          (answer.is_whole ? last_line(answer.text)
                           : "did not come within " + format_duration(limit) +
                                 ", for which the other ranks wait (ddp.timeout).") +
-             " Before the job, on a machine with a network: ddp-worker fetch weights/" + model +
-             " DIR; then model.weights=DIR/" + *name);
+             (is_there ? ""
+                       : " Before the job, on a machine with a network: ddp-worker fetch weights/" +
+                             model + " DIR; then model.weights=DIR/" + *name));
 }
 
 }  // namespace ddp::worker

@@ -4,6 +4,7 @@
 #include <array>
 #include <boost/json.hpp>
 #include <limits>
+#include <regex>
 #include <stdexcept>
 #include <string_view>
 
@@ -20,6 +21,7 @@ namespace json = boost::json;
 constexpr std::string_view kFormatRecord = "archive_format";
 constexpr std::int64_t kSchemaMajor = 8;
 constexpr std::size_t kMaxJsonDepth = 64;
+constexpr std::size_t kMostGuard = 200;  // characters that are looked at
 
 /// A file that torch.export.save does not write, with what is wrong.
 struct Malformed : std::runtime_error {
@@ -141,12 +143,15 @@ class GraphReader {
   ExportedGraph read(const json::value& program, std::map<std::string, std::string>& classes) {
     const json::value& module = program.at("graph_module");
     const json::value& graph = module.at("graph");
+    const json::object& ranges = program.at("range_constraints").as_object();
     for (const json::value& spec : module.at("signature").at("input_specs").as_array())
-      read_input(entry_of(spec), graph.at("tensor_values").as_object());
+      read_input(entry_of(spec), graph.at("tensor_values").as_object(), ranges);
+    if (const json::value* const guards = program.as_object().if_contains("guards_code"))
+      require_ranges_alone(*guards);
     if (!has_images_) refuse_unsupported("a graph without an input");
     for (const json::value& node : graph.at("nodes").as_array())
       read_node(node.as_object(), classes);
-    std::vector<ValueId> outputs;
+    std::vector<std::optional<ValueId>> outputs;
     for (const json::value& spec : module.at("signature").at("output_specs").as_array())
       read_output(entry_of(spec), outputs);
     const json::array& calls = module.at("module_call_graph").as_array();
@@ -169,7 +174,9 @@ class GraphReader {
     return at->second;
   }
 
-  void read_input(const json::key_value_pair& spec, const json::object& tensor_values) {
+  void read_input(const json::key_value_pair& spec,
+                  const json::object& tensor_values,
+                  const json::object& ranges) {
     const std::string_view kind = spec.key();
     const json::value& entry = spec.value();
     if (kind == "user_input") {
@@ -181,7 +188,7 @@ class GraphReader {
       const std::string name = string_of(argument.value().at("name"));
       graph_.images = define(name);
       for (const json::value& size : tensor_values.at(name).at("sizes").as_array())
-        graph_.image_sizes.push_back(image_size(entry_of(size)));
+        graph_.image_sizes.push_back(image_size(entry_of(size), ranges));
     } else if (kind == "parameter" || kind == "buffer" || kind == "tensor_constant") {
       const ValueId value = define(string_of(entry.at("arg").at("name")));
       graph_.state.push_back({value, string_of(entry.at(std::string(kind) + "_name"))});
@@ -193,9 +200,36 @@ class GraphReader {
     }
   }
 
-  static std::optional<std::int64_t> image_size(const json::key_value_pair& size) {
-    if (size.key() == "as_int") return integer_of(size.value());
-    return {};
+  /// `ranges`: by the names of symbols. An expression of several symbols has no range.
+  static SizeRange image_size(const json::key_value_pair& size, const json::object& ranges) {
+    if (size.key() == "as_int") {
+      const std::int64_t fixed = integer_of(size.value());
+      return {fixed, fixed};
+    }
+    std::string_view symbol = size.value().at("expr_str").as_string();  // "Symbol('s77', ...)"
+    if (const std::size_t quote = symbol.find('\''); quote != std::string_view::npos)
+      symbol = symbol.substr(quote + 1, symbol.find('\'', quote + 1) - quote - 1);
+    const json::value* const range = ranges.if_contains(symbol);
+    if (range == nullptr) return {};
+    SizeRange sizes;
+    const json::value& min = range->at("min_val");
+    const json::value& max = range->at("max_val");
+    // torch takes 2 for the smallest size of each that is not fixed: 1 could broadcast.
+    if (!min.is_null() && integer_of(min) > 2) sizes.min = integer_of(min);
+    if (!max.is_null()) sizes.max = integer_of(max);
+    return sizes;
+  }
+
+  /// Conditions on sizes under which the graph is that of the code. Those of one size are ranges,
+  /// too.
+  static void require_ranges_alone(const json::value& guards) {
+    static const std::regex range(R"(L\['\w+'\]\.size\(\)\[\d+\] (<|>|<=|>=) \d+)");
+    for (const json::value& guard : guards.as_array()) {
+      const std::string text = string_of(guard);
+      if (!std::regex_match(text.substr(0, kMostGuard), range))
+        refuse_unsupported("a graph that holds only where " + one_line(text),
+                           "write forward() without a branch on the batch's size");
+    }
   }
 
   void read_node(const json::object& node, std::map<std::string, std::string>& classes) {
@@ -296,13 +330,15 @@ class GraphReader {
     refuse_unsupported("a result of kind " + std::string(kind));
   }
 
-  void read_output(const json::key_value_pair& spec, std::vector<ValueId>& outputs) {
+  void read_output(const json::key_value_pair& spec, std::vector<std::optional<ValueId>>& outputs) {
     const std::string_view kind = spec.key();
     const json::value& entry = spec.value();
     if (kind == "user_output") {
       const json::key_value_pair& argument = entry_of(entry.at("arg"));
-      if (argument.key() != "as_tensor") refuse_unsupported("an output that is not a tensor");
-      outputs.push_back(use(argument.value().at("name")));
+      // Others, as None and numbers, can be no scores.
+      const bool is_tensor = argument.key() == "as_tensor";
+      outputs.push_back(is_tensor ? std::optional<ValueId>(use(argument.value().at("name")))
+                                  : std::nullopt);
     } else if (kind == "buffer_mutation") {
       graph_.mutations.push_back(
           {use(entry.at("arg").at("name")), string_of(entry.at("buffer_name"))});
@@ -313,13 +349,13 @@ class GraphReader {
 
   /// `spec`: Python's structure of outputs, as [1, {"type": "builtins.dict", "context":
   /// "[\"main\"]", "children_spec": [...]}].
-  void name_outputs(std::string_view spec, const std::vector<ValueId>& outputs) {
+  void name_outputs(std::string_view spec, const std::vector<std::optional<ValueId>>& outputs) {
     const json::value parsed = parse_json(spec);
     const json::value& root = parsed.as_array().at(1);
     const json::array& children = root.at("children_spec").as_array();
     if (root.at("type").is_null()) {
-      if (outputs.size() != 1) throw Malformed("out_spec does not fit its outputs");
-      graph_.outputs.push_back({"", outputs[0]});
+      if (outputs.size() != 1 || !outputs[0]) throw Malformed("out_spec does not fit its outputs");
+      graph_.outputs.push_back({"", *outputs[0]});
       return;
     }
     std::vector<std::string> names;
@@ -338,7 +374,7 @@ class GraphReader {
                            "give one tuple, list or dictionary of tensors");
     if (names.size() != outputs.size()) throw Malformed("out_spec does not fit its outputs");
     for (std::size_t i = 0; i < names.size(); ++i)
-      graph_.outputs.push_back({names[i], outputs[i]});
+      if (outputs[i]) graph_.outputs.push_back({names[i], *outputs[i]});
   }
 
   ExportedGraph graph_;
@@ -366,6 +402,7 @@ class ProgramArchive {
       refuse_unsupported("an archive of a big-endian machine");
     ExportedProgram program;
     const std::vector<std::string> models = model_names();
+    if (models.empty()) throw Malformed("it has no record " + folder_ + "models/NAME.json");
     if (models.size() == 1) {
       program.training = read_model(models[0], program);
     } else if (models == std::vector<std::string>{"eval", "train"}) {
@@ -476,8 +513,10 @@ ExportedProgram read_exported_program(const ZipRecords& records, const std::stri
   throw;
 } catch (const Unsupported& error) {
   throw UsageError(name + ": " + error.what() + ".");
-} catch (const std::exception& error) {  // also Boost.JSON's for a missing or other entry
-  throw UsageError(name + ": is not what torch.export.save writes: " + error.what() + ".");
+} catch (const std::exception& error) {   // also Boost.JSON's for a missing or other entry
+  const std::string what = error.what();  // of Boost's with its own place: "not an object [...]"
+  throw UsageError(name + ": is not what torch.export.save writes: " +
+                   what.substr(0, what.find(" [")) + ". Write it again.");
 }
 
 }  // namespace ddp::worker

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -81,10 +82,19 @@ struct ExportedOutput {
   ValueId value;
 };
 
+/// For which sizes a graph was exported, both included.
+struct SizeRange {
+  std::int64_t min = 1;
+  std::int64_t max = std::numeric_limits<std::int64_t>::max();
+
+  [[nodiscard]] bool is_fixed() const { return min == max; }
+  [[nodiscard]] bool has(std::int64_t size) const { return size >= min && size <= max; }
+};
+
 struct ExportedGraph {
   std::size_t values = 0;
   ValueId images;
-  std::vector<std::optional<std::int64_t>> image_sizes;  // none: any size
+  std::vector<SizeRange> image_sizes;
   std::vector<ExportedState> state;
   std::vector<std::pair<ValueId, ExportedValue>> constants;  // inputs that are no tensors
   std::vector<ExportedNode> nodes;
