@@ -6,12 +6,11 @@ Run by hand: DDP_BIN=build/release DDP_FILES_TOOL=... PYTHONPATH=tests/support p
 import functools
 import json
 import re
-import sys
 import unittest
 import zipfile
 
 import torch
-from python_nets import DEVIATION, EVERY_CASE, HERE, MEAN, NETS, PythonModelTest
+from python_nets import DEVIATION, EVERY_CASE, MEAN, NETS, PAGE, NetLosses, PythonModelTest
 from safetensors.torch import load_file
 from tools import files_tool, run_program
 from torch import nn
@@ -58,7 +57,7 @@ class ExportTest(PythonModelTest):
 
     @classmethod
     @functools.cache
-    def program(cls, name):
+    def file_of(cls, name):
         torch.manual_seed(7)
         torch.export.save(program_of(NETS[name]().train()), cls.path / f"{name}.pt2")
         return f"{name}.pt2"
@@ -85,53 +84,19 @@ class Page(ExportTest):
 
     @EVERY_CASE
     def test_an_export_is_a_trained_file_in_python(self):
-        page = (HERE.parents[1] / "docs" / "any-model.md").read_text(encoding="utf-8")
-        blocks = re.findall(r"```(\w*)\n(.*?)```", page[page.index("## torch.export") :], re.DOTALL)
-        folder = self.path / "page"
-        folder.mkdir()
-        (folder / "net.py").write_text(next(text for kind, text in blocks if kind == "python"), encoding="utf-8")
-        (folder / "job.yaml").write_text(next(text for kind, text in blocks if kind == "yaml"), encoding="utf-8")
-        commands = next(text for kind, text in blocks if not kind).replace("python3", f"{sys.executable} -W ignore")
-        said = run_program("sh", "-ec", f"export PATH={self.bin}:$PATH\n{commands}", folder=folder)
-        self.assertIn("torch.Size([1, 10])", said)
+        page = PAGE.read_text(encoding="utf-8")
+        self.assertIn("torch.Size([1, 10])", self.follow(page[page.index("## torch.export") :]))
 
 
-class Losses(ExportTest):
-    """20 steps of two ranks against Python's DDP of the same file."""
-
-    def same_as_python(self, name):
-        program = self.program(name)
-        ours = self.launch(program, name)
-        theirs = self.python(program)
-        self.assertEqual(len(ours), 20)
-        self.assert_same(ours, theirs, 1e-5)
-        self.assert_learned(theirs)
-
-    @EVERY_CASE
-    def test_vision_transformer(self):
-        self.same_as_python("vit")
-
-    @EVERY_CASE
-    def test_convnext(self):
-        self.same_as_python("convnext")
-
-    @EVERY_CASE
-    def test_efficientnet(self):
-        self.same_as_python("efficientnet")
+class Losses(NetLosses, ExportTest):
+    """Against Python's DDP of the same export."""
 
     def test_swin_transformer(self):
         self.same_as_python("swin")
 
     @EVERY_CASE
-    def test_mobilenet(self):
-        self.same_as_python("mobilenet")
-
-    def test_a_dictionary_of_outputs(self):
-        self.same_as_python("branches")
-
-    @EVERY_CASE
     def test_channels_last(self):
-        program = self.program("swin")
+        program = self.file_of("swin")
         ours = self.launch(program, "last", "model.memory_format=channels_last")
         self.assert_same(ours, self.python(program), 1e-4)
 
@@ -141,18 +106,14 @@ class Losses(ExportTest):
         torch.export.save(program_of(NETS["mobilenet"]().train()).run_decompositions(), self.path / "core.pt2")
         ours = self.launch("core.pt2", "core")
         # Python's backward refuses it: a norm's statistics are replaced before they have been used.
-        self.assert_same(ours, self.python(self.program("mobilenet")), 1e-4)
+        self.assert_same(ours, self.python(self.file_of("mobilenet")), 1e-4)
 
     @EVERY_CASE
     def test_bf16_by_autocast(self):
-        program = self.program("convnext")
-        ours = self.launch(program, "bf16", "amp.level=O1", "amp.dtype=bf16")
-        plain = self.launch(program, "plain")
-        self.assertNotEqual(ours, plain, "nothing was computed in 16 bits")
-        self.assert_same(ours, self.python(program, "--bf16"), 2e-2)
+        self.same_in_bf16("convnext")
 
     def test_gradients_of_the_first_step(self):
-        program = self.program("branches")
+        program = self.file_of("branches")
         self.python(program, "--gradients", "gradients.pt")
         # Momentum after one step is the gradient.
         self.launch(program, "one", "train.max_steps=1", "optimizer.weight_decay=0")
@@ -177,7 +138,7 @@ class Runs(ExportTest):
 
     @EVERY_CASE
     def test_two_ranks_are_one_with_the_joined_batch(self):
-        program = self.program("vit")  # without batch norms
+        program = self.file_of("vit")  # without batch norms
         two = self.launch(program, "two", "data.batch_per_rank=null", "data.batch=32")
         one = self.launch(program, "one-rank", "data.batch_per_rank=null", "data.batch=32", "launch.nproc_per_node=1")
         self.assert_same(two, one, 1e-5)
@@ -201,7 +162,7 @@ class Runs(ExportTest):
         self.assertAlmostEqual(float(re.search(r"test loss ([\d.]+)", said)[1]), loss.item(), places=3)
 
     def test_python_loads_what_was_trained_and_computes_the_same(self):
-        program = self.program("branches")
+        program = self.file_of("branches")
         self.launch(program, "back")
         run_program(
             self.bin / "ddp-worker", "export", "back/net", "--script", program, "-o", "trained.pt2", folder=self.path
@@ -214,7 +175,7 @@ class Runs(ExportTest):
 
     @EVERY_CASE
     def test_weights_freezing_and_a_moving_average(self):
-        program = self.program("branches")
+        program = self.file_of("branches")
         torch.manual_seed(8)
         weights = NETS["branches"]().state_dict()
         torch.save(weights, self.path / "weights.pt")
@@ -247,7 +208,7 @@ class Refusals(ExportTest):
     """Each says what is wrong, and starts nothing."""
 
     def test_outputs_that_are_not_named(self):
-        self.assertIn("main [2x10], aux [2x10]", self.refuses(self.program("branches")))
+        self.assertIn("main [2x10], aux [2x10]", self.refuses(self.file_of("branches")))
 
     def test_a_batch_of_one_size(self):
         torch.export.save(torch.export.export(NETS["branches"](), (torch.zeros(2, 1, 28, 28),)), self.path / "fixed.pt2")
@@ -256,7 +217,7 @@ class Refusals(ExportTest):
         self.assertIn("dynamic_shapes", said)
 
     def test_images_of_another_size(self):
-        said = self.refuses(self.program("swin"), "data.name=synthetic", "data.image_size=32", "data.args.channels=1")
+        said = self.refuses(self.file_of("swin"), "data.name=synthetic", "data.image_size=32", "data.args.channels=1")
         self.assertIn("of [anyx1x28x28], and gets [2x1x32x32]", said)
 
     def test_control_flow_by_its_line(self):
@@ -314,10 +275,10 @@ class Refusals(ExportTest):
         }  # fmt: skip
         for change, word in words.items():
             with self.subTest(change.__name__):
-                self.assertIn(word, self.refuses(self.changed(self.program("branches"), change), "model.args.outputs.main=1"))
+                self.assertIn(word, self.refuses(self.changed(self.file_of("branches"), change), "model.args.outputs.main=1"))
 
     def test_files_that_are_damaged(self):
-        whole = (self.path / self.program("branches")).read_bytes()
+        whole = (self.path / self.file_of("branches")).read_bytes()
         for number, damaged in enumerate([b"", b"not a zip", whole[:1000], whole[:-100]]):
             (self.path / f"bad{number}.pt2").write_bytes(damaged)
             with self.subTest(number):

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import sys
 import tempfile
 import unittest
@@ -16,6 +17,7 @@ from torchvision.models.convnext import CNBlockConfig
 from torchvision.models.efficientnet import MBConvConfig
 
 HERE = pathlib.Path(__file__).parent
+PAGE = HERE.parents[1] / "docs" / "any-model.md"
 COUNT, BATCH, MEAN, DEVIATION = 640, 16, 0.163, 0.23  # 20 steps of two ranks
 OUTPUTS = {"main": 1.0, "aux": 0.4}
 
@@ -134,6 +136,37 @@ class PythonModelTest(unittest.TestCase):
         )  # fmt: skip
         return json.loads(out.read_text(encoding="utf-8"))
 
+    @classmethod
+    def file_of(cls, name):
+        """The name of a file of NETS[name]."""
+        raise NotImplementedError
+
+    def same_as_python(self, name):
+        """20 steps of two ranks against Python's DDP of the same file."""
+        file = self.file_of(name)
+        ours = self.launch(file, name)
+        theirs = self.python(file)
+        self.assertEqual(len(ours), 20)
+        self.assert_same(ours, theirs, 1e-5)
+        self.assertLess(min(theirs[-5:]), theirs[0], "it learned nothing, so equality says little")
+
+    def same_in_bf16(self, name):
+        file = self.file_of(name)
+        ours = self.launch(file, "bf16", "amp.level=O1", "amp.dtype=bf16")
+        plain = self.launch(file, "plain")
+        self.assertNotEqual(ours, plain, "nothing was computed in 16 bits")
+        self.assert_same(ours, self.python(file, "--bf16"), 2e-2)
+
+    def follow(self, page):
+        """What the commands of a page say: it has a file of Python, one of YAML, and commands."""
+        blocks = re.findall(r"```(\w*)\n(.*?)```", page, re.DOTALL)
+        folder = self.path / "page"
+        folder.mkdir()
+        (folder / "net.py").write_text(next(text for kind, text in blocks if kind == "python"), encoding="utf-8")
+        (folder / "job.yaml").write_text(next(text for kind, text in blocks if kind == "yaml"), encoding="utf-8")
+        commands = next(text for kind, text in blocks if not kind).replace("python3", f"{sys.executable} -W ignore")
+        return run_program("sh", "-ec", f"export PATH={self.bin}:$PATH\n{commands}", folder=folder)
+
     def check(self, file, *more, expect=0):
         return run_program(
             self.bin / "ddp-worker", "--check", "job.yaml", f"{self.KEY}={file}", *more, folder=self.path, expect=expect
@@ -150,5 +183,29 @@ class PythonModelTest(unittest.TestCase):
         for step, (a, b) in enumerate(zip(ours, theirs, strict=True)):
             self.assertAlmostEqual(a, b, delta=tolerance * max(1, abs(b)), msg=f"step {step}")
 
-    def assert_learned(self, losses_of_steps):
-        self.assertLess(min(losses_of_steps[-5:]), losses_of_steps[0], "it learned nothing, so equality says little")
+
+class NetLosses:
+    """The nets of a suite; a suite runs one of them always."""
+
+    @EVERY_CASE
+    def test_vision_transformer(self):
+        self.same_as_python("vit")
+
+    @EVERY_CASE
+    def test_convnext(self):
+        self.same_as_python("convnext")
+
+    @EVERY_CASE
+    def test_efficientnet(self):
+        self.same_as_python("efficientnet")
+
+    @EVERY_CASE
+    def test_swin_transformer(self):
+        self.same_as_python("swin")
+
+    @EVERY_CASE
+    def test_mobilenet(self):
+        self.same_as_python("mobilenet")
+
+    def test_a_dictionary_of_outputs(self):
+        self.same_as_python("branches")

@@ -4,14 +4,12 @@ Run by hand: DDP_BIN=build/release DDP_FILES_TOOL=... PYTHONPATH=tests/support p
 """
 
 import functools
-import re
 import shutil
-import sys
 import unittest
 import warnings
 
 import torch
-from python_nets import EVERY_CASE, HERE, NETS, PythonModelTest
+from python_nets import NETS, PAGE, NetLosses, PythonModelTest
 from safetensors.torch import load_file
 from tools import run_program
 
@@ -21,7 +19,7 @@ class ScriptTest(PythonModelTest):
 
     @classmethod
     @functools.cache
-    def script(cls, name):
+    def file_of(cls, name):
         torch.manual_seed(7)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # "torch.jit.script is deprecated"
@@ -33,63 +31,24 @@ class Page(ScriptTest):
     """docs/any-model.md, as a reader follows it."""
 
     def test_a_model_of_ones_own_is_a_trained_file_in_python(self):
-        page = (HERE.parents[1] / "docs" / "any-model.md").read_text(encoding="utf-8")
-        blocks = re.findall(r"```(\w*)\n(.*?)```", page, re.DOTALL)
-        folder = self.path / "page"
-        folder.mkdir()
-        (folder / "net.py").write_text(next(text for kind, text in blocks if kind == "python"), encoding="utf-8")
-        (folder / "job.yaml").write_text(next(text for kind, text in blocks if kind == "yaml"), encoding="utf-8")
-        commands = next(text for kind, text in blocks if not kind).replace("python3", f"{sys.executable} -W ignore")
-        said = run_program("sh", "-ec", f"export PATH={self.bin}:$PATH\n{commands}", folder=folder)
-        self.assertIn("torch.Size([1, 10])", said)
+        self.assertIn("torch.Size([1, 10])", self.follow(PAGE.read_text(encoding="utf-8")))
 
 
-class Losses(ScriptTest):
-    """20 steps of two ranks against Python's DDP of the same file."""
-
-    def same_as_python(self, name):
-        script = self.script(name)
-        ours = self.launch(script, name)
-        theirs = self.python(script)
-        self.assertEqual(len(ours), 20)
-        self.assert_same(ours, theirs, 1e-5)
-        self.assert_learned(theirs)
+class Losses(NetLosses, ScriptTest):
+    """Against Python's DDP of the same script."""
 
     def test_vision_transformer(self):
         self.same_as_python("vit")
 
-    @EVERY_CASE
-    def test_convnext(self):
-        self.same_as_python("convnext")
-
-    @EVERY_CASE
-    def test_efficientnet(self):
-        self.same_as_python("efficientnet")
-
-    @EVERY_CASE
-    def test_swin_transformer(self):
-        self.same_as_python("swin")
-
-    @EVERY_CASE
-    def test_mobilenet(self):
-        self.same_as_python("mobilenet")
-
-    def test_control_flow_and_a_dictionary_of_outputs(self):
-        self.same_as_python("branches")
-
     def test_bf16_by_autocast_inside_the_interpreter(self):
-        script = self.script("convnext")
-        ours = self.launch(script, "bf16", "amp.level=O1", "amp.dtype=bf16")
-        plain = self.launch(script, "plain")
-        self.assertNotEqual(ours, plain, "nothing was computed in 16 bits")
-        self.assert_same(ours, self.python(script, "--bf16"), 2e-2)
+        self.same_in_bf16("convnext")
 
 
 class Runs(ScriptTest):
     """What every model can: resume, other numbers of ranks, verbs, and the way back to Python."""
 
     def test_a_resumed_run_has_the_same_losses_bit_for_bit(self):
-        script = self.script("branches")
+        script = self.file_of("branches")
         steady = ["schedule.name=constant", "train.epochs=2"]  # a schedule knows the last step
         whole = self.launch(script, "whole", *steady)
         self.launch(script, "cut", *steady, "train.max_steps=13")
@@ -97,13 +56,13 @@ class Runs(ScriptTest):
         self.assertEqual(both, whole)
 
     def test_two_ranks_are_one_with_the_joined_batch(self):
-        script = self.script("vit")  # without batch norms
+        script = self.file_of("vit")  # without batch norms
         two = self.launch(script, "two", "data.batch_per_rank=null", "data.batch=32")
         one = self.launch(script, "one", "data.batch_per_rank=null", "data.batch=32", "launch.nproc_per_node=1")
         self.assert_same(two, one, 1e-5)
 
     def test_python_loads_what_was_trained_and_computes_the_same(self):
-        script = self.script("branches")
+        script = self.file_of("branches")
         self.launch(script, "back")
         run_program(
             self.bin / "ddp-worker", "export", "back/net", "--script", script, "-o", "trained.pt", folder=self.path
@@ -122,7 +81,7 @@ class Runs(ScriptTest):
                 self.assertTrue(torch.allclose(trained(x)[name], output, atol=1e-6), name)
 
     def test_weights_freezing_and_a_moving_average(self):
-        script = self.script("branches")
+        script = self.file_of("branches")
         torch.manual_seed(8)
         weights = NETS["branches"]().state_dict()
         torch.save(weights, self.path / "weights.pt")
@@ -136,14 +95,14 @@ class Runs(ScriptTest):
             self.assertEqual(torch.equal(tensor, weights[name]), is_frozen, name)
 
     def test_predict_and_eval(self):
-        script = self.script("branches")
+        script = self.file_of("branches")
         self.launch(script, "seen")
         said = run_program(self.bin / "ddp-worker", "eval", "seen/net", folder=self.path)
         self.assertIn("test loss", said)
 
     def test_another_file_on_one_rank_is_refused(self):
         torch.manual_seed(9)
-        shutil.copy(self.path / self.script("vit"), self.path / "one.pt")
+        shutil.copy(self.path / self.file_of("vit"), self.path / "one.pt")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             torch.jit.save(torch.jit.script(NETS["vit"]()), self.path / "two.pt")
@@ -161,19 +120,19 @@ class Refusals(ScriptTest):
     """Each says what is wrong, and starts nothing."""
 
     def test_outputs_that_are_not_named(self):
-        said = self.refuses(self.script("branches"))
+        said = self.refuses(self.file_of("branches"))
         self.assertIn("main [2x10], aux [2x10]", said)
 
     def test_an_output_that_it_does_not_have(self):
-        said = self.check(self.script("branches"), "model.args.outputs.mian=1", expect=2)
+        said = self.check(self.file_of("branches"), "model.args.outputs.mian=1", expect=2)
         self.assertIn("main [2x10], aux [2x10]", said)
 
     def test_another_number_of_classes(self):
-        said = self.refuses(self.script("vit"), "data.name=synthetic", "data.image_size=28", "data.args.channels=1")
+        said = self.refuses(self.file_of("vit"), "data.name=synthetic", "data.image_size=28", "data.args.channels=1")
         self.assertIn("torch.nn.Linear", said)
 
     def test_images_of_another_size(self):
-        said = self.refuses(self.script("vit"), "data.name=synthetic", "data.image_size=32", "data.args.channels=1")
+        said = self.refuses(self.file_of("vit"), "data.name=synthetic", "data.image_size=32", "data.args.channels=1")
         self.assertIn("does not take images of 1x32x32", said)
 
     def test_a_frozen_module_and_weights_alone(self):
@@ -185,7 +144,7 @@ class Refusals(ScriptTest):
         self.assertIn("model.weights", self.refuses("state.pt"))
 
     def test_files_that_are_damaged(self):
-        whole = (self.path / self.script("vit")).read_bytes()
+        whole = (self.path / self.file_of("vit")).read_bytes()
         weight = whole.find(torch.jit.load(self.path / "vit.pt").class_token.detach().numpy().tobytes()) + 8
         flipped = whole[:weight] + bytes([whole[weight] ^ 1]) + whole[weight + 1 :]
         for number, damaged in enumerate([b"", b"not a zip", whole[:1000], whole[:-100], flipped]):
