@@ -220,7 +220,8 @@ std::vector<JobKey> training_keys() {
       {.path = "ddp.broadcast_buffers", .type = choice, .default_value = "auto",
        .choices = {"auto", "true", "false"},
        .help = "rank 0's buffers to all: true: each step; auto: before evaluations and "
-               "checkpoints; false: never"},
+               "checkpoints, and each step if a model from Python computes with buffers that it "
+               "changes; false: never"},
       {.path = "ddp.find_unused", .type = boolean, .default_value = "false",
        .help = "look for parameters without gradient each step"},
       {.path = "ddp.static_graph", .type = boolean, .default_value = "false",

@@ -95,6 +95,10 @@ class Losses(NetLosses, ExportTest):
         self.same_as_python("swin")
 
     @EVERY_CASE
+    def test_parts_under_no_grad(self):
+        self.same_as_python("no_grad")
+
+    @EVERY_CASE
     def test_channels_last(self):
         program = self.file_of("swin")
         ours = self.launch(program, "last", "model.memory_format=channels_last")

@@ -57,6 +57,24 @@ class Branches(nn.Module):
         return {"main": self.main(x.mean([2, 3])), "aux": self.aux(aux)}
 
 
+class NoGrad(nn.Module):
+    """A part without gradients, and an average that it keeps."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(1, 8, 3, stride=2)
+        self.fc = nn.utils.parametrizations.spectral_norm(nn.Linear(8, 10))
+        self.register_buffer("average", torch.zeros(8))
+
+    def forward(self, x):
+        x = torch.relu(self.conv(x)).mean([2, 3])
+        with torch.no_grad():
+            scale = x.abs().mean() + 1
+            if self.training:
+                self.average.mul_(0.9).add_(x.mean(0), alpha=0.1)
+        return self.fc(x / scale - self.average)
+
+
 def one_channel(net, first):
     """With its first convolution (a name) for images of one channel."""
     name, _, leaf = first.rpartition(".")
@@ -98,6 +116,7 @@ NETS = {
     ),
     "mobilenet": lambda: no_dropout(one_channel(models.mobilenet_v3_small(num_classes=10), "features.0.0")),
     "branches": Branches,
+    "no_grad": NoGrad,
 }
 
 

@@ -152,6 +152,38 @@ TEST(ExportedModel, ABatchBeyondThatOfTheExportIsRefused) {
               HasSubstr("of [up to 4x1x2x2], and gets [5x1x2x2]"));
 }
 
+/// flat -> linear under no_grad, whose result is called as in the graph around it.
+ExportedParts with_block(bool enabled) {
+  ExportedParts parts = with_node(
+      "add.Tensor", of_scores() + "," + input_entry("other", tensor_argument("of_block")));
+  const std::string inner = node_entry("mul.Tensor",
+                                       input_entry("self", tensor_argument("scores")) + "," +
+                                           input_entry("other", R"({"as_int":2})"),
+                                       "flat");
+  const std::string block =
+      R"({"target":"torch.ops.higher_order.wrap_with_set_grad_enabled","inputs":[{"name":"",)"
+      R"("arg":{"as_bool":)" +
+      std::string(enabled ? "true" : "false") +
+      R"(}},{"name":"","arg":{"as_graph":{"name":"submod_1","graph":{"inputs":[)" +
+      tensor_argument("scores") + R"(],"outputs":[)" + tensor_argument("flat") + R"(],"nodes":[)" +
+      inner + "]}}}}," + input_entry("", tensor_argument("scores")) + R"(],"outputs":[)" +
+      tensor_argument("of_block") + R"(],"name":"block","metadata":{}},)";
+  parts.nodes.insert(parts.nodes.rfind("{\"target\""), block);
+  return parts;
+}
+
+TEST(ExportedModel, ABlockUnderNoGradIsRunWithoutGradients) {
+  const at::Tensor images = torch::ones({1, 1, 2, 2});
+  for (const bool enabled : {false, true}) {
+    ExportedModel model = load_export(with_block(enabled));
+    const at::Tensor scores = model.forward(images);  // 3 times those of the layer
+    EXPECT_TRUE(torch::equal(scores, torch::tensor({{18.F, 66.F, 114.F}})));
+    scores.sum().backward();
+    EXPECT_TRUE(torch::equal(parameters_of(model).at(0).tensor.grad(),
+                             torch::full({3, 4}, enabled ? 3.F : 1.F)));
+  }
+}
+
 TEST(ExportedModel, LayersHaveTheClassesOfPython) {
   ExportedParts parts;
   const std::size_t at = parts.nodes.find("torch.nn.Linear");

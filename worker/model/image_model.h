@@ -28,6 +28,9 @@ class ImageModel : public torch::nn::Module {
   virtual std::vector<at::Tensor> forward_heads(at::Tensor x) { return {forward(std::move(x))}; }
   /// What forward_heads() gives in training mode.
   [[nodiscard]] virtual std::vector<Head> heads() const { return {Head()}; }
+  /// Whether a training step computes with buffers that steps change, other than a batch norm's:
+  /// these must be equal on all ranks in each step.
+  [[nodiscard]] virtual bool reads_changed_buffers() const { return false; }
 };
 
 /// Shared by the module tree and its user, as torch::nn::Module requires.

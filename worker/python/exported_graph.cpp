@@ -46,6 +46,7 @@ struct Step {
   std::vector<ExportedResult> results;
   std::vector<ValueId> last_used;
   std::string place;
+  bool has_grad = true;
 };
 
 [[noreturn]] void refuse(const ExportedNode& node, const std::string& what) {
@@ -328,7 +329,10 @@ struct ExportedGraphRunner::Program {
 
 void ExportedGraphRunner::Program::add(const ExportedNode& node, Aliases& aliases) {
   if (const SizeFunction function = size_function(node.target)) {
-    Step step{.on_numbers = function, .results = node.results, .place = node.place};
+    Step step{.on_numbers = function,
+              .results = node.results,
+              .place = node.place,
+              .has_grad = node.has_grad};
     const c10::Argument number("number", c10::NumberType::get());
     for (const ExportedArgument& argument : node.arguments)
       step.inputs.push_back(read_input(node, argument.value, number));
@@ -352,7 +356,10 @@ void ExportedGraphRunner::Program::add_operator(const ExportedNode& node,
                                                 c10::OperatorHandle operation,
                                                 Aliases& aliases) {
   const c10::FunctionSchema& schema = operation.schema();
-  Step step{.operation = operation, .results = node.results, .place = node.place};
+  Step step{.operation = operation,
+            .results = node.results,
+            .place = node.place,
+            .has_grad = node.has_grad};
   for (const ExportedArgument& one : node.arguments)
     if (!schema.argumentIndexWithName(one.name))
       refuse(node, node.target + " has no argument " + one.name + " in LibTorch " TORCH_VERSION);
@@ -521,6 +528,8 @@ void take_results(const Step& step, std::vector<IValue>& stack, std::vector<IVal
 }
 
 void run_step(const Step& step, std::vector<IValue>& values, Mode mode, at::Device device) {
+  std::optional<at::NoGradGuard> no_grad;
+  if (!step.has_grad) no_grad.emplace();
   std::vector<IValue> stack;
   stack.reserve(step.inputs.size());
   for (const Input& input : step.inputs)

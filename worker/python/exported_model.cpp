@@ -144,6 +144,12 @@ std::vector<NamedTensor> ExportedModel::try_out(const at::Tensor& zeros, bool tr
   return runner(training).run(zeros, training ? Mode::trial : Mode::evaluation);
 }
 
+bool ExportedModel::reads_changed_buffers() const {
+  return std::ranges::any_of(training_->changed(), [this](const std::string& name) {
+    return tensors_.at(name).is_floating_point();  // not a norm's count of batches
+  });
+}
+
 std::string ExportedModel::note() const {
   if (evaluation_) return "";
   if (training_->training_layers() == 0 && training_->evaluation_layers() > 0) {

@@ -20,6 +20,7 @@ class ExportedModel final : public PythonModel {
   /// archive of torch.export.save, one that holds what is not supported, or without parameters.
   ExportedModel(const std::string& name, std::span<const std::byte> archive);
 
+  [[nodiscard]] bool reads_changed_buffers() const override;
   [[nodiscard]] std::string note() const override;
   void write(std::span<const std::byte> archive, OutputFile& file) const override;
 

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "common/error.h"
+#include "worker/model/norm.h"
 #include "worker/model/python_layer.h"
 
 namespace ddp::worker {
@@ -205,6 +206,16 @@ std::vector<NamedTensor> ScriptModel::try_out(const at::Tensor& zeros, bool trai
 void ScriptModel::train(bool on) {
   ImageModel::train(on);
   script_->module.train(on);
+}
+
+// What its code does with a buffer is not known.
+bool ScriptModel::reads_changed_buffers() const {
+  const auto holds_some = [](const auto& layer) {
+    const auto own = layer->buffers(/*recurse=*/false);
+    return norm_kind(*layer) == NormKind::none &&
+           std::ranges::any_of(own, [](const at::Tensor& one) { return one.is_floating_point(); });
+  };
+  return std::ranges::any_of(modules(), holds_some);
 }
 
 std::string ScriptModel::note() const {

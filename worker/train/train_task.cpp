@@ -18,6 +18,7 @@
 #include "worker/dist/data_parallel.h"
 #include "worker/dist/ddp.h"
 #include "worker/dist/peer_call.h"
+#include "worker/model/image_model.h"
 #include "worker/model/norm.h"
 #include "worker/model/state.h"
 #include "worker/plan/epoch_number.h"
@@ -52,6 +53,10 @@ DdpRequest ddp_request(const Job& job, const torch::nn::Module& model) {
   request.static_graph = job.ddp.static_graph;
   request.hook = job.ddp.hook;
   request.buffer_sync = job.ddp.buffer_sync;
+  const auto* const image_model = dynamic_cast<const ImageModel*>(&model);
+  if (request.buffer_sync == BufferSync::automatic && image_model != nullptr &&
+      image_model->reads_changed_buffers())
+    request.buffer_sync = BufferSync::each_step;
   request.has_sync_batch_norm = job.model.has_sync_norm;
   return request;
 }

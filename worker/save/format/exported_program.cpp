@@ -7,6 +7,7 @@
 #include <regex>
 #include <stdexcept>
 #include <string_view>
+#include <utility>
 
 #include "common/error.h"
 #include "common/text/join_words.h"
@@ -19,6 +20,7 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::string_view kFormatRecord = "archive_format";
+constexpr std::string_view kGradBlock = "torch.ops.higher_order.wrap_with_set_grad_enabled";
 constexpr std::int64_t kSchemaMajor = 8;
 constexpr std::size_t kMaxJsonDepth = 64;
 constexpr std::size_t kMostGuard = 200;  // characters that are looked at
@@ -157,15 +159,18 @@ class GraphReader {
     const json::array& calls = module.at("module_call_graph").as_array();
     if (calls.empty()) throw Malformed("module_call_graph is empty");
     name_outputs(string_of(calls[0].at("signature").at("out_spec")), outputs);
-    graph_.values = names_.size();
     return std::move(graph_);
   }
 
  private:
   ValueId define(const std::string& name) {
-    const auto [at, is_new] = names_.try_emplace(name, ValueId{names_.size()});
-    if (!is_new) throw Malformed("two values are called " + name);
-    return at->second;
+    const ValueId value{graph_.values++};
+    name_value(name, value);
+    return value;
+  }
+
+  void name_value(const std::string& name, ValueId value) {
+    if (!names_.try_emplace(name, value).second) throw Malformed("two values are called " + name);
   }
 
   [[nodiscard]] ValueId use(const json::value& name) const {
@@ -233,7 +238,12 @@ class GraphReader {
   }
 
   void read_node(const json::object& node, std::map<std::string, std::string>& classes) {
+    if (node.at("target").as_string() == kGradBlock) {
+      read_grad_block(node, classes);
+      return;
+    }
     ExportedNode read;
+    read.has_grad = has_grad_;
     read.target = string_of(node.at("target"));
     const json::object& facts = node.at("metadata").as_object();
     const json::value* const name = node.if_contains("name");
@@ -253,6 +263,47 @@ class GraphReader {
       throw Unsupported("node " + read.place + ": " + error.what());
     }
     graph_.nodes.push_back(std::move(read));
+  }
+
+  /// The value that {"as_tensor": {"name": "x"}}, or as_sym_int, refers to.
+  [[nodiscard]] ValueId reference(const json::value& argument) const {
+    const ExportedValue value = read_value(entry_of(argument));
+    if (const auto* const id = std::get_if<ValueId>(&value)) return *id;
+    throw Malformed(json::serialize(argument) + " is not a value");
+  }
+
+  /// A block under torch.no_grad() or enable_grad(): {enabled, a graph, its inputs}. Its nodes
+  /// become nodes of the graph around it; its names are its own.
+  void read_grad_block(const json::object& node, std::map<std::string, std::string>& classes) {
+    const json::array& given = node.at("inputs").as_array();
+    const json::value& graph = entry_of(given.at(1).at("arg")).value().at("graph");
+    const json::array& inputs = graph.at("inputs").as_array();
+    if (given.size() != inputs.size() + 2)
+      throw Malformed("a block has other inputs than it is given");
+    std::map<std::string, ValueId> names;
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      names.try_emplace(name_of(entry_of(inputs[i])), reference(given[i + 2].at("arg")));
+    const bool was_enabled =
+        std::exchange(has_grad_, entry_of(given.at(0).at("arg")).value().as_bool());
+    names_.swap(names);
+    for (const json::value& inner : graph.at("nodes").as_array())
+      read_node(inner.as_object(), classes);
+    const auto results = list_of<ValueId>(
+        graph.at("outputs"), [this](const json::value& output) { return reference(output); });
+    names_.swap(names);
+    has_grad_ = was_enabled;
+    const json::array& outputs = node.at("outputs").as_array();
+    if (outputs.size() != results.size())
+      throw Malformed("a block has other outputs than it gives");
+    for (std::size_t i = 0; i < results.size(); ++i)
+      name_value(name_of(entry_of(outputs[i])), results[i]);
+  }
+
+  /// "x" of {"as_tensor": {"name": "x"}} and of {"as_sym_int": {"as_name": "x"}}.
+  static std::string name_of(const json::key_value_pair& entry) {
+    const json::object& value = entry.value().as_object();
+    const json::value* const name = value.if_contains("name");
+    return string_of(name != nullptr ? *name : value.at("as_name"));
   }
 
   /// "L__self__norm,norm,torch.nn.modules.batchnorm.BatchNorm2d;...": key, path and class.
@@ -305,7 +356,7 @@ class GraphReader {
     if (kind == "as_optional_tensor") return read_value(entry_of(value));
     if (kind == "as_graph")
       refuse_unsupported(
-          "a part of the model with a graph of its own (control flow, torch.no_grad() or "
+          "a part of the model with a graph of its own (control flow, or "
           "torch.autocast() in forward())",
           "write the model without it, or take model.script");
     refuse_unsupported("an argument of kind " + std::string(kind));
@@ -379,6 +430,7 @@ class GraphReader {
 
   ExportedGraph graph_;
   bool has_images_ = false;
+  bool has_grad_ = true;  // of the nodes that are read now
   std::map<std::string, ValueId> names_;
 };
 

@@ -67,7 +67,8 @@ struct ExportedNode {
   std::string target;  // "torch.ops.aten.conv2d.default"
   std::vector<ExportedArgument> arguments;
   std::vector<ExportedResult> results;
-  std::string place;  // "conv2d at net.py:12"
+  std::string place;     // "conv2d at net.py:12"
+  bool has_grad = true;  // not under torch.no_grad()
 };
 
 /// A tensor of the state that a graph takes as an input.
