@@ -170,7 +170,8 @@ class WorkerCompletion(CompletionTest):
         self.assertEqual(self.bash("ddp-worker predict run tra"), ["train.py"])
         self.assertEqual(self.bash("ddp-worker predict run --top "), [])
         self.assertEqual(self.bash("ddp-worker export run -o jo"), ["job.yaml"])
-        sets = re.search(r"^NAME is (.*)\.$", self.printed("fetch", "--help"), re.MULTILINE).group(1).split(", ")
+        names = re.search(r"^NAME is ([^.]*)\.$", self.printed("fetch", "--help"), re.MULTILINE).group(1)
+        sets = re.split(r",\s+", names)
         self.assertEqual([word for word in self.bash("ddp-worker fetch ") if "." not in word], sets)
 
     def test_fish_offers_flags_verbs_and_keys(self):

@@ -213,7 +213,19 @@ CompletedVerb completed_fetch() {
                      .placeholder = "BYTES"},
                     {.name = "dry-run", .help = "print what goes where; get nothing"},
                     {.name = "help", .help = "show its help"}},
-          .words = {"mnist", "fashion-mnist", "cifar10", "cifar100"}};
+          .words = {"mnist",
+                    "fashion-mnist",
+                    "cifar10",
+                    "cifar100",
+                    "weights/resnet18",
+                    "weights/resnet34",
+                    "weights/resnet50",
+                    "weights/vit_b_16",
+                    "weights/convnext_tiny",
+                    "weights/efficientnet_b0",
+                    "weights/swin_t",
+                    "weights/mobilenet_v3_small",
+                    "weights/regnet_y_400mf"}};
 }
 
 std::optional<std::string> find_text(const po::variables_map& given, const char* name) {
