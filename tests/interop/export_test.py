@@ -179,18 +179,7 @@ class Runs(ExportTest):
 
     @EVERY_CASE
     def test_weights_freezing_and_a_moving_average(self):
-        program = self.file_of("branches")
-        torch.manual_seed(8)
-        weights = NETS["branches"]().state_dict()
-        torch.save(weights, self.path / "weights.pt")
-        self.launch(
-            program, "frozen", "model.weights=weights.pt", "model.freeze=[\"first.*\"]", "optimizer.ema_decay=0.9",
-            "optimizer.decay_norms_and_biases=false",
-        )  # fmt: skip
-        saved = load_file(self.path / "frozen" / "net" / "checkpoints" / "step-000020" / "model.safetensors")
-        for name, tensor in saved.items():
-            is_frozen = name.startswith("first.")
-            self.assertEqual(torch.equal(tensor, weights[name]), is_frozen, name)
+        self.frozen_layers_keep_their_weights("branches", "first.")
 
     def test_a_second_graph_for_evaluations(self):
         net = Noise()

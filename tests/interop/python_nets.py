@@ -10,6 +10,7 @@ import unittest
 
 import torch
 from run_files import losses
+from safetensors.torch import load_file
 from tools import files_tool, run_program
 from torch import nn
 from torchvision import models
@@ -175,6 +176,19 @@ class PythonModelTest(unittest.TestCase):
         plain = self.launch(file, "plain")
         self.assertNotEqual(ours, plain, "nothing was computed in 16 bits")
         self.assert_same(ours, self.python(file, "--bf16"), 2e-2)
+
+    def frozen_layers_keep_their_weights(self, name, prefix):
+        """Of model.weights; all other tensors are trained, with a moving average and without decay of norms."""
+        torch.manual_seed(8)
+        weights = NETS[name]().state_dict()
+        torch.save(weights, self.path / "weights.pt")
+        self.launch(
+            self.file_of(name), "frozen", "model.weights=weights.pt", f'model.freeze=["{prefix}*"]', "optimizer.ema_decay=0.9",
+            "optimizer.decay_norms_and_biases=false",
+        )  # fmt: skip
+        saved = load_file(self.path / "frozen" / "net" / "checkpoints" / "step-000020" / "model.safetensors")
+        for tensor_name, tensor in saved.items():
+            self.assertEqual(torch.equal(tensor, weights[tensor_name]), tensor_name.startswith(prefix), tensor_name)
 
     def follow(self, page):
         """What the commands of a page say: it has a file of Python, one of YAML, and commands."""
