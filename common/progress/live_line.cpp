@@ -81,10 +81,12 @@ std::string clock_text(nanoseconds time) {
 
 std::vector<LinePart> LiveLine::describe(nanoseconds now,
                                          nanoseconds elapsed,
-                                         std::span<const RankProgress> samples) {
+                                         std::span<const RankProgress> samples,
+                                         const std::string& slowest) {
   if (samples.empty()) return {};
   const bool is_ours = std::ranges::any_of(samples, &RankProgress::has_page);
-  Parts parts = is_ours ? describe_training(now, samples) : describe_external(now, samples);
+  Parts parts =
+      is_ours ? describe_training(now, samples, slowest) : describe_external(now, samples);
   if (parts.empty()) return parts;
   if (rules_.round > 0) parts.push_back({kRound, "round " + std::to_string(rules_.round)});
   parts.push_back({kElapsed, "elapsed " + clock_text(elapsed)});
@@ -109,8 +111,11 @@ void LiveLine::append_progress(Parts& parts, const RankProgress& first) const {
 }
 
 /// Appends the slowest rank: the one that is steps behind. Ranks that average gradients step
-/// together; of those it is the one that waits least for others.
-void LiveLine::append_slowest(Parts& parts, std::span<const RankProgress> opened) {
+/// together; of those it is the one that `slowest` names, or if their pages do not tell of their
+/// time, the one that waits least for others.
+void LiveLine::append_slowest(Parts& parts,
+                              std::span<const RankProgress> opened,
+                              const std::string& slowest) {
   std::vector<std::pair<double, int>> shares;  // and the rank
   for (const RankProgress& sample : opened) {
     WaitingShare& waiting = waiting_[sample.rank];
@@ -125,6 +130,9 @@ void LiveLine::append_slowest(Parts& parts, std::span<const RankProgress> opened
                          (behind == 1 ? " step" : " steps")});
     return;
   }
+  if (!slowest.empty()) parts.push_back({kSlowest, slowest});
+  const auto tells = [](const RankProgress& sample) { return sample.spent.has_value(); };
+  if (std::ranges::all_of(opened, tells)) return;
   if (shares.size() < 2 || shares.size() < opened.size()) return;
   std::ranges::sort(shares);
   const double others = shares[shares.size() / 2].first;  // the median of all but the first
@@ -150,7 +158,8 @@ void LiveLine::append_costs(Parts& parts, nanoseconds now, std::span<const RankP
 }
 
 LiveLine::Parts LiveLine::describe_training(nanoseconds now,
-                                            std::span<const RankProgress> samples) {
+                                            std::span<const RankProgress> samples,
+                                            const std::string& slowest) {
   std::vector<RankProgress> opened(samples.begin(), samples.end());
   std::erase_if(opened, [](const RankProgress& sample) { return !sample.has_page; });
   const RankProgress& first = *std::ranges::max_element(opened, is_behind);
@@ -174,7 +183,7 @@ LiveLine::Parts LiveLine::describe_training(nanoseconds now,
   const bool is_complete = count_alive(samples) == ranks;
   if (ranks > 1 || !is_complete)
     parts.push_back({is_complete ? kRanksAlive : kLostRanks, count_ranks(samples)});
-  append_slowest(parts, opened);
+  append_slowest(parts, opened, slowest);
   append_costs(parts, now, opened);
   const std::int64_t left = first.steps_total - first.step;
   if (steps > 0 && left > 0) {

@@ -60,10 +60,12 @@ class LiveLine {
 
   explicit LiveLine(Rules rules) : rules_(rules) {}
 
-  /// `now` counts from any fixed point, `elapsed` since the job began. Empty: nothing to show yet.
+  /// `now` counts from any fixed point, `elapsed` since the job began. `slowest`
+  /// names the slowest rank, if the ranks' pages tell of their time. Empty: nothing to show yet.
   [[nodiscard]] std::vector<LinePart> describe(std::chrono::nanoseconds now,
                                                std::chrono::nanoseconds elapsed,
-                                               std::span<const RankProgress> samples);
+                                               std::span<const RankProgress> samples,
+                                               const std::string& slowest = "");
 
  private:
   struct Output {
@@ -71,10 +73,14 @@ class LiveLine {
     std::chrono::nanoseconds at;  // when it last grew, or was first sampled
   };
   using Parts = std::vector<LinePart>;
-  Parts describe_training(std::chrono::nanoseconds now, std::span<const RankProgress> samples);
+  Parts describe_training(std::chrono::nanoseconds now,
+                          std::span<const RankProgress> samples,
+                          const std::string& slowest);
   Parts describe_external(std::chrono::nanoseconds now, std::span<const RankProgress> samples);
   void append_progress(Parts& parts, const RankProgress& first) const;
-  void append_slowest(Parts& parts, std::span<const RankProgress> opened);
+  void append_slowest(Parts& parts,
+                      std::span<const RankProgress> opened,
+                      const std::string& slowest);
   void append_costs(Parts& parts,
                     std::chrono::nanoseconds now,
                     std::span<const RankProgress> opened);

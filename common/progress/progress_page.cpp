@@ -23,17 +23,17 @@ void* map_page(int fd) {
 }
 
 // clang-format off
-constexpr std::string_view kPhases[] = {"none", "starting", "joining", "loading", "training",
-                                        "evaluating", "saving", "stopping", "finished",
-                                        "data", "forward", "backward"};
+constexpr std::string_view kPhaseNames[] = {"none", "starting", "joining", "loading", "training",
+                                            "evaluating", "saving", "stopping", "finished",
+                                            "data", "forward", "backward"};
 // clang-format on
-static_assert(std::size(kPhases) == static_cast<std::size_t>(kLastPhase) + 1);
+static_assert(std::size(kPhaseNames) == kPhases);
 
 }  // namespace
 
 std::string_view to_text(Phase phase) {
   // A page of another release may have other phases.
-  return phase <= kLastPhase ? kPhases[static_cast<std::size_t>(phase)] : "unknown";
+  return phase <= kLastPhase ? kPhaseNames[static_cast<std::size_t>(phase)] : "unknown";
 }
 
 MappedProgressPage MappedProgressPage::create() {

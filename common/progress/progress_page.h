@@ -5,8 +5,10 @@
 // deploy/progress follows it (a test compares them).
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -32,6 +34,7 @@ enum class Phase : std::uint32_t {
   backward,
 };
 inline constexpr Phase kLastPhase = Phase::backward;
+inline constexpr std::size_t kPhases = static_cast<std::size_t>(kLastPhase) + 1;
 std::string_view to_text(Phase phase);
 
 /// Whether the data are loaded. Before, a page may show the step of a checkpoint, but no step of
@@ -56,7 +59,7 @@ constexpr bool is_under_way(Phase phase) {
 enum class StopReason : std::uint32_t { none, preempt, teardown };
 
 struct ProgressPage {
-  static constexpr std::uint32_t kVersion = 3;
+  static constexpr std::uint32_t kVersion = 4;
   static constexpr std::uint32_t kOldestVersion = 2;  // has fewer fields, at the same places
   // A loss or a rate that is not reported yet. It is not NaN, which would hide a loss that is NaN.
   static constexpr double kNotReported = -std::numeric_limits<double>::infinity();
@@ -79,25 +82,57 @@ struct ProgressPage {
   std::atomic<std::int64_t> device_bytes{0};          // on its GPU; 0: none, or not reported
   // Share of right answers in the newest evaluation; NaN: no evaluation yet.
   std::atomic<double> accuracy{std::numeric_limits<double>::quiet_NaN()};
+  // Where the time went: to which phase, or to collectives. Counted whenever that changes.
+  std::atomic<std::int64_t> counted_ns{0};  // until when, on the steady clock; 0: it is not counted
+  std::atomic<std::int64_t> waited_ns{0};   // in collectives, whatever the phase
+  std::array<std::atomic<std::int64_t>, kPhases> spent_ns{};  // by phase, outside of collectives
 };
+
+/// The time of the steady clock, as pages have it.
+inline std::int64_t page_clock_ns() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+}
 
 /// Marks the page as written now; the watchdog measures the time since the last write.
 inline void touch(ProgressPage& page) {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  page.time_ns.store(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count(),
-                     std::memory_order_relaxed);
+  page.time_ns.store(page_clock_ns(), std::memory_order_relaxed);
+}
+
+/// Adds the time since the last call to the current phase, or to the waits. One thread at a time.
+inline void count_time(ProgressPage& page) {
+  const std::int64_t now = page_clock_ns();
+  const std::int64_t last = page.counted_ns.load(std::memory_order_relaxed);
+  const bool waits = page.collectives.load(std::memory_order_relaxed) > 0;
+  const Phase phase = page.phase.load(std::memory_order_relaxed);
+  if (last != 0 && phase <= kLastPhase) {
+    std::atomic<std::int64_t>& sum =
+        waits ? page.waited_ns : page.spent_ns[static_cast<std::size_t>(phase)];
+    sum.store(sum.load(std::memory_order_relaxed) + now - last, std::memory_order_relaxed);
+  }
+  page.counted_ns.store(now, std::memory_order_release);  // last: a reader compares it
+}
+
+/// From now on the worker is in that phase.
+inline void enter_phase(ProgressPage& page, Phase phase) {
+  count_time(page);
+  page.phase.store(phase, std::memory_order_relaxed);
 }
 
 /// While it lives, the page shows its rank as inside a collective. Null: no page.
 class InCollective {
  public:
   explicit InCollective(ProgressPage* page) : page_(page) {
-    if (page_ != nullptr) page_->collectives.fetch_add(1, std::memory_order_relaxed);
+    if (page_ == nullptr) return;
+    if (page_->collectives.load(std::memory_order_relaxed) == 0) count_time(*page_);
+    page_->collectives.fetch_add(1, std::memory_order_relaxed);
   }
   InCollective(const InCollective&) = delete;
   InCollective& operator=(const InCollective&) = delete;
   ~InCollective() {
-    if (page_ != nullptr) page_->collectives.fetch_sub(1, std::memory_order_relaxed);
+    if (page_ == nullptr) return;
+    if (page_->collectives.load(std::memory_order_relaxed) == 1) count_time(*page_);
+    page_->collectives.fetch_sub(1, std::memory_order_relaxed);
   }
 
  private:

@@ -1,6 +1,7 @@
 // The progress of a rank, from its progress page, as people see it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -8,6 +9,31 @@
 #include "common/progress/progress_page.h"
 
 namespace ddp {
+
+/// How long a rank has been at what, in nanoseconds, from its page: its own work, and waits for
+/// other ranks, which are in none of the others.
+struct TimeSpent {
+  std::int64_t data = 0;  // waiting for the next batch
+  std::int64_t forward = 0;
+  std::int64_t backward = 0;
+  std::int64_t training = 0;  // the rest of a step; of programs that tell no parts, all of it
+  std::int64_t evaluating = 0;
+  std::int64_t saving = 0;
+  std::int64_t waiting = 0;  // in collectives
+  bool operator==(const TimeSpent&) const = default;
+};
+
+/// The members of TimeSpent that are a rank's own work.
+struct Work {
+  Phase phase;
+  std::int64_t TimeSpent::*spent;
+};
+inline constexpr std::array<Work, 6> kWork{{{Phase::data, &TimeSpent::data},
+                                            {Phase::forward, &TimeSpent::forward},
+                                            {Phase::backward, &TimeSpent::backward},
+                                            {Phase::training, &TimeSpent::training},
+                                            {Phase::evaluating, &TimeSpent::evaluating},
+                                            {Phase::saving, &TimeSpent::saving}}};
 
 struct RankProgress {
   int rank = 0;
@@ -24,6 +50,7 @@ struct RankProgress {
   std::int64_t data_wait_ns = 0;   // total wait for data
   std::int64_t device_bytes = 0;   // on its GPU; 0: none, or not reported
   std::uint64_t output_bytes = 0;  // bytes that it has printed, if counted
+  std::optional<TimeSpent> spent;  // nothing: its page does not tell
 };
 
 /// The share of time in which a rank waits for others: the share of its samples, about one a

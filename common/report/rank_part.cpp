@@ -1,8 +1,12 @@
 #include "common/report/rank_part.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,12 +22,15 @@ constexpr std::size_t kMaxRows = 256;
 struct Figure {
   const char* name;
   const char* title;
+  bool is_own_work = false;  // of a rank, without waits for others
 };
 constexpr std::array<Figure, 5> kFigures{{{"step_ms", "step"},
-                                          {"data_wait_ms", "data wait"},
-                                          {"forward_ms", "forward"},
-                                          {"backward_ms", "backward"},
+                                          {"data_wait_ms", "data wait", true},
+                                          {"forward_ms", "forward", true},
+                                          {"backward_ms", "backward", true},
                                           {"communication_ms", "communication"}}};
+constexpr std::size_t kOwnParts = 3;
+constexpr double kWorthTelling = 0.15;  // of a step
 
 const std::vector<double>* find(const RecordedRanks& ranks, const std::string& name) {
   const auto found = ranks.numbers.find(name);
@@ -78,6 +85,72 @@ std::string chart_of(const RunRecord& run, const Figure& figure) {
        .starts_at_zero = true});
 }
 
+/// The median of a number over all ranks but one.
+double median_of_others(const std::vector<double>& values, std::size_t left_out) {
+  std::vector<double> others = values;
+  others.erase(others.begin() + static_cast<std::ptrdiff_t>(left_out));
+  std::ranges::sort(others);
+  return others[others.size() / 2];
+}
+
+struct Slowest {
+  std::size_t rank = 0;
+  double share = 0;       // of its step: its own work beyond the median of the others
+  std::string_view part;  // in which it lost most
+  double own_ms = 0;
+  double others_ms = 0;  // median
+};
+
+/// The rank that did most of its own in a step of that epoch; nothing: none stands out, or not all
+/// parts of a step are known.
+std::optional<Slowest> find_slowest(const RecordedRanks& epoch) {
+  const std::vector<double>* const steps = find(epoch, "step_ms");
+  if (steps == nullptr || steps->size() < 2) return std::nullopt;
+  std::vector<double> work(steps->size());
+  std::vector<const Figure*> parts;
+  for (const Figure& figure : kFigures) {
+    const std::vector<double>* const values = find(epoch, figure.name);
+    if (!figure.is_own_work || values == nullptr || values->size() != work.size()) continue;
+    parts.push_back(&figure);
+    for (std::size_t rank = 0; rank < work.size(); ++rank)
+      work[rank] += (*values)[rank];
+  }
+  const auto is_finite = [](double number) { return std::isfinite(number); };
+  if (parts.size() < kOwnParts || !std::ranges::all_of(work, is_finite)) return std::nullopt;
+  Slowest found;
+  found.rank = static_cast<std::size_t>(std::ranges::max_element(work) - work.begin());
+  found.share = (work[found.rank] - median_of_others(work, found.rank)) / (*steps)[found.rank];
+  if (!std::isfinite(found.share) || found.share < kWorthTelling) return std::nullopt;
+  const auto excess = [&](const Figure* part) {
+    const std::vector<double>& values = *find(epoch, part->name);
+    return values[found.rank] - median_of_others(values, found.rank);
+  };
+  const Figure& worst = **std::ranges::max_element(parts, {}, excess);
+  found.part = worst.title;
+  found.own_ms = (*find(epoch, worst.name))[found.rank];
+  found.others_ms = found.own_ms - excess(&worst);
+  return found;
+}
+
+/// A sentence about the rank that was the slowest in both of the last two epochs, as a few samples
+/// of one say little; empty: there is none.
+std::string slowest_of(const RunRecord& run) {
+  if (run.ranks.size() < 2) return "";
+  const std::optional<Slowest> before = find_slowest(run.ranks[run.ranks.size() - 2]);
+  const std::optional<Slowest> slowest = find_slowest(run.ranks.back());
+  if (!before || !slowest || before->rank != slowest->rank) return "";
+  return element(
+      "p",
+      fmt::format(
+          "Rank {} was the slowest: others waited for it {:.0f} % of a step, most for its {} "
+          "({} ms, of other ranks {} ms).",
+          slowest->rank,
+          100 * std::min(slowest->share, 1.0),
+          slowest->part,
+          short_number(slowest->own_ms),
+          short_number(slowest->others_ms)));
+}
+
 std::string table_of(const RunRecord& run) {
   const std::vector<std::string> devices =
       run.recorded_rounds.empty() ? std::vector<std::string>() : run.recorded_rounds.back().ranks;
@@ -108,7 +181,8 @@ std::string table_of(const RunRecord& run) {
       ranks > kMaxRows
           ? element("p", "and " + std::to_string(ranks - kMaxRows) + " more ranks", "soft")
           : "";
-  return when + "<div class=\"card\">" + html_table(heads, rows) + rest + "</div>\n";
+  return when + slowest_of(run) + "<div class=\"card\">" + html_table(heads, rows) + rest +
+         "</div>\n";
 }
 
 }  // namespace

@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define DDP_PROGRESS_VERSION 3
+#define DDP_PROGRESS_VERSION 4
 
 enum ddp_progress_phase {
   DDP_PROGRESS_NONE,
@@ -33,7 +33,8 @@ enum ddp_progress_phase {
   DDP_PROGRESS_FINISHED,
   DDP_PROGRESS_DATA,
   DDP_PROGRESS_FORWARD,
-  DDP_PROGRESS_BACKWARD
+  DDP_PROGRESS_BACKWARD,
+  DDP_PROGRESS_PHASES /* their number */
 };
 
 /* The page as common/progress/progress_page.h has it. */
@@ -55,20 +56,36 @@ struct ddp_progress {
   int64_t data_wait_ns; /* that the loop has waited for data since it began */
   int64_t device_bytes; /* that this rank holds on its GPU */
   double accuracy;      /* share of right answers in the newest evaluation; NaN: there was none */
+  int64_t counted_ns;   /* until when the time was counted, in one of the next */
+  int64_t waited_ns;    /* between enter and leave */
+  int64_t spent_ns[DDP_PROGRESS_PHASES];
 };
 
-static inline void ddp_progress_alive(struct ddp_progress* page) {
+static inline int64_t ddp_progress_clock(void) {
   struct timespec now;
   int64_t time;
   clock_gettime(CLOCK_MONOTONIC, &now);
   time = now.tv_sec;
-  time = time * 1000000000 + now.tv_nsec;
-  __atomic_store_n(&page->time_ns, time, __ATOMIC_RELAXED);
+  return time * 1000000000 + now.tv_nsec;
+}
+
+static inline void ddp_progress_alive(struct ddp_progress* page) {
+  __atomic_store_n(&page->time_ns, ddp_progress_clock(), __ATOMIC_RELAXED);
+}
+
+/* Adds the time since the last call to what the page says that the rank is at. */
+static inline void ddp_progress_count(struct ddp_progress* page) {
+  const int64_t now = ddp_progress_clock();
+  int64_t* const sum = page->collectives > 0 ? &page->waited_ns : &page->spent_ns[page->phase];
+  if (page->counted_ns != 0 && page->phase < DDP_PROGRESS_PHASES)
+    __atomic_store_n(sum, *sum + now - page->counted_ns, __ATOMIC_RELAXED);
+  __atomic_store_n(&page->counted_ns, now, __ATOMIC_RELAXED);
 }
 
 static inline void ddp_progress_phase(struct ddp_progress* page, enum ddp_progress_phase phase) {
   const uint32_t number = phase;
   ddp_progress_alive(page);
+  ddp_progress_count(page);
   __atomic_store_n(&page->phase, number, __ATOMIC_RELAXED);
 }
 
@@ -108,9 +125,11 @@ static inline void ddp_progress_step(struct ddp_progress* page, int64_t step, do
 
 /* From here to ddp_progress_leave() this rank waits for others, and is not to blame. */
 static inline void ddp_progress_enter(struct ddp_progress* page) {
+  ddp_progress_count(page);
   __atomic_fetch_add(&page->collectives, 1U, __ATOMIC_RELAXED);
 }
 static inline void ddp_progress_leave(struct ddp_progress* page) {
+  ddp_progress_count(page);
   __atomic_fetch_sub(&page->collectives, 1U, __ATOMIC_RELAXED);
 }
 

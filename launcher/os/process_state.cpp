@@ -30,31 +30,35 @@ ProcessState read_stat(const char* path) {
   unsigned long user = 0;
   unsigned long system = 0;
   unsigned long minor_faults = 0;
+  unsigned long major_faults = 0;
   long reaped_user = 0;
   long reaped_system = 0;
   unsigned long long started = 0;
   long resident = 0;
-  // state, ppid, session (6th), minflt (10th), utime to cstime (14th to 17th), starttime (22nd),
-  // rss (24th): proc(5).
+  // state, ppid, session (6th), minflt (10th), majflt (12th), utime to cstime (14th to 17th),
+  // starttime (22nd), rss (24th), processor (39th): proc(5).
   constexpr const char* kFields =
-      " %c %d %*d %d %*d %*d %*u %lu %*u %*u %*u %lu %lu %ld %ld %*d %*d %*d %*d %llu "
-      "%*u %ld";
+      " %c %d %*d %d %*d %*d %*u %lu %*u %lu %*u %lu %lu %ld %ld %*d %*d %*d %*d %llu "
+      "%*u %ld %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*d %d";
   const int got = std::sscanf(close + 1,
                               kFields,
                               &read.state,
                               &read.parent,
                               &read.session,
                               &minor_faults,
+                              &major_faults,
                               &user,
                               &system,
                               &reaped_user,
                               &reaped_system,
                               &started,
-                              &resident);
-  if (got != 10) return found;
+                              &resident,
+                              &read.core);
+  if (got != 12) return found;
   read.cpu_ticks = user + system;
   read.children_ticks = static_cast<std::uint64_t>(reaped_user + reaped_system);
   read.minor_faults = minor_faults;
+  read.major_faults = major_faults;
   read.started = started;
   static const long kPage = ::sysconf(_SC_PAGESIZE);
   read.resident_bytes = static_cast<std::uint64_t>(resident) * static_cast<std::uint64_t>(kPage);

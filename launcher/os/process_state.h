@@ -17,9 +17,11 @@ struct ProcessState {
   pid_t session = 0;
   std::uint64_t cpu_ticks = 0;       // user and system time of all its threads, in clock ticks
   std::uint64_t children_ticks = 0;  // of children that it has reaped
-  std::uint64_t minor_faults = 0;    // minor page faults of all its threads
+  std::uint64_t minor_faults = 0;    // page faults of all its threads, without a read of a disk
+  std::uint64_t major_faults = 0;    // and with one
   std::uint64_t started = 0;         // in clock ticks since boot
   std::uint64_t resident_bytes = 0;
+  int core = 0;  // on which its main thread ran last
 };
 
 ProcessState read_process_state(pid_t pid);

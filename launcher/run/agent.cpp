@@ -287,7 +287,9 @@ std::optional<std::string> Agent::why_slept() const {
 std::string Agent::answer(const std::string& request) {
   WorkerGroup& group = workers_.group();
   const int world_size = commands_.world_size();
-  if (request == "status") return describe_status(spec_, workers_.facts(), world_size, group);
+  if (request == "status") {
+    return describe_status(spec_, workers_.facts(), world_size, group, zero_->slowest_rank());
+  }
   if (request == "logs") return describe_logs(spec_, workers_.facts(), world_size, group);
   if (request != "stop") return "unknown request";
   request_stop(SIGTERM);  // whatever signals the user has listed

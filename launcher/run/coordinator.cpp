@@ -187,7 +187,13 @@ asio::awaitable<void> Coordinator::end() {
 }
 
 JobView Coordinator::job_snapshot() const {
-  return ddp::launcher::job_snapshot(spec_, host_, job_.verdict(), links_, job_.round());
+  JobView job = ddp::launcher::job_snapshot(spec_, host_, job_.verdict(), links_, job_.round());
+  job.slowest = slowest_rank();
+  return job;
+}
+
+std::optional<SlowRank> Coordinator::slowest_rank() const {
+  return is_in_round() && runner_ ? runner_->slowest() : std::nullopt;
 }
 
 EndJob Coordinator::make_end(std::size_t most_workers) const {

@@ -46,6 +46,7 @@ class Coordinator : public NodeZero {
   EndJob fail_job_for_this_node(const std::string& failure, int exit_code) override;
   [[nodiscard]] std::string store_address() const override;
   [[nodiscard]] std::string own_address() const override { return store_address(); }
+  [[nodiscard]] std::optional<SlowRank> slowest_rank() const override;
   void close() override {}
 
   /// The state of the job as node 0 knows it: nodes, ranks, rounds.

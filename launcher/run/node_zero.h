@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "launcher/plan/hang/slow_rank.h"
 #include "launcher/plan/round/messages.h"
 
 namespace ddp::launcher {
@@ -46,6 +47,9 @@ class NodeZero {
   [[nodiscard]] virtual std::string store_address() const = 0;
   /// The address of this node by which other nodes reach it.
   [[nodiscard]] virtual std::string own_address() const = 0;
+
+  /// The rank that slows the job down now. Nothing: none stands out, or only node 0 knows.
+  [[nodiscard]] virtual std::optional<SlowRank> slowest_rank() const { return std::nullopt; }
 
   /// After this no command comes any more.
   virtual void close() = 0;

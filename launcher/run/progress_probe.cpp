@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "launcher/os/delay_reader.h"
 #include "launcher/os/process_activity.h"
 #include "launcher/plan/output/console_text.h"
 #include "launcher/plan/web/job_view.h"
@@ -29,6 +30,7 @@ WorkerSample sample_page(const Worker& worker) {
 
 std::vector<WorkerSample> probe_progress(const WorkerGroup& group, bool closely) {
   std::vector<WorkerSample> samples;
+  DelayReader delays;
   for (const auto& worker : group.workers()) {
     WorkerSample sample = sample_page(*worker);
     sample.alive = !worker->ending;
@@ -44,6 +46,9 @@ std::vector<WorkerSample> probe_progress(const WorkerGroup& group, bool closely)
       const bool is_traced = program != worker->pid && sample.activity.state == 't';
       if (is_traced) sample.activity.state = 'S';
     }
+    if (group.workers().size() > kMostWithTimes) sample.spent.reset();
+    if (sample.spent && !worker->ending && worker->placement.world_size > 1)
+      sample.delays = delays.read(program_of(*worker));
     samples.push_back(sample);
   }
   return samples;

@@ -148,12 +148,21 @@ void RoundRunner::look_at_workers(Clock::time_point now) {
     }
   }
   dependencies_.store.note_clients(samples, round_.began_at());
+  look_for_slow_rank(samples, now);
   if (dependencies_.spec.max_nodes > 1 || dependencies_.console.has_live_line()) {
     const auto elapsed = now - dependencies_.job_began_at;
     const std::vector<RankProgress> ranks(samples.begin(), samples.end());
-    dependencies_.links.show(live_.describe(now - round_.began_at(), elapsed, ranks));
+    const std::string slow = slowest() ? short_text(*slowest()) : "";
+    dependencies_.links.show(live_.describe(now - round_.began_at(), elapsed, ranks, slow));
   }
   round_.note_samples(std::move(samples), now);
+}
+
+void RoundRunner::look_for_slow_rank(std::span<const WorkerSample> samples, Clock::time_point now) {
+  if (dependencies_.spec.debug_rank) return;  // it stands in the debugger
+  slow_ranks_.note(now - round_.began_at(), samples);
+  const std::optional<SlowRank> slow = slow_ranks_.take_warning();
+  if (slow) dependencies_.console.warning(to_text(*slow));
 }
 
 }  // namespace ddp::launcher

@@ -3,11 +3,14 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "common/progress/live_line.h"
 #include "launcher/os/asio.h"
+#include "launcher/plan/hang/slow_rank.h"
 #include "launcher/plan/round/messages.h"
 #include "launcher/plan/round/round.h"
 #include "launcher/plan/start/job_spec.h"
@@ -54,13 +57,18 @@ class RoundRunner {
   /// Carries out the actions decided since the last call.
   void carry_out();
 
+  /// The rank that slows the job down now; nothing: none stands out.
+  [[nodiscard]] const std::optional<SlowRank>& slowest() const { return slow_ranks_.slowest(); }
+
  private:
   void carry_out(const Round::Action& action);
   void look_at_workers(Clock::time_point now);
+  void look_for_slow_rank(std::span<const WorkerSample> samples, Clock::time_point now);
 
   const Dependencies dependencies_;
   Round& round_;
   LiveLine live_;
+  SlowRankFinder slow_ranks_;
 };
 
 }  // namespace ddp::launcher

@@ -81,8 +81,11 @@ json::array lines_of(const LogStream& stream, std::size_t most) {
 std::string describe_status(const JobSpec& spec,
                             const RoundFacts& facts,
                             int world_size,
-                            const WorkerGroup& group) {
-  return json_text(describe_job(spec, facts, world_size, group));
+                            const WorkerGroup& group,
+                            const std::optional<SlowRank>& slowest) {
+  json::object object = describe_job(spec, facts, world_size, group);
+  add_slowest(object, slowest);
+  return json_text(object);
 }
 
 std::string describe_logs(const JobSpec& spec,

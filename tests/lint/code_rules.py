@@ -88,7 +88,7 @@ def catch_all(checkout: Checkout):
 
 
 def may_sleep(file: File) -> bool:
-    return file.stem in ("fake_worker", "hang_script", "healthy_script", "hostile_clients")
+    return file.stem in ("fake_worker", "hang_script", "healthy_script", "hostile_clients", "watch_script")
 
 
 sleeping_call = each_match(

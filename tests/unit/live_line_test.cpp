@@ -42,6 +42,19 @@ std::string text_of(LiveLine& line, seconds now, const Samples& samples) {
   return join(line.describe(now, now, samples));
 }
 
+TEST(LiveLine, NamesTheSlowestRankThatItIsTold) {
+  LiveLine line({});
+  Samples samples{training(0, 100, 100), training(1, 100, 100)};
+  for (RankProgress& sample : samples)
+    sample.spent.emplace();
+  EXPECT_THAT(join(line.describe(seconds(1), seconds(1), samples, "slowest rank 1: data")),
+              HasSubstr("slowest rank 1: data"));
+  samples[1].in_collective = true;
+  for (int i = 2; i < 40; ++i)
+    EXPECT_THAT(text_of(line, seconds(i), samples), Not(HasSubstr("slowest")))
+        << "the pages tell more than samples";
+}
+
 LiveLine::Rules on_nodes() {
   LiveLine::Rules rules;
   rules.has_other_nodes = true;

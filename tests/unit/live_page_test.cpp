@@ -36,6 +36,18 @@ TEST(PageParts, ShowTheJobItsCurvesAndItsRanks) {
   EXPECT_THAT(rounds, AllOf(HasSubstr("node-b"), HasSubstr("round 0: rank 1 failed")));
 }
 
+TEST(PageParts, TheSlowestRankIsNamed) {
+  JobView job = a_job(200);
+  job.slowest.emplace().rank = 2;
+  job.slowest->phase = Phase::data;
+  job.slowest->share = 0.25;
+  job.slowest->cause = NodeCause::stopped;
+  EXPECT_THAT(
+      page_parts(job, JobHistory())[2],
+      HasSubstr("<p>rank 2 is the slowest: others wait for it 25% of the time, for its wait "
+                "for data. Its node: it is stopped again and again (state T).</p>"));
+}
+
 TEST(PageParts, AnEvaluationHasItsTileAndItsCurve) {
   EXPECT_THAT(parts_after(20)[1], Not(HasSubstr("Accuracy")));
   const PageParts parts =

@@ -14,6 +14,7 @@ namespace ddp::launcher {
 namespace {
 
 using namespace std::chrono_literals;
+using std::chrono::nanoseconds;
 using testing::HasSubstr;
 
 Hello a_hello() {
@@ -88,6 +89,8 @@ WorkerSample a_sample() {
   sample.in_collective = true;
   sample.output_bytes = 7;
   sample.waits_since = 8ns;
+  sample.spent = TimeSpent{1, 2, 3, 4, 5, 6, 7};
+  sample.delays = NodeDelays{1ns, 2, 3, 4ns, 5, 6ns, 7};
   return sample;
 }
 
@@ -134,11 +137,20 @@ TEST(MessageCodec, TheSamplesOfTheLargestNodeFitIntoAFrame) {
   sample.activity = Activity{
       'S', "futex_wait_queue", kTicks, kTicks, kTicks, kTicks, 1000 * kTicks, 100 * kTicks};
   HeartbeatReply reply{2, 1'000'000'000'000'000, 1'000'000'000'000'000, 3, {}};
-  reply.samples.assign(kMaxWorkersOfNode, sample);
+  constexpr std::int64_t kSpan = 1'000'000'000'000'000;
+  const std::optional<TimeSpent> spent = TimeSpent{kSpan, kSpan, kSpan, kSpan, kSpan, kSpan, kSpan};
+  const std::optional<NodeDelays> delays = NodeDelays{
+      nanoseconds(kSpan), kTicks, kTicks, nanoseconds(kSpan), 127, nanoseconds(kSpan), kTicks};
+  const auto fill = [&](std::size_t workers) {
+    sample.spent = workers > kMostWithTimes ? std::nullopt : spent;
+    sample.delays = workers > kMostWithTimes ? std::nullopt : delays;
+    reply.samples.assign(workers, sample);
+  };
+  fill(kMaxWorkersOfNode);
   EXPECT_LE(encode(NodeEvent(reply)).size(), kLongestFrame);
   // While somebody looks, with lines of which each byte takes two.
-  for (const std::size_t workers : {1, 109, 110, 163, 327, 328, kMaxWorkersOfNode}) {
-    reply.samples.assign(workers, sample);
+  for (const std::size_t workers : {1, 109, 110, 163, 327, 328, 512, kMaxWorkersOfNode}) {
+    fill(workers);
     const std::string line(kToldLineBytes, '"');
     const std::vector<std::string> lines(count_sent_lines(workers), line);
     reply.last_lines.assign(lines.empty() ? 0 : workers, lines);

@@ -5,8 +5,11 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <cstdint>
+#include <limits>
 
 #include "common/error.h"
+#include "common/progress/rank_progress.h"
 #include "deploy/progress/ddp_progress.h"
 
 namespace ddp {
@@ -59,6 +62,9 @@ TEST(ProgressPage, TheHeaderForCHasTheSamePage) {
   expect_same_place(&ProgressPage::data_wait_ns, &ddp_progress::data_wait_ns);
   expect_same_place(&ProgressPage::device_bytes, &ddp_progress::device_bytes);
   expect_same_place(&ProgressPage::accuracy, &ddp_progress::accuracy);
+  expect_same_place(&ProgressPage::counted_ns, &ddp_progress::counted_ns);
+  expect_same_place(&ProgressPage::waited_ns, &ddp_progress::waited_ns);
+  expect_same_place(&ProgressPage::spent_ns, &ddp_progress::spent_ns);
 }
 
 TEST(ProgressPage, SaysWhenItsRankIsInACollective) {
@@ -70,6 +76,92 @@ TEST(ProgressPage, SaysWhenItsRankIsInACollective) {
   }
   EXPECT_EQ(page->collectives.load(), 0U);
   const InCollective nowhere(nullptr);
+}
+
+std::int64_t spent_in(const ProgressPage& page, Phase phase) {
+  return page.spent_ns[static_cast<std::size_t>(phase)].load();
+}
+
+/// Waits until the page's clock has moved on, and returns by how much at least.
+std::int64_t pass_time() {
+  const std::int64_t begin = page_clock_ns();
+  while (page_clock_ns() - begin < 1'000'000) {
+  }
+  return 1'000'000;
+}
+
+TEST(ProgressPage, CountsHowLongItsRankIsAtWhat) {
+  const MappedProgressPage page = MappedProgressPage::create();
+  const std::int64_t begin = page_clock_ns();
+  enter_phase(*page, Phase::data);
+  pass_time();
+  enter_phase(*page, Phase::forward);
+  pass_time();
+  {
+    const InCollective outer(&*page);
+    pass_time();
+    const InCollective inner(&*page);
+    pass_time();
+  }
+  enter_phase(*page, Phase::training);
+  const std::int64_t end = page_clock_ns();
+  EXPECT_GE(spent_in(*page, Phase::data), 1'000'000);
+  EXPECT_GE(spent_in(*page, Phase::forward), 1'000'000);
+  EXPECT_GE(page->waited_ns.load(), 2'000'000);
+  EXPECT_EQ(spent_in(*page, Phase::backward), 0);
+  EXPECT_LE(spent_in(*page, Phase::data) + spent_in(*page, Phase::forward) + page->waited_ns,
+            end - begin)
+      << "no time is counted twice";
+}
+
+TEST(ProgressPage, TheHeaderForCCountsLikewise) {
+  const MappedProgressPage page = MappedProgressPage::create();
+  auto* const theirs = reinterpret_cast<ddp_progress*>(&*page);
+  ddp_progress_phase(theirs, DDP_PROGRESS_BACKWARD);
+  pass_time();
+  ddp_progress_enter(theirs);
+  pass_time();
+  ddp_progress_leave(theirs);
+  EXPECT_GE(spent_in(*page, Phase::backward), 1'000'000);
+  EXPECT_GE(page->waited_ns.load(), 1'000'000);
+}
+
+TEST(RankProgress, HasTheTimeUpToNow) {
+  const MappedProgressPage page = MappedProgressPage::create();
+  RankProgress progress;
+  page->version = ProgressPage::kVersion;
+  read_progress(*page, progress);
+  EXPECT_FALSE(progress.spent) << "it counts nothing yet";
+  enter_phase(*page, Phase::evaluating);
+  pass_time();
+  read_progress(*page, progress);
+  ASSERT_TRUE(progress.spent);
+  EXPECT_GE(progress.spent->evaluating, 1'000'000);
+  EXPECT_EQ(progress.spent->waiting, 0);
+  const InCollective waiting(&*page);
+  pass_time();
+  read_progress(*page, progress);
+  EXPECT_GE(progress.spent->waiting, 1'000'000);
+  page->version = 3;
+  read_progress(*page, progress);
+  EXPECT_FALSE(progress.spent) << "that release counted no time";
+}
+
+TEST(RankProgress, TakesAnyNumberForATime) {
+  const MappedProgressPage page = MappedProgressPage::create();
+  RankProgress progress;
+  page->version = ProgressPage::kVersion;
+  page->phase = Phase::data;
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  for (const std::int64_t number : {kMost, std::numeric_limits<std::int64_t>::min()}) {
+    page->counted_ns = number;
+    page->waited_ns = number;
+    page->spent_ns[static_cast<std::size_t>(Phase::data)] = number;
+    read_progress(*page, progress);
+    ASSERT_TRUE(progress.spent);
+    EXPECT_GE(progress.spent->data, 0);
+    EXPECT_GE(progress.spent->waiting, 0);
+  }
 }
 
 TEST(ProgressPage, GarbageIsNotAnOpenedPage) {

@@ -51,6 +51,19 @@ TEST(Prometheus, EveryFamilyHasItsHeadOnce) {
   }
 }
 
+TEST(Prometheus, TheSlowestRankHasItsShare) {
+  JobView job = a_job(200);
+  EXPECT_THAT(prometheus_text(job), Not(HasSubstr("slowest")));
+  job.slowest.emplace().rank = 2;
+  job.slowest->phase = Phase::data;
+  job.slowest->share = 0.25;
+  job.ranks[1].sample.spent = TimeSpent{.waiting = 1'500'000'000};
+  EXPECT_THAT(prometheus_text(job),
+              AllOf(HasSubstr("\nddp_slowest_rank_ratio{rank=\"2\",phase=\"data\"} 0.25\n"),
+                    HasSubstr("\nddp_rank_collective_seconds_total{rank=\"1\",node=\"0\"} 1.5\n"),
+                    Not(HasSubstr("collective_seconds_total{rank=\"0\""))));
+}
+
 TEST(Prometheus, LabelsAndValuesAreEscaped) {
   JobView job = a_job(200);
   job.program = "a\"b\\c\nd\xff";

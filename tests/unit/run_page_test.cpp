@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <map>
+#include <string>
 #include <vector>
 
 namespace ddp {
@@ -120,6 +122,38 @@ TEST(RunPage, WhateverHasANameIsEscaped) {
   EXPECT_EQ(find_open_tag(page), "");
   EXPECT_THAT(page, Not(HasSubstr("<script")));
   EXPECT_THAT(page, Not(HasSubstr("\xff")));
+}
+
+TEST(RunPage, TheSlowestRankIsNamedIfOneStandsOut) {
+  RunRecord run = small_run();
+  EXPECT_THAT(run_page(run), Not(HasSubstr("was the slowest")));
+  std::map<std::string, std::vector<double>> numbers;
+  const auto page_of_two_epochs = [&] {
+    run.ranks = {{1, 2, numbers}, {2, 4, numbers}};
+    return run_page(run);
+  };
+  numbers["step_ms"] = {100, 100, 100};
+  numbers["data_wait_ms"] = {1, 1, 1};
+  numbers["forward_ms"] = {20, 22, 21};
+  EXPECT_THAT(page_of_two_epochs(), Not(HasSubstr("was the slowest"))) << "a part is not known";
+  numbers["backward_ms"] = {30, 75, 32};
+  EXPECT_THAT(page_of_two_epochs(),
+              HasSubstr("<p>Rank 1 was the slowest: others waited for it 44 % of a step, most for "
+                        "its backward (75 ms, of other ranks 32 ms).</p>"));
+  run.ranks[0].numbers["backward_ms"] = {75, 30, 32};
+  EXPECT_THAT(run_page(run), Not(HasSubstr("was the slowest"))) << "another one before";
+  run.ranks.resize(1);
+  EXPECT_THAT(run_page(run), Not(HasSubstr("was the slowest"))) << "of one epoch";
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  numbers["backward_ms"] = {30, 40, 32};
+  EXPECT_THAT(page_of_two_epochs(), Not(HasSubstr("was the slowest")));
+  numbers["backward_ms"] = {30, kNaN, 32};
+  EXPECT_THAT(page_of_two_epochs(), Not(HasSubstr("was the slowest")));
+  numbers["backward_ms"] = {30, 75, 32};
+  for (const double step : {kNaN, 0.0}) {
+    numbers["step_ms"] = {100, step, 100};
+    EXPECT_THAT(page_of_two_epochs(), Not(HasSubstr("was the slowest")));
+  }
 }
 
 TEST(RunPage, OneOfManyRanksAndClassesStaysSmall) {

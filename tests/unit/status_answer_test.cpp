@@ -39,6 +39,17 @@ TEST(StatusAnswer, AWholeAnswerIsShown) {
   EXPECT_TRUE(read_answer(changed(",\"uptime\":1,", ",\"more\":{},")));  // of a later version
 }
 
+TEST(StatusAnswer, TheSlowestRankHasALine) {
+  const std::string slow =
+      R"("workers":[],"slowest_rank":{"rank":1,"text":"rank 1 is the \u001b"})";
+  const std::string text = changed(kGoodAnswer.substr(kGoodAnswer.find("\"workers\"")), slow + "}");
+  ASSERT_TRUE(read_answer(text)) << text;
+  EXPECT_THAT(describe(*read_answer(text)),
+              testing::ContainsRegex("\n  rank 1 is the [^\x1b]*\n$"));
+  EXPECT_FALSE(read_answer(changed("\"workers\"", "\"slowest_rank\":[],\"workers\"")));
+  EXPECT_FALSE(read_answer(changed("\"workers\"", "\"slowest_rank\":{},\"workers\"")));
+}
+
 TEST(StatusAnswer, UnknownValuesAreNotShown) {
   const std::string told = R"("epoch":1,"step":7,"steps_total":9)";
   const std::string loading = R"("epoch":null,"step":0,"steps_total":null)";

@@ -39,6 +39,20 @@ TEST(StatusJson, UnknownValuesAreLeftOut) {
       Not(testing::AnyOf(HasSubstr("step"), HasSubstr("resident"), HasSubstr("exit_code"))));
 }
 
+TEST(StatusJson, NamesTheSlowestRank) {
+  JobView job = a_job(200);
+  EXPECT_THAT(status_json(job), Not(HasSubstr("slowest_rank")));
+  job.slowest = SlowRank{1, Phase::backward, 0.25, {}, {}, NodeCause::stopped, 0.5};
+  job.ranks[1].sample.spent = TimeSpent{.backward = 1'500'000'000};
+  const std::string text = status_json(job);
+  EXPECT_THAT(text,
+              AllOf(HasSubstr(R"("slowest_rank":{"rank":1,"phase":"backward","share":0.25)"),
+                    HasSubstr("again and again (state T)\"}"),
+                    HasSubstr(R"("backward":1.5)")));
+  ASSERT_TRUE(read_answer(text));
+  EXPECT_EQ(read_answer(text)->slowest, to_text(*job.slowest));
+}
+
 TEST(StatusJson, AWorkerThatWasNotStartedHasNoPid) {
   JobView job = a_job(200);
   job.ranks[0].pid = 0;

@@ -68,13 +68,14 @@ void from_bytes(const at::Tensor& bytes, torch::optim::Optimizer& optimizer, at:
 /// A scope guard: while it exists, the progress page shows `phase`.
 class ShownPhase {
  public:
-  ShownPhase(ProgressPage& page, Phase phase) : page_(page), before_(page.phase.exchange(phase)) {
+  ShownPhase(ProgressPage& page, Phase phase) : page_(page), before_(page.phase) {
+    enter_phase(page_, phase);
     touch(page_);
   }
   ShownPhase(const ShownPhase&) = delete;
   ShownPhase& operator=(const ShownPhase&) = delete;
   ~ShownPhase() {
-    page_.phase = before_;
+    enter_phase(page_, before_);
     touch(page_);
   }
 

@@ -113,13 +113,13 @@ void Context::note_step(std::int64_t step, double loss) const {
   ProgressPage& page = **state_->page;
   page.step.store(step, std::memory_order_relaxed);
   page.loss.store(loss, std::memory_order_relaxed);
-  page.phase.store(Phase::training, std::memory_order_relaxed);
+  enter_phase(page, Phase::training);
   touch(page);
 }
 
 void Context::note_evaluation() const {
   ProgressPage& page = **state_->page;
-  page.phase.store(Phase::evaluating, std::memory_order_relaxed);
+  enter_phase(page, Phase::evaluating);
   touch(page);
 }
 

@@ -191,7 +191,8 @@ void Checkpointer::save(const Position& position, SaveMode mode) {
 
 void Checkpointer::begin(const Position& position, SaveMode mode, Last last) {
   if (parts_.group.is_root() && !checkpoints_) return;  // --as-rank: writes nothing
-  const Phase before = parts_.page.phase.exchange(Phase::saving, std::memory_order_relaxed);
+  const Phase before = parts_.page.phase.load(std::memory_order_relaxed);
+  enter_phase(parts_.page, Phase::saving);
   parts_.replica.sync_buffers();
   await_stream(parts_.group, parts_.shared.model.front().tensor.device(), "the steps of a save");
   const Snapshot* snapshot = nullptr;
@@ -215,7 +216,7 @@ void Checkpointer::begin(const Position& position, SaveMode mode, Last last) {
                                    last}]() mutable { write(copy); });
   }
   last_save_ = std::chrono::steady_clock::now();
-  parts_.page.phase.store(before, std::memory_order_relaxed);
+  enter_phase(parts_.page, before);
 }
 
 void Checkpointer::amend(const Position& position) {
@@ -262,7 +263,8 @@ bool Checkpointer::put_head(const CheckpointHead& head) {
 SaveOutcome Checkpointer::finish(const Position& position) {
   if (parts_.group.is_root() && !checkpoints_)  // --as-rank: writes nothing
     return {.step = static_cast<double>(position.step)};
-  const Phase before = parts_.page.phase.exchange(Phase::saving, std::memory_order_relaxed);
+  const Phase before = parts_.page.phase.load(std::memory_order_relaxed);
+  enter_phase(parts_.page, Phase::saving);
   begin(position, SaveMode::missing, Last::yes);
   background_.wait();
   const SaveOutcome mine = outcome();
@@ -270,7 +272,7 @@ SaveOutcome Checkpointer::finish(const Position& position) {
       at::tensor({mine.count, mine.step, mine.given_up, mine.not_finite_step, mine.diverged_step},
                  at::kDouble);
   parts_.group.broadcast(row);
-  parts_.page.phase.store(before, std::memory_order_relaxed);
+  enter_phase(parts_.page, before);
   const auto* const values = row.const_data_ptr<double>();
   return {values[0], values[1], values[2], values[3], values[4]};
 }

@@ -57,7 +57,7 @@ class RunLog {
     return !metrics_ || metrics_->has_resumed_step();
   }
 
-  void set_phase(Phase phase) const { parts_.page.phase.store(phase, std::memory_order_relaxed); }
+  void set_phase(Phase phase) const { enter_phase(parts_.page, phase); }
   /// Shows a finished step on the progress page.
   void note_step(const Position& position, double lr) const;
   void note_loss(double loss) const { parts_.page.loss.store(loss, std::memory_order_relaxed); }

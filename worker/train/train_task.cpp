@@ -513,7 +513,7 @@ int evaluate_task(const RankContext& context,
                          .has_own_metric = make_metrics().size() > job.evaluation.metrics.size(),
                          .page = context.page,
                          .stop_requested = context.stop_requested});
-  context.page.phase = Phase::evaluating;
+  enter_phase(context.page, Phase::evaluating);
   const std::optional<NamedValues> values = evaluation.run();
   if (!values) return exit_code::kTerminated;
   if (const std::optional<int> code = BadData(group, job.data.max_bad).report(loader)) return *code;

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -19,8 +20,13 @@
 
 #include "common/progress/rank_progress.h"
 #include "launcher/plan/hang/activity.h"
+#include "launcher/plan/hang/node_delays.h"
 
 namespace ddp::launcher {
+
+/// With more workers on a node, samples have no times spent and no delays, so that they fit into a
+/// frame.
+inline constexpr std::size_t kMostWithTimes = 512;
 
 /// One sample of one worker. Times are steady and count from any fixed point.
 struct WorkerSample : RankProgress {
@@ -28,6 +34,7 @@ struct WorkerSample : RankProgress {
   std::int64_t written_ns = 0;        // time of its last page write, from the page
   double accuracy = std::numeric_limits<double>::quiet_NaN();  // NaN: not evaluated yet
   Activity activity;
+  std::optional<NodeDelays> delays;                     // of a worker whose page tells of its time
   std::uint64_t store_writes = 0;                       // its requests that changed our store
   bool ended_well = false;                              // an external program that exited with 0
   std::chrono::nanoseconds ended_at{0};                 // valid when `alive` is false

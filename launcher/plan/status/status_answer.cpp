@@ -80,6 +80,12 @@ class Members {
     if (value != nullptr && !value->is_array()) is_good_ = false;
     return value != nullptr && value->is_array() ? value->get_array() : kNone;
   }
+  /// The object of that name; null: there is none.
+  const json::value* object(const char* name) {
+    const json::value* const value = find(name);
+    if (value != nullptr && !value->is_object()) is_good_ = false;
+    return is_good_ ? value : nullptr;
+  }
   [[nodiscard]] bool has(const char* name) const { return find(name) != nullptr; }
 
  private:
@@ -132,6 +138,11 @@ std::optional<JobAnswer> read_answer(std::string_view text) {
   members.text("endpoint", job.endpoint);
   members.text("round", job.round);
   members.number("uptime", job.uptime);
+  if (const json::value* const slowest = members.object("slowest_rank")) {
+    Members about(*slowest);
+    about.text("text", job.slowest);
+    if (!about.is_good()) return std::nullopt;
+  }
   for (const json::value& value : members.list("workers")) {
     std::optional<WorkerAnswer> worker = read_worker(value);
     if (!worker) return std::nullopt;
@@ -171,6 +182,7 @@ std::string describe(const JobAnswer& job) {
     }
     text += "\n";
   }
+  if (!job.slowest.empty()) text += "  " + job.slowest + "\n";
   return text;
 }
 

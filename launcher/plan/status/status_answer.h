@@ -46,7 +46,8 @@ struct JobAnswer {
   std::string run_dir;
   std::string endpoint;
   std::string round;
-  double uptime = 0;  // seconds
+  double uptime = 0;    // seconds
+  std::string slowest;  // a sentence about the slowest rank; empty: none stands out
   std::vector<WorkerAnswer> workers;
   bool operator==(const JobAnswer&) const = default;
 };
@@ -56,7 +57,7 @@ std::optional<JobAnswer> read_answer(std::string_view text);
 
 /// The job in one line, without a newline.
 std::string headline(const JobAnswer& job);
-/// The headline, and a line for each worker.
+/// The headline, a line for each worker, and one about the slowest rank.
 std::string describe(const JobAnswer& job);
 /// The last lines of every worker, or of the one with that rank.
 std::string describe_lines(const JobAnswer& job, const std::string& rank = "");

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "launcher/plan/hang/slow_rank.h"
 #include "launcher/plan/hang/watchdog.h"
 
 namespace ddp::launcher {
@@ -62,6 +63,7 @@ struct JobView {
   int world_size = 0;                // 0: no round has begun
   double uptime = 0;                 // seconds
   std::optional<double> samples_per_second;
+  std::optional<SlowRank> slowest;          // rank, if one stands out
   std::vector<Node> nodes;                  // of the round, by node rank
   std::vector<Rank> ranks;                  // by rank
   std::vector<std::string> earlier_rounds;  // their outcomes, a line each

@@ -202,6 +202,7 @@ std::string ranks_part(const JobView& job) {
     rows.push_back(rank_row(rank, first_step, lines));
   }
   std::string html = "<h2>Ranks</h2>\n";
+  if (job.slowest) html += element("p", ddp::launcher::to_text(*job.slowest));
   constexpr std::string_view kHeads =
       "rank, node, pid, phase, step, time of a step, waiting, data wait, "
       "memory, device, last lines";

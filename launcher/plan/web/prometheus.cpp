@@ -79,6 +79,12 @@ const std::vector<RankFamily>& families() {
          const auto nanoseconds = static_cast<double>(rank.sample.data_wait_ns);
          return value_if(rank.sample.has_page, nanoseconds / 1e9);
        }},
+      {"ddp_rank_collective_seconds_total",
+       "Time that the rank has spent in collectives, most of it waiting for other ranks.",
+       [](const Rank& rank) {
+         const std::optional<TimeSpent>& spent = rank.sample.spent;
+         return value_if(spent.has_value(), spent ? static_cast<double>(spent->waiting) / 1e9 : 0);
+       }},
       {"ddp_rank_device_bytes",
        "What the rank holds of the memory of its GPU.",
        [](const Rank& rank) {
@@ -159,6 +165,14 @@ std::string prometheus_text(const JobView& job) {
          label("rank", std::to_string(rank.sample.rank)) + "," +
              label("phase", ddp::to_text(rank.sample.phase)),
          1);
+  }
+  if (job.slowest) {
+    head(text, "ddp_slowest_rank_ratio", "Share of the time that other ranks wait for this rank.");
+    line(text,
+         "ddp_slowest_rank_ratio",
+         label("rank", std::to_string(job.slowest->rank)) + "," +
+             label("phase", ddp::to_text(job.slowest->phase)),
+         job.slowest->share);
   }
   return text;
 }

@@ -47,6 +47,10 @@ json::value number_or_null(double value) {
   return std::isfinite(value) ? json::value(value) : json::value(nullptr);
 }
 
+double seconds(std::int64_t nanoseconds) {
+  return static_cast<double>(nanoseconds) / 1e9;
+}
+
 /// The count, or null below `least`, which means unknown on the page.
 json::value count_or_null(std::int64_t value, std::int64_t least) {
   return value < least ? json::value(nullptr) : json::value(value);
@@ -68,9 +72,24 @@ void add_progress(json::object& worker, const WorkerSample& sample) {
   worker["lr"] = number_or_null(sample.lr.value_or(kNone));
   worker["checkpoint_step"] = count_or_null(sample.checkpoint_step, 0);
   worker["in_collective"] = sample.in_collective;
-  worker["data_wait_seconds"] = static_cast<double>(sample.data_wait_ns) / 1e9;
+  worker["data_wait_seconds"] = seconds(sample.data_wait_ns);
   worker["device_bytes"] = sample.device_bytes;
   worker["accuracy"] = number_or_null(sample.accuracy);
+  if (!sample.spent) return;
+  json::object spent{{"waiting", seconds(sample.spent->waiting)}};
+  for (const Work& work : kWork)
+    spent[to_text(work.phase)] = seconds((*sample.spent).*work.spent);
+  worker["spent_seconds"] = std::move(spent);
+}
+
+void add_slowest(json::object& job, const std::optional<SlowRank>& slowest) {
+  if (!slowest) return;
+  json::object object{{"rank", slowest->rank},
+                      {"phase", to_text(slowest->phase)},
+                      {"share", slowest->share},
+                      {"text", text(to_text(*slowest))}};
+  if (const std::string cause = cause_text(*slowest); !cause.empty()) object["cause"] = cause;
+  job["slowest_rank"] = std::move(object);
 }
 
 std::string status_json(const JobView& job) {
@@ -104,6 +123,7 @@ std::string status_json(const JobView& job) {
       {"workers", std::move(workers)},
       {"earlier_rounds", std::move(earlier)},
   };
+  add_slowest(object, job.slowest);
   if (job.samples_per_second) object["samples_per_second"] = *job.samples_per_second;
   if (job.exit_code) object["exit_code"] = *job.exit_code;
   if (!job.report.empty()) object["report"] = json::string(clean_lines(job.report));

@@ -16,4 +16,7 @@ std::string status_json(const JobView& job);
 /// nothing if there is no page.
 void add_progress(boost::json::object& worker, const WorkerSample& sample);
 
+/// Adds "slowest_rank" to a job, if one stands out.
+void add_slowest(boost::json::object& job, const std::optional<SlowRank>& slowest);
+
 }  // namespace ddp::launcher

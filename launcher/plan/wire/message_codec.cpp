@@ -204,6 +204,28 @@ void fields(Io& io, A<Activity> auto& m) {
   io.field("rss", m.resident_bytes, kNotNegative);
 }
 
+template <typename Io>
+void fields(Io& io, A<TimeSpent> auto& m) {
+  io.field("data", m.data, kNotNegative);
+  io.field("fw", m.forward, kNotNegative);
+  io.field("bw", m.backward, kNotNegative);
+  io.field("rest", m.training, kNotNegative);
+  io.field("eval", m.evaluating, kNotNegative);
+  io.field("save", m.saving, kNotNegative);
+  io.field("wait", m.waiting, kNotNegative);
+}
+
+template <typename Io>
+void fields(Io& io, A<NodeDelays> auto& m) {
+  io.field("wait", m.core_wait, kNotNegative);
+  io.field("periods", m.quota_periods, kNotNegative);
+  io.field("quota", m.throttled_periods, kNotNegative);
+  io.field("disk", m.disk_wait, kNotNegative);
+  io.field("core", m.core, kNotNegative);
+  io.field("hot", m.hot, kNotNegative);
+  io.field("faults", m.major_faults, kNotNegative);
+}
+
 // Short names, so that the samples of kMaxWorkersOfNode fit into a frame.
 template <typename Io>
 void fields(Io& io, A<WorkerSample> auto& m) {
@@ -229,6 +251,8 @@ void fields(Io& io, A<WorkerSample> auto& m) {
   io.field("end", m.ended_at, kSigned);
   io.field("met", m.joined_store);
   io.field("waits", m.waits_since, kSigned);
+  io.maybe_field("spent", m.spent);
+  io.maybe_field("held", m.delays);
 }
 
 template <typename Io>

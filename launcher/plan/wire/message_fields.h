@@ -93,6 +93,11 @@ class Writer {
   void field(std::string_view name, const T& value, Range range = {}) {
     object_[name] = to_json(value, range);
   }
+  /// Nothing takes no bytes, where field() writes "null".
+  template <typename T>
+  void maybe_field(std::string_view name, const std::optional<T>& value) {
+    if (value) field(name, *value);
+  }
   void whole_text(std::string_view name, const std::string& text) {
     object_[name] = cleaned(text, std::string::npos);
   }
@@ -171,6 +176,11 @@ class Reader {
   void field(std::string_view name, T& value, Range range = {}) {
     const json::value* const found = is_good_ ? object_.if_contains(name) : nullptr;
     is_good_ = found != nullptr && take(*found, value, range);
+  }
+  template <typename T>
+  void maybe_field(std::string_view name, std::optional<T>& value) {
+    value.reset();
+    if (is_good_ && object_.contains(name)) field(name, value.emplace());
   }
   /// Reads a text of any length that fits into a frame.
   void whole_text(std::string_view name, std::string& text) {

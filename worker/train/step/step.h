@@ -78,7 +78,7 @@ class Step {
   std::optional<std::string> find_diverged_replicas(Compare what);
 
  private:
-  void set_phase(Phase phase) const { parts_.page.phase.store(phase, std::memory_order_relaxed); }
+  void set_phase(Phase phase) const { enter_phase(parts_.page, phase); }
   /// The gradient of `loss` with which backward starts, all `factor`. Reuses the same tensor, which
   /// saves the launches of a product with the loss, of its backward and of a tensor of ones.
   const at::Tensor& initial_gradient(const at::Tensor& loss, double factor);
