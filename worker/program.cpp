@@ -143,7 +143,7 @@ int report_early(const WorkerIdentity& self, const UsageError& error) {
   ::_exit(code);
 }
 
-/// The last line for metrics.command.
+/// The last line for programs that get the metrics.
 std::string end_line(int code) {
   const bool is_stop = code == exit_code::kTerminated;
   const char* const state = code == exit_code::kOk ? "finished" : is_stop ? "stopped" : "failed";
@@ -169,7 +169,7 @@ struct ProcessState {
   std::optional<MappedProgressPage> page;
   Screen screen;
   std::optional<RunDir> own_run_dir;
-  std::unique_ptr<MetricsCommand> metrics_command;
+  MetricsPrograms metrics_programs;
   std::optional<WorkerIdentity> reports_as;  // set while errors are for report_early()
   bool has_result = false;                   // prints a result
 };
@@ -275,7 +275,7 @@ int run_on_job(const Options& options,
                             .stop_requested = stop_requested,
                             .as_rank = options.as_rank.has_value(),
                             .own_run_dir = process.own_run_dir,
-                            .metrics_command = process.metrics_command};
+                            .metrics_programs = process.metrics_programs};
   // An agent of ours shows the progress of the whole job instead.
   std::optional<LiveLineConsole> live;
   if (self.progress_fd < 0 && self.rank == 0 && trains(options)) {
@@ -354,7 +354,7 @@ void run(int argc, char** argv, const Registry& registry) {
   report_on_terminate();
   ProcessState process;
   const int code = run_to_code(argc, argv, registry, process);
-  if (process.metrics_command) process.metrics_command->finish(end_line(code));
+  process.metrics_programs.finish(end_line(code));
   if (process.own_run_dir) close_run_dir(*process.own_run_dir, **process.page, code);
   if (process.has_result) leave_with_result(code);
   std::cout << std::flush;

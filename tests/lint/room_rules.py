@@ -117,7 +117,7 @@ WRAPPERS = [
     (re.compile(r"boost/beast\b"), re.compile(r"launcher/net/http_server\.cpp$"), "its wrapper is launcher/net/http_server.cpp"),
     (re.compile(r"boost/program_options\b"), re.compile(r"(launcher/plan/command_line|worker/plan)/options\.cpp$"), "its wrapper is options.cpp"),
     (re.compile(r"yaml-cpp/"), re.compile(r"common/files/yaml\.cpp$"), "its wrapper is common/files/yaml.cpp"),
-    (re.compile(r"curl/"), re.compile(r"worker/fetch/download\.cpp$"), "its wrapper is worker/fetch/download.cpp"),
+    (re.compile(r"curl/"), re.compile(r"worker/fetch/(download|kubeflow_status)\.cpp$"), "its wrappers are worker/fetch/download.cpp and kubeflow_status.cpp"),
     (re.compile(r"spdlog/"), re.compile(r"common/program/log\."), "its wrapper is common/program/log"),
     (re.compile(r"(jpeglib|jerror)\.h$"), re.compile(r"worker/image/jpeg\.cpp$"), "its wrapper is worker/image/jpeg.cpp"),
     (re.compile(r"png\.h$"), re.compile(r"worker/image/png\.cpp$"), "its wrapper is worker/image/png.cpp"),

@@ -92,7 +92,7 @@ LoopRun run_loop(const std::filesystem::path& directory,
   const std::string command = "ddp-worker";
   ProgressPage page;
   std::optional<RunDir> own_run_dir;
-  std::unique_ptr<MetricsCommand> metrics_command;
+  MetricsPrograms metrics_programs;
   const RankContext context{.job = values,
                             .self = self,
                             .environment = environment,
@@ -101,7 +101,7 @@ LoopRun run_loop(const std::filesystem::path& directory,
                             .page = page,
                             .stop_requested = is_stopped,
                             .own_run_dir = own_run_dir,
-                            .metrics_command = metrics_command};
+                            .metrics_programs = metrics_programs};
   const std::unique_ptr<Group> alone = single_process_group();
   const Job job = make_job(values, 1);
   LoadedData data;

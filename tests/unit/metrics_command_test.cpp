@@ -28,11 +28,13 @@ class MetricsCommandTest : public testing::Test {
   /// What is said of a program of the shell that gets `lines`.
   std::string said_of(const std::string& script, const std::vector<std::string>& lines) {
     testing::internal::CaptureStderr();
-    MetricsCommand command({"sh", "-c", script, "hook", scratch_.path().string()},
+    MetricsCommand command("metrics.command: sh",
+                           {"sh", "-c", script, "hook", scratch_.path().string()},
                            std::chrono::milliseconds(500));
     for (const std::string& line : lines)
       command.feed(line);
-    command.finish("the end\n");
+    command.close("the end\n");
+    command.wait();
     return testing::internal::GetCapturedStderr();
   }
 
@@ -81,9 +83,10 @@ TEST_F(MetricsCommandTest, AFailureAfterTheLastLineIsSaidToo) {
 
 TEST_F(MetricsCommandTest, MissingCommandIsReportedOnce) {
   testing::internal::CaptureStderr();
-  MetricsCommand command({"/no/such/program"});
+  MetricsCommand command("metrics.command: /no/such/program", {"/no/such/program"});
   command.feed("a\n");
-  command.finish("b\n");
+  command.close("b\n");
+  command.wait();
   const std::string said = testing::internal::GetCapturedStderr();
   EXPECT_THAT(said,
               AllOf(HasSubstr("metrics.command: /no/such/program: "),

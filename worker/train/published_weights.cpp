@@ -35,6 +35,11 @@ std::optional<std::string> published_model(const std::filesystem::path& weights)
   return text.substr(kPrefix.size());
 }
 
+std::filesystem::path fetch_program() {
+  std::error_code ignored;
+  return std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / "ddp-fetch";
+}
+
 std::filesystem::path fetch_weights(const std::string& model, std::chrono::seconds limit) {
   const std::optional<std::string> name = weights_file_name(model);
   if (!name) {
@@ -53,9 +58,7 @@ std::filesystem::path fetch_weights(const std::string& model, std::chrono::secon
   const std::filesystem::path file = folder / *name;
   std::error_code ignored;
   const bool is_there = std::filesystem::exists(file, ignored);
-  const std::filesystem::path program =
-      std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / "ddp-fetch";
-  // A program of a user's own has no ddp-fetch beside it.
+  const std::filesystem::path program = fetch_program();
   if (is_there && !std::filesystem::exists(program, ignored)) return file;
   if (!is_there)
     std::cout << "model.weights: getting " << *name << " into " << folder.string() << std::endl;

@@ -99,8 +99,8 @@ void RunLog::open(const Position& position, std::int64_t steps) {
     request.test_names = parts_.test_names;
     request.job_text = parts_.job_text;
     request.hyperparameters = parts_.job.identity;
-    request.command = parts_.command;
-    if (parts_.command != nullptr) parts_.command->feed(job_line(position, steps));
+    request.programs = parts_.programs;
+    if (parts_.programs != nullptr) parts_.programs->feed(job_line(position, steps));
     metrics_.emplace(request);
     rounds_.emplace(*parts_.run_dir);
     rounds_->begin(parts_.round, position.step);

@@ -40,8 +40,8 @@ class RunLog {
     std::vector<std::string> test_names{};
     RoundRecord round{};
     std::string job_text{};
-    MetricsCommand* command = nullptr;  // rank 0's; null: none
-    std::string keys{};                 // for `command`: the job's keys, as a JSON object
+    MetricsPrograms* programs = nullptr;  // rank 0's; null: none
+    std::string keys{};                   // for `programs`: the job's keys, as a JSON object
     at::Device device = at::kCPU;
   };
 
@@ -90,7 +90,7 @@ class RunLog {
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// The line that tells metrics.command that the run begins or resumes.
+  /// The line that tells the programs that the run begins or resumes.
   [[nodiscard]] std::string job_line(const Position& position, std::int64_t steps) const;
   /// Reads the records of earlier epochs from the files.
   void read_earlier(const Position& position);

@@ -317,7 +317,7 @@ int train(const RankContext& context) {
                                      .stop_requested = context.stop_requested,
                                      .as_rank = context.as_rank,
                                      .own_run_dir = context.own_run_dir,
-                                     .metrics_command = context.metrics_command},
+                                     .metrics_programs = context.metrics_programs},
                          past);
     } catch (const PeerError& loss) {
       if (!waits_for_next_round(loss, context.page)) throw;

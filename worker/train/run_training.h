@@ -28,7 +28,7 @@ struct RankContext {
   const std::atomic<bool>& stop_requested;  // set by a signal
   bool as_rank = false;                     // --as-rank: one process alone; writes nothing
   std::optional<RunDir>& own_run_dir;  // set on rank 0 if no agent of ours has chosen a directory
-  std::unique_ptr<MetricsCommand>& metrics_command;  // set on rank 0 when training begins
+  MetricsPrograms& metrics_programs;   // started on rank 0 when training begins
 };
 
 /// Joins the ranks, loads data and model, trains. Returns the exit code.

@@ -33,6 +33,7 @@
 #include "worker/train/failure/uncaught.h"
 #include "worker/train/job_sample_weights.h"
 #include "worker/train/loader_choice.h"
+#include "worker/train/published_weights.h"
 #include "worker/train/reported_error.h"
 #include "worker/train/run_pictures.h"
 #include "worker/train/step/optimizer.h"
@@ -175,12 +176,18 @@ std::string to_json(const EvaluationRecord& record, const std::filesystem::path&
   return json_text(line);
 }
 
-/// Starts metrics.command once per process, on rank 0; null: there is none.
-MetricsCommand* start_metrics_command(const RankContext& context, const OwnedDir* run_dir) {
+/// Starts the programs that get the metrics, once per process, on rank 0; null: there are none.
+MetricsPrograms* start_metrics_programs(const RankContext& context, const OwnedDir* run_dir) {
+  if (run_dir == nullptr) return nullptr;
+  MetricsPrograms& programs = context.metrics_programs;
   const std::vector<std::string>& command = context.job.texts("metrics.command");
-  if (run_dir == nullptr || command.empty()) return nullptr;
-  if (!context.metrics_command) context.metrics_command = std::make_unique<MetricsCommand>(command);
-  return context.metrics_command.get();
+  if (programs.is_empty()) {
+    if (!command.empty()) programs.start("metrics.command: " + command[0], command);
+    // Kubeflow sets it in each pod of a job whose progress it wants to know (its proposal 2779).
+    if (find_variable(context.environment, "KUBEFLOW_TRAINER_SERVER_URL"))
+      programs.start("Kubeflow's progress", {fetch_program().string(), "--kubeflow-status"});
+  }
+  return programs.is_empty() ? nullptr : &programs;
 }
 
 /// All keys of the job and their values, without secrets, as a JSON object.
@@ -319,7 +326,7 @@ RunLog::Parts run_log_parts(const TrainingRun& run,
           .round = run.run_dir == nullptr ? RoundRecord()
                                           : round_record(run.context, run.ranks, monitored),
           .job_text = to_yaml(run.context.job),
-          .command = start_metrics_command(run.context, run.run_dir),
+          .programs = start_metrics_programs(run.context, run.run_dir),
           .keys = keys_json(run.context.job),
           .device = run.device};
 }

@@ -14,9 +14,10 @@ constexpr std::chrono::milliseconds kLookEvery{100};
 
 }  // namespace
 
-MetricsCommand::MetricsCommand(const std::vector<std::string>& command,
+MetricsCommand::MetricsCommand(std::string name,
+                               const std::vector<std::string>& command,
                                std::chrono::milliseconds patience)
-    : name_("metrics.command: " + command.at(0)), patience_(patience) {
+    : name_(std::move(name)), patience_(patience) {
   try {
     process_ = std::make_unique<Process>(command);
   } catch (const SystemError& error) {
@@ -41,17 +42,23 @@ void MetricsCommand::feed(std::string line) {
   }
 }
 
-void MetricsCommand::finish(std::string line) {
+void MetricsCommand::close(std::string line) {
   if (process_ == nullptr) return;
   deadline_ = Process::Clock::now() + patience_;
   is_closing_ = true;
-  if (!is_over_) {
-    try {
-      thread_.start([this, text = std::move(line)] { write(text); });
-    } catch (const SystemError& error) {
-      give_up(error.what());
-    }
+  if (is_over_) return;
+  try {
+    thread_.start([this, text = std::move(line)] {
+      write(text);
+      process_->close_input();
+    });
+  } catch (const SystemError& error) {
+    give_up(error.what());
   }
+}
+
+void MetricsCommand::wait() {
+  if (process_ == nullptr) return;
   thread_.wait();
   process_->close_input();
   const std::optional<std::string> ending = process_->wait_until(deadline_);

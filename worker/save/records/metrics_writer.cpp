@@ -199,7 +199,7 @@ MetricsWriter::MetricsWriter(const MetricsRequest& request)
       waits_for_picture_(request.resumed_step == 0),
       columns_(columns_of(request)),
       test_names_(request.test_names),
-      command_(request.command) {
+      programs_(request.programs) {
   const auto open = [&](const Format& format) {
     if (drop_later(format, request)) has_resumed_step_ = true;
     return OutputFile(request.directory, format.name, OutputFile::Mode::append);
@@ -274,7 +274,7 @@ void MetricsWriter::write(const EvaluationRecord& record) {
 }
 
 void MetricsWriter::append(const Record& record) {
-  if (command_ != nullptr) command_->feed(to_json_line(record.kind, record.fields));
+  if (programs_ != nullptr) programs_->feed(to_json_line(record.kind, record.fields));
   if (jsonl_) {
     attempt(jsonl_, "metrics.jsonl", [&](auto& file) {
       file->write(to_json_line(record.kind, record.fields));

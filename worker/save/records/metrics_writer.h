@@ -20,7 +20,7 @@
 
 namespace ddp::worker {
 
-class MetricsCommand;
+class MetricsPrograms;
 
 struct StepRecord {
   std::int64_t epoch = 0;  // finished epochs, here and below; the files count from 1
@@ -66,9 +66,9 @@ struct MetricsRequest {
   // For the columns of the CSV; names with a '/' get no column.
   std::vector<std::string> train_names{"loss", "accuracy"};
   std::vector<std::string> test_names{"loss", "accuracy"};
-  std::string job_text{};             // for TensorBoard: the job; may be empty
-  TextMap hyperparameters{};          // for TensorBoard, too
-  MetricsCommand* command = nullptr;  // also gets the lines of metrics.jsonl; null: none
+  std::string job_text{};               // for TensorBoard: the job; may be empty
+  TextMap hyperparameters{};            // for TensorBoard, too
+  MetricsPrograms* programs = nullptr;  // also get the lines of metrics.jsonl; null: none
 };
 
 /// Used by rank 0 alone, from one thread.
@@ -96,7 +96,7 @@ class MetricsWriter {
   bool waits_for_picture_ = false;  // another thread draws the first batch
   std::vector<std::string> columns_;
   std::vector<std::string> test_names_;
-  MetricsCommand* command_ = nullptr;
+  MetricsPrograms* programs_ = nullptr;
 
   std::optional<OutputFile> jsonl_;  // no value: switched off, or given up after a failure
   std::optional<OutputFile> csv_;
