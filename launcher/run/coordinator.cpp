@@ -120,7 +120,7 @@ void Coordinator::begin_round() {
   assignment.start.run_dir = run_dir_.string();
   const auto lose_node = [this](int id, const std::string& how) { lose(id, how); };
   const RoundRunner::Dependencies dependencies{links_, store_, console_, spec_, begin_, lose_node};
-  Round& round = job_.begin_round(RoundRunner::describe_nodes(assignment), Clock::now());
+  Round& round = job_.begin_round(RoundRunner::describe_nodes(links_, assignment), Clock::now());
   runner_.emplace(dependencies, round);
   runner_->begin(std::move(assignment));
 }

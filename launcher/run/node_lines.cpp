@@ -48,7 +48,8 @@ void print_supervision(Console& console, NodeWorkers& workers, pid_t guard) {
 
 void print_debugged(Console& console, const JobSpec& spec, const RoundFacts& facts) {
   const std::string directory = round_dir(facts).string();
-  std::string line = "rank " + std::to_string(*spec.debug_rank) +
+  const bool is_rank = spec.max_nodes == 1 || spec.node_rank == 0;
+  std::string line = (is_rank ? "rank " : "local rank ") + std::to_string(*spec.debug_rank) +
                      " has this terminal (--debug); no hang is looked for";
   if (spec.nproc > 1)
     line += "; what the others print is " +

@@ -89,7 +89,10 @@ std::optional<Refusal> NodeLinks::admit(const NodeJoined& came, bool has_begun) 
   console_.info(name_node(came.hello.node_rank, came.hello.host) + " has joined from " +
                 came.link->peer_address() + ": " + std::to_string(table_.present()) + " of " +
                 format_nodes(config_.own.min_nodes, config_.own.max_nodes) + " nodes" +
-                (has_begun ? "; it enters at the next round" : ""));
+                (has_begun ? "; it enters at the next round" : "") +
+                (hello.has_debugger ? "; a rank there has a terminal (--debug): no hang is looked "
+                                      "for, and no round follows"
+                                    : ""));
   const auto file_name = [](const std::string& entry) {
     return entry.substr(entry.rfind('/') + 1);
   };

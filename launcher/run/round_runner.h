@@ -42,7 +42,8 @@ class RoundRunner {
   static Assignment assign_ranks(NodeLinks& links, int number);
 
   /// The nodes as plan/round/round knows them.
-  static std::vector<Round::Node> describe_nodes(const Assignment& assignment);
+  static std::vector<Round::Node> describe_nodes(const NodeLinks& links,
+                                                 const Assignment& assignment);
 
   /// All references outlive it.
   RoundRunner(Dependencies dependencies, Round& round);

@@ -92,6 +92,44 @@ class Debug(ProcessTest):
             self.assertEqual([log.read_text() for log in logs if log.stat().st_size], [f"rank {1 - rank} begins\n"])
             shutil.rmtree(pathlib.Path(directory).parent)
 
+    def node_zero(self, port, *flags):
+        """The other node's agent, which would restart and look for hangs."""
+        flags = ("--nnodes", 2, "--node-rank", 0, "--master-addr", "127.0.0.1", "--master-port", port, "--hang-timeout", "2s", "--max-restarts", 3, *flags)
+        return self.start(self.bin / "ddp-launch", *flags, "train.py", AT="1", PYTHON_EXEC=sys.executable)
+
+    def on_node_one(self, port):
+        flags = ("--nnodes", 2, "--node-rank", 1, "--master-addr", "127.0.0.1", "--master-port", port, "--log-dir", "logs")
+        return self.open(*flags, rank="1:0", ranks=1, AT="1")
+
+    def test_a_rank_of_another_node(self):
+        port = free_port()
+        with self.on_node_one(port) as terminal:
+            zero = self.node_zero(port)
+            self.wait_for_prompt(terminal)
+            self.assertIn("local rank 0 has this terminal (--debug)", terminal.text)
+            self.ask(terminal, "n\r")
+            terminal.read_for(5)  # the other rank sleeps, and this one stands still: twice the limit of a hang
+            self.assertRegex(self.ask(terminal, "p x\r"), r"\r\n4[01]\r\n")
+            self.send(terminal, "c\r")
+            self.assertEqual(terminal.finish(), 0, terminal.text)
+            self.assertEqual(zero.finish(), 0, zero.text)
+            self.assert_restored(terminal)
+        self.assertRegex(zero.text, r"node 1 .* has joined .*; a rank there has a terminal \(--debug\): no hang is looked for, and no round follows\n")
+        self.assertNotIn("hang", terminal.text.replace("no hang is looked for", ""))
+
+    def test_leaving_the_debugger_on_another_node(self):
+        port = free_port()
+        with self.on_node_one(port) as terminal:
+            zero = self.node_zero(port)
+            self.wait_for_prompt(terminal)
+            self.send(terminal, "q\r")
+            self.assertEqual(terminal.finish(), 1, terminal.text)
+            self.assert_restored(terminal)
+        self.assertEqual(zero.finish(), 1, zero.text)
+        self.assertRegex(zero.text, r"rank 1 .* left the debugger; exit code 1\.\n")
+        self.assertIn("no further round: who leaves a debugger (--debug) wants no other one.", zero.text)
+        self.assertNotIn("FAILED", zero.text)
+
     def test_leaving_the_debugger_is_not_a_failure(self):
         for key in ("q\r", "\x04"):
             with self.subTest(key), self.open("--max-restarts", "3", "--log-dir", "logs") as terminal:
@@ -200,9 +238,9 @@ class Debug(ProcessTest):
         for flags, words in {
             ("--debug", "0"): "--debug: there is no terminal to give to the rank: stdin or stdout is a pipe or a file.",
             ("--debug", "2"): "--debug=2: there is no rank 2 on this node, it has 0 to 1.",
-            ("--debug", "x"): "--debug=x: write RANK, or 0:LOCAL_RANK.",
-            ("--debug", "1:0"): "--debug=1:0: of several nodes only a rank of node 0 can have the terminal",
-            ("--debug", "0", "--nnodes", "2", "--node-rank", "1"): "--debug=0: of several nodes only a rank of node 0",
+            ("--debug", "x"): "--debug=x: write RANK, or NODE:LOCAL_RANK.",
+            ("--debug", "1:0"): "--debug=1:0: a rank has the terminal of its own node: give --debug 1:LOCAL_RANK to the agent",
+            ("--debug", "0", "--nnodes", "2", "--node-rank", "1"): "--debug=0: a rank has the terminal of its own node: give --debug 0:LOCAL_RANK",
         }.items():
             text = self.run_program(self.bin / "ddp-launch", "--nproc-per-node", "2", *flags, "train.py", expect=2)
             self.assertIn(words, text)

@@ -14,9 +14,11 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::AllOf;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using Words = std::vector<std::string>;
 
 JobSpec make(const Words& words, const Environment& environment = {}, NodeFacts facts = {4, 0}) {
@@ -68,15 +70,22 @@ TEST(MakeJobSpec, OneRankOfNode0HasTheTerminal) {
     EXPECT_EQ(plan_stream(spec.logs, spec.has_run_dir, rank, WorkerStream::output),
               (StreamPlan{.is_logged = true, .is_shown = false}));
   }
+  const std::string timeout = "ddp.timeout=168h";
+  EXPECT_THAT(make({"--debug=0", "ddp-worker"}).arguments, Contains(timeout));
+  EXPECT_THAT(make({"--debug=0", "p"}).arguments, Not(Contains(timeout)));
+  EXPECT_THAT(make({"ddp-worker"}).arguments, Not(Contains(timeout)));
   const Words nodes{"--nnodes=2", "--rdzv-endpoint=a"};
   EXPECT_EQ(make({nodes[0], nodes[1], "--node-rank=0", "--debug=0", "p"}).debug_rank, 0);
   for (const char* const other : {"--node-rank=1", "--role=x"}) {
-    EXPECT_THAT(spec_problems({nodes[0], nodes[1], other, "--debug=0", "p"}),
-                HasSubstr("of several nodes only a rank of node 0 can have the terminal"));
+    EXPECT_THAT(
+        spec_problems({nodes[0], nodes[1], other, "--debug=0", "p"}),
+        HasSubstr("give --debug 0:LOCAL_RANK to the agent that is started by hand on node 0"));
   }
-  EXPECT_THAT(spec_problems({"--debug=1:0", "p"}), HasSubstr("of several nodes only"));
+  EXPECT_EQ(make({nodes[0], nodes[1], "--node-rank=1", "--debug=1:0", "p"}).debug_rank, 0);
+  EXPECT_THAT(spec_problems({"--debug=1:0", "p"}),
+              HasSubstr("by hand on node 1, with --node-rank 1"));
   EXPECT_THAT(spec_problems({"--debug=1", "p"}), HasSubstr("it has 0 to 0."));
-  EXPECT_THAT(spec_problems({"--debug=all", "p"}), HasSubstr("write RANK, or 0:LOCAL_RANK."));
+  EXPECT_THAT(spec_problems({"--debug=all", "p"}), HasSubstr("write RANK, or NODE:LOCAL_RANK."));
 }
 
 TEST(MakeJobSpec, SaysLittleForAProgramAlone) {

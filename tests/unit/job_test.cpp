@@ -58,7 +58,7 @@ struct JobDriver {
     EXPECT_EQ(advance(), JobAction::begin_round);
     std::vector<Round::Node> nodes;
     for (std::size_t i = 0; i < table.assign_node_ranks().size(); ++i)
-      nodes.push_back(Round::Node{std::string(1, 'a'), i == 0 ? "" : "10.0.0.1", 1});
+      nodes.push_back(Round::Node{std::string(1, 'a'), i == 0 ? "" : "10.0.0.1", 1, false});
     return job.begin_round(nodes, now);
   }
   void end(int node_rank, int code) {
@@ -345,7 +345,7 @@ TEST(Job, ComesToItsEndInAnyOrder) {
         ids = driver.table.assign_node_ranks();
         std::vector<Round::Node> nodes;
         for (std::size_t i = 0; i < ids.size(); ++i)
-          nodes.push_back(Round::Node{"a", i == 0 ? "" : "10.0.0.1", 1});
+          nodes.push_back(Round::Node{"a", i == 0 ? "" : "10.0.0.1", 1, false});
         driver.job.begin_round(nodes, driver.now);
         ++begun;
         continue;

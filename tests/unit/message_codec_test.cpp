@@ -30,6 +30,7 @@ Hello a_hello() {
   hello.pid = 17;
   hello.entry = "train.py";
   hello.is_probe = true;
+  hello.has_debugger = true;
   hello.problem_code = 127;
   hello.problem = "no such file";
   hello.job_keys = {{"seed", "1"}, {"train.epochs", "3"}};

@@ -41,6 +41,14 @@ TEST(RestartPolicy, WithoutRestartsNothingIsSaid) {
   EXPECT_EQ(decision.reason, "");
 }
 
+TEST(RestartPolicy, WhoLeavesADebuggerWantsNoOtherOne) {
+  RoundResult round = failed(1);
+  round.had_debugger = true;
+  const RestartDecision decision = RestartPolicy(RestartLimits{3}).decide(round);
+  EXPECT_FALSE(decision.restart);
+  EXPECT_THAT(decision.reason, HasSubstr("debugger"));
+}
+
 TEST(RestartPolicy, OnlyAFailureIsRestarted) {
   for (const Outcome& outcome :
        {Outcome(Succeeded()), Outcome(Stopped{15}), Outcome(Stopped{0, 1})}) {

@@ -60,7 +60,7 @@ class World {
       agent.workers = static_cast<std::size_t>(pick(1, 3));
       workers_.resize(workers_.size() + agent.workers);
       const std::string name(1, static_cast<char>('a' + i));
-      nodes.push_back(Round::Node{name, i == 0 ? "" : name, agent.workers});
+      nodes.push_back(Round::Node{name, i == 0 ? "" : name, agent.workers, false});
       agents_.push_back(agent);
     }
     Round::Config config;

@@ -40,7 +40,8 @@ std::vector<Round::Node> nodes_of(const std::vector<std::size_t>& workers) {
   std::vector<Round::Node> nodes;
   for (std::size_t i = 0; i < workers.size(); ++i) {
     const std::string name(1, static_cast<char>('a' + i));
-    nodes.push_back(Round::Node{name, i == 0 ? "" : "10.0.0." + std::to_string(i), workers[i]});
+    nodes.push_back(
+        Round::Node{name, i == 0 ? "" : "10.0.0." + std::to_string(i), workers[i], false});
   }
   return nodes;
 }
@@ -85,6 +86,8 @@ struct RoundDriver {
   explicit RoundDriver(const Round::Config& config = usual_config(),
                        const std::vector<std::size_t>& workers = {2, 2})
       : round(config, nodes_of(workers), kBegin) {}
+  explicit RoundDriver(std::vector<Round::Node> nodes)
+      : round(usual_config(), std::move(nodes), kBegin) {}
 
   void exit(int node, const Ending& ending) {
     round.note_worker_ended(node, exited(ending), kBegin + ending.at);
@@ -103,6 +106,10 @@ struct RoundDriver {
   }
   /// A rank is stopped while the others wait for it: the watchdog ends the round at 6 s or so.
   void hang(int rank) {
+    hold_up(rank);
+    EXPECT_TRUE(round.is_ending());
+  }
+  void hold_up(int rank) {
     for (hung_at = 1s; !round.is_ending() && hung_at < 60s; hung_at += 1s) {
       std::vector<WorkerSample> samples(round.workers().size());
       for (std::size_t i = 0; i < samples.size(); ++i) {
@@ -117,7 +124,6 @@ struct RoundDriver {
       round.note_samples(samples, kBegin + hung_at);
     }
     hung_at -= 1s;
-    EXPECT_TRUE(round.is_ending());
   }
   std::vector<NodeCommand> commands() {
     std::vector<NodeCommand> commands;
@@ -292,6 +298,15 @@ TEST(Round, AReportMayTakeAsLongAsAllThatANodeWaitsFor) {
             least + SurvivorWait::kLongest);
   EXPECT_GT(wait_of([](RoundDriver& driver) { driver.hang(1); }, at),
             least + kSpyWait + kPrintWait);
+}
+
+TEST(Round, NoHangIsLookedForWhileAWorkerOfAnyNodeHasADebugger) {
+  std::vector<Round::Node> nodes = nodes_of({2, 2});
+  nodes[1].has_debugger = true;
+  RoundDriver driver(nodes);
+  EXPECT_FALSE(driver.round.is_watched());
+  driver.hold_up(1);
+  EXPECT_FALSE(driver.round.is_ending());
 }
 
 TEST(Round, ANodeWithABrokenGpuIsPutLast) {

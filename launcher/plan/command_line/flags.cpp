@@ -80,7 +80,7 @@ const std::vector<Flag>& table() {
                "host; may be given again (docs/debugging.md)"},
       {.name = "debug",
        .value = plain,
-       .placeholder = "RANK|0:LOCAL_RANK",
+       .placeholder = "RANK|NODE:LOCAL_RANK",
        .help = "give this rank the terminal, for pdb, gdb and others; what the other ranks print "
                "goes to files, and no hang is looked for (docs/debugging.md)"},
       {.name = "preload",

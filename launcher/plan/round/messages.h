@@ -36,6 +36,7 @@ struct Hello {
   std::int64_t pid = 0;                         // of the agent, for people
   std::string entry;                            // the program as typed, for people
   bool is_probe = false;                        // only asks whether node 0 is there
+  bool has_debugger = false;                    // a worker of it has its terminal (--debug)
   int problem_code = 0;                         // 126 or 127; 0: can execute the program
   std::string problem;                          // why it cannot
   std::map<std::string, std::string> job_keys;  // must be equal on all nodes; empty: external

@@ -30,6 +30,10 @@ RestartDecision RestartPolicy::decide(const RoundResult& result) {
     decision.reason = "too few nodes are left";
     return decision;
   }
+  if (result.had_debugger) {
+    decision.reason = "who leaves a debugger (--debug) wants no other one";
+    return decision;
+  }
   if (is_final(result.exit_code)) {
     decision.reason = "exit code " + std::to_string(result.exit_code) + " is never restarted";
     return decision;

@@ -46,7 +46,6 @@ Round::Config Round::make_config(const JobSpec& spec) {
   Config config;
   config.grace = spec.grace;
   config.watch.hang_timeout = spec.hang_timeout;
-  config.is_watched = !spec.debug_rank;
   config.watch.uninterruptible_timeout = spec.uninterruptible_timeout;
   config.keeps_survivors = spec.keeps_survivors;
   config.lost_nodes_are_free = spec.lost_nodes_are_free;
@@ -57,6 +56,7 @@ Round::Config Round::make_config(const JobSpec& spec) {
 Round::Round(const Config& config, std::vector<Node> nodes, Time begin)
     : config_(config), begin_(begin), watchdog_(config.watch) {
   for (Node& node : nodes) {
+    config_.is_watched = config_.is_watched && !node.has_debugger;
     NodeState state;
     state.first_worker = workers_.size();
     for (std::size_t i = 0; i < node.workers; ++i) {
@@ -337,6 +337,7 @@ RoundResult Round::conclude(Time now, bool can_go_on) {
   result.workers = take_reports();
   result.lived = now - begin_;
   result.second_stop_request = is_killing_;
+  result.had_debugger = !config_.is_watched;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const GroupEnded& end = nodes_[i].end;
     result.survivors += end.survivors;

@@ -79,6 +79,7 @@ class Round {
     std::string host;
     std::string address;  // empty: our own node, which always reports
     std::size_t workers = 0;
+    bool has_debugger = false;  // one of its workers has its terminal
   };
 
   // --- Actions: what the coordinator is to do.
@@ -109,6 +110,9 @@ class Round {
 
   /// `nodes`: by node rank, told to start at `begin`.
   Round(const Config& config, std::vector<Node> nodes, Time begin);
+
+  /// Whether hangs are looked for: not while a worker of any node has a debugger.
+  [[nodiscard]] bool is_watched() const { return config_.is_watched; }
 
   // --- Events. Ignored are events of another round, of a node after it was lost, and of workers
   // that are not the node's own. Times of workers count from `begin`.

@@ -27,6 +27,7 @@ struct RoundResult {
   std::int64_t survivor_step = -1;            // the newest step that a survivor holds the state of
   bool all_finished = false;                  // every worker of every node finished its work
   bool can_go_on = true;                      // enough nodes are there, or may come
+  bool had_debugger = false;                  // some worker
   bool is_final = false;  // what held the root cause would hold a new worker, too
 };
 

@@ -462,8 +462,7 @@ class Maker {
     }
   }
 
-  /// Errors: a problem for a rank of another node: that node's agent cannot tell node 0 not to look
-  /// for hangs.
+  /// Errors: a problem for a rank of another node: the terminal is where its agent was started.
   void take_debug() {
     if (!options_.debug) return;
     const std::string head = "--debug=" + *options_.debug + ": ";
@@ -471,14 +470,14 @@ class Maker {
     const bool has_node = colon != std::string::npos;
     const auto node = has_node ? parse_whole<int>(options_.debug->substr(0, colon), 0) : 0;
     const auto rank = parse_whole<int>(options_.debug->substr(has_node ? colon + 1 : 0), 0);
-    const bool is_here = spec_.max_nodes == 1 || spec_.node_rank == 0;
+    const bool is_here = spec_.max_nodes == 1 ? node == 0 : node == spec_.node_rank;
     if (!rank || !node) {
-      problems_.push_back(head + "write RANK, or 0:LOCAL_RANK.");
-    } else if (*node != 0 || !is_here) {
-      problems_.push_back(head +
-                          "of several nodes only a rank of node 0 can have the terminal: give "
-                          "--debug to the agent that is started there by hand, with --node-rank 0, "
-                          "and to no other.");
+      problems_.push_back(head + "write RANK, or NODE:LOCAL_RANK.");
+    } else if (!is_here) {
+      const std::string number = std::to_string(*node);
+      problems_.push_back(head + "a rank has the terminal of its own node: give --debug " + number +
+                          ":LOCAL_RANK to the agent that is started by hand on node " + number +
+                          ", with --node-rank " + number + ", and to no other.");
     } else if (*rank >= spec_.nproc) {
       problems_.push_back(head + "there is no rank " + std::to_string(*rank) +
                           " on this node, it has 0 to " + std::to_string(spec_.nproc - 1) + ".");
@@ -486,6 +485,9 @@ class Maker {
       spec_.debug_rank = rank;
       spec_.max_restarts = 0;  // who leaves the debugger wants no other one
       spec_.logs.progress = Progress::off;
+      // The others wait in a collective for as long as the user of the debugger thinks.
+      if (spec_.takes_job_file && job().setting("ddp.timeout").origin == "default")
+        spec_.arguments.emplace_back("ddp.timeout=168h");
       for (int other = 0; other < spec_.nproc; ++other) {
         const auto index = static_cast<std::size_t>(other);
         spec_.logs.redirects[index] = other == *rank ? 0U : 3U;

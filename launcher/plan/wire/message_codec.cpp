@@ -28,6 +28,7 @@ void fields(Io& io, A<Hello> auto& m) {
   io.field("pid", m.pid, kPid);
   io.field("entry", m.entry);
   io.field("is_question", m.is_probe);
+  io.maybe_flag("has_debugger", m.has_debugger);
   io.field("problem_code", m.problem_code, kCode);
   io.field("problem", m.problem);
   io.field("job_keys", m.job_keys);

@@ -98,6 +98,9 @@ class Writer {
   void maybe_field(std::string_view name, const std::optional<T>& value) {
     if (value) field(name, *value);
   }
+  void maybe_flag(std::string_view name, bool value) {
+    if (value) field(name, value);
+  }
   void whole_text(std::string_view name, const std::string& text) {
     object_[name] = cleaned(text, std::string::npos);
   }
@@ -181,6 +184,10 @@ class Reader {
   void maybe_field(std::string_view name, std::optional<T>& value) {
     value.reset();
     if (is_good_ && object_.contains(name)) field(name, value.emplace());
+  }
+  void maybe_flag(std::string_view name, bool& value) {
+    value = false;
+    if (is_good_ && object_.contains(name)) field(name, value);
   }
   /// Reads a text of any length that fits into a frame.
   void whole_text(std::string_view name, std::string& text) {
