@@ -61,7 +61,7 @@ TEST_F(Kill, L4_AStoppedLauncherGoesOnAsIfNothingHadBeen) {
   job->signal(SIGSTOP);
   ASSERT_TRUE(eventually([&] { return state_of(job->pid()) == "T"; }, kTestTimeout));
   job->read_for(std::chrono::seconds(setting("DDP_STOP_SECONDS", 3)));
-  EXPECT_EQ(state_of(worker), "S");  // it lives, and it was not stopped
+  EXPECT_TRUE(lives_on(worker));  // it lives, and it was not stopped
   job->signal(SIGCONT);
   for (const std::string& line : alive()) {
     if (line.find("fake_worker") != std::string::npos &&
@@ -142,7 +142,7 @@ TEST_F(Kill, L4_CtrlZInATerminalAndFgGoOnAsIfNothingHadBeen) {
   EXPECT_GT(launcher, 0) << testing::PrintToString(alive());
   ASSERT_EQ(workers.size(), 2U) << testing::PrintToString(alive());
   for (const pid_t worker : workers)
-    EXPECT_EQ(state_of(worker), "S");  // Ctrl-Z stops the launcher alone
+    EXPECT_TRUE(lives_on(worker));  // Ctrl-Z stops the launcher alone
   enter("fg");
   ASSERT_TRUE(eventually([&] { return state_of(launcher) != "T"; }, kTestTimeout));
   for (const pid_t worker : workers)

@@ -84,8 +84,8 @@ TEST_F(SessionReuse, A9_AProcessWithTheNumberOfAnEndedSessionIsNotKilled) {
   EXPECT_TRUE(eventually([&] { return state_of(known.pid) == "Z"; }, kTestTimeout));
   guard_.disarm();
   EXPECT_TRUE(eventually([this] { return state_of(guard_.pid()) == "Z"; }, kTestTimeout));
-  EXPECT_EQ(state_of(second.pid), "S");
-  EXPECT_EQ(state_of(second.member), "S");
+  EXPECT_TRUE(lives_on(second.pid));
+  EXPECT_TRUE(lives_on(second.member));
   send_signal(second.member, SIGKILL);
   end(second.pid);
   ::waitpid(known.pid, nullptr, 0);

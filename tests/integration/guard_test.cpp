@@ -32,7 +32,7 @@ TEST_F(GuardTest, LeaseOverKillsWhatTheAgentStartedButNotTheAgent) {
   EXPECT_EQ(worker->wait(), -SIGKILL);
   EXPECT_GE(worker->lived(), 300ms);
   EXPECT_TRUE(guard_.is_lease_over());
-  EXPECT_EQ(test::state_of(unrelated->pid()), "S");
+  EXPECT_TRUE(test::lives_on(unrelated->pid()));
   EXPECT_TRUE(test::eventually([&] { return test::state_of(guard_.pid()) == "S"; }, 5s));
   guard_.disarm();
   EXPECT_TRUE(test::eventually([&] { return test::state_of(guard_.pid()) == "Z"; }, 5s));
@@ -57,7 +57,7 @@ TEST_F(GuardTest, HeartbeatsKeepTheWorkersAliveUntilTheyStop) {
     guard_.renew_lease();
   }
   EXPECT_FALSE(guard_.is_lease_over());
-  EXPECT_EQ(test::state_of(worker->pid()), "S");
+  EXPECT_TRUE(test::lives_on(worker->pid()));
   EXPECT_EQ(worker->wait(), -SIGKILL);
   EXPECT_GE(worker->lived(), 4s);
   guard_.renew_lease();
@@ -74,7 +74,7 @@ TEST_F(GuardTest, HeartbeatsThatItReadsLateHaveComeAllTheSame) {
   }
   test::send_signal(guard_.pid(), SIGCONT);
   worker->read_for(300ms);
-  EXPECT_EQ(test::state_of(worker->pid()), "S");
+  EXPECT_TRUE(test::lives_on(worker->pid()));
   EXPECT_EQ(worker->wait(), -SIGKILL);
 }
 
@@ -83,7 +83,7 @@ TEST_F(GuardTest, NothingIsKilledWithoutALease) {
   guard_.renew_lease();
   worker->read_for(300ms);
   EXPECT_FALSE(guard_.is_lease_over());
-  EXPECT_EQ(test::state_of(worker->pid()), "S");
+  EXPECT_TRUE(test::lives_on(worker->pid()));
   worker->signal(SIGKILL);
   EXPECT_EQ(worker->wait(), -SIGKILL);
 }

@@ -257,6 +257,11 @@ std::string state_of(pid_t pid) {
   return close == std::string::npos ? "" : text.substr(close + 2, 1);
 }
 
+bool lives_on(pid_t pid) {
+  const std::string state = state_of(pid);
+  return state == "R" || state == "S" || state == "D";
+}
+
 bool blocks_signal(pid_t pid, int signal) {
   const std::string text = read_all("/proc/" + std::to_string(pid) + "/status");
   const std::size_t begin = text.find("SigBlk:");

@@ -103,6 +103,9 @@ bool eventually(const std::function<bool()>& condition, std::chrono::millisecond
 /// "R", "S", "T", ... of a process, or "" when it is gone.
 std::string state_of(pid_t pid);
 
+/// Whether the process lives and is not stopped: it runs or sleeps.
+bool lives_on(pid_t pid);
+
 /// By SigBlk (proc(5)).
 bool blocks_signal(pid_t pid, int signal);
 

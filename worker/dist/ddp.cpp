@@ -45,14 +45,14 @@ DdpTimings read_timings(const c10::DDPLoggingData& data, const std::string& kind
     const auto found = data.ints_map.find(name);
     return found == data.ints_map.end() ? 0 : found->second;
   };
-  const auto milliseconds = [&](const char* name) {
+  const auto time_ms = [&](const char* name) {
     return static_cast<double>(integer(kind + name)) / 1e6;
   };
   DdpTimings timings;
-  timings.forward = milliseconds("forward_compute_time");
-  timings.backward = milliseconds("backward_compute_time");
-  timings.communication = milliseconds("backward_comm_time");
-  timings.overlap = milliseconds("backward_compute_comm_overlap_time");
+  timings.forward = time_ms("forward_compute_time");
+  timings.backward = time_ms("backward_compute_time");
+  timings.communication = time_ms("backward_comm_time");
+  timings.overlap = time_ms("backward_compute_comm_overlap_time");
   timings.has_rebuilt_buckets = integer("has_rebuilt_buckets") != 0;
   return timings;
 }

@@ -58,7 +58,7 @@ void sum_rows(const std::uint8_t* rows,
 
 #ifdef __SSE2__
 /// 16 bytes from one place, followed by 16 from another.
-DDP_AVX2 __m256i load_both(const void* low, const void* high) {
+DDP_AVX2 __m256i load_halves(const void* low, const void* high) {
   return _mm256_inserti128_si256(
       _mm256_castsi128_si256(_mm_loadu_si128(static_cast<const __m128i*>(low))),
       _mm_loadu_si128(static_cast<const __m128i*>(high)),
@@ -100,7 +100,7 @@ DDP_AVX2 __m256i sum_two_pixels(const std::uint8_t* low,
   const __m256i second = _mm256_broadcastsi128_si256(
       _mm_setr_epi8(8, -1, 12, -1, 9, -1, 13, -1, 10, -1, 14, -1, 11, -1, 15, -1));
   for (std::size_t t = 0; t < taps; t += 4) {
-    const __m256i pixels = load_both(low + t * kPixel, high + t * kPixel);
+    const __m256i pixels = load_halves(low + t * kPixel, high + t * kPixel);
     const __m256i weights = load_weights(low_weights + t, high_weights + t);
     sum = _mm256_add_epi32(
         sum,

@@ -3,7 +3,6 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/core/stack.h>
-#include <ATen/ops/scalar_tensor.h>
 #include <c10/core/GradMode.h>
 #include <torch/version.h>
 
@@ -19,6 +18,7 @@
 
 #include "common/error.h"
 #include "common/text/join_words.h"
+#include "worker/python/exported_constants.h"
 #include "worker/python/size_functions.h"
 
 namespace ddp::worker {
@@ -49,128 +49,6 @@ struct Step {
   bool has_grad = true;
 };
 
-[[noreturn]] void refuse(const ExportedNode& node, const std::string& what) {
-  throw UsageError("node " + node.place + ": " + what);
-}
-
-std::optional<at::ScalarType> scalar_type(FileDtype dtype) {
-  switch (static_cast<std::int64_t>(dtype)) {
-    case 1:
-      return at::kByte;
-    case 2:
-      return at::kChar;
-    case 3:
-      return at::kShort;
-    case 4:
-      return at::kInt;
-    case 5:
-      return at::kLong;
-    case 6:
-      return at::kHalf;
-    case 7:
-      return at::kFloat;
-    case 8:
-      return at::kDouble;
-    case 12:
-      return at::kBool;
-    case 13:
-      return at::kBFloat16;
-    default:
-      return {};
-  }
-}
-
-std::optional<at::MemoryFormat> memory_format(FileMemoryFormat format) {
-  switch (static_cast<std::int64_t>(format)) {
-    case 1:
-      return at::MemoryFormat::Contiguous;
-    case 2:
-      return at::MemoryFormat::ChannelsLast;
-    case 4:
-      return at::MemoryFormat::Preserve;
-    default:
-      return {};
-  }
-}
-
-constexpr std::int64_t kStrided = 7;  // of FileLayout
-
-/// What the schema wants: the type below Optional.
-c10::TypePtr plain_type(const c10::TypePtr& type) {
-  const auto optional = type->cast<c10::OptionalType>();
-  return optional ? optional->getElementType() : type;
-}
-
-bool is_list_of(const c10::TypePtr& type, c10::TypeKind element) {
-  const auto list = plain_type(type)->cast<c10::ListType>();
-  return list && plain_type(list->getElementType())->kind() == element;
-}
-
-/// Turns constants of one node into LibTorch's values.
-class ConstantReader {
- public:
-  ConstantReader(const ExportedNode& node, const c10::Argument& argument)
-      : node_(node), argument_(argument) {}
-
-  IValue operator()(std::monostate) const { return {}; }
-  IValue operator()(bool flag) const { return flag; }
-  IValue operator()(std::int64_t number) const {
-    const c10::TypeKind kind = plain_type(argument_.type())->kind();
-    if (kind == c10::TypeKind::FloatType) return static_cast<double>(number);
-    if (!is_list_of(argument_.type(), c10::TypeKind::IntType)) return number;
-    return std::vector<std::int64_t>(static_cast<std::size_t>(argument_.N().value_or(1)), number);
-  }
-  IValue operator()(double number) const { return number; }
-  IValue operator()(const std::string& text) const { return text; }
-  IValue operator()(const std::vector<bool>& flags) const {
-    c10::List<bool> list;
-    for (const bool flag : flags)
-      list.push_back(flag);
-    return list;
-  }
-  IValue operator()(const std::vector<std::int64_t>& numbers) const {
-    if (is_list_of(argument_.type(), c10::TypeKind::FloatType))
-      return std::vector<double>(numbers.begin(), numbers.end());
-    return numbers;
-  }
-  IValue operator()(const std::vector<double>& numbers) const { return numbers; }
-  IValue operator()(FileDtype dtype) const {
-    const std::optional<at::ScalarType> type = scalar_type(dtype);
-    if (!type)
-      refuse(node_,
-             "tensors of torch's type " + std::to_string(static_cast<std::int64_t>(dtype)) +
-                 " are not supported");
-    return *type;
-  }
-  IValue operator()(FileMemoryFormat format) const {
-    const std::optional<at::MemoryFormat> known = memory_format(format);
-    if (!known) refuse(node_, "its memory format is not supported");
-    return *known;
-  }
-  IValue operator()(FileLayout layout) const {
-    if (static_cast<std::int64_t>(layout) != kStrided) refuse(node_, "its layout is not supported");
-    return at::kStrided;
-  }
-  IValue operator()(FileDevice) const { return at::Device(at::kCPU); }
-  IValue operator()(ValueId) const { return {}; }
-  IValue operator()(const std::vector<ListItem>&) const { return {}; }
-
- private:
-  const ExportedNode& node_;
-  const c10::Argument& argument_;
-};
-
-/// As Python gives a number to an operator of tensors: it takes on the type of the others.
-IValue tensor_from(const IValue& number) {
-  if (!number.isScalar()) return number;
-  const at::ScalarType type = number.isInt()    ? at::kLong
-                              : number.isBool() ? at::kBool
-                                                : at::kDouble;
-  const at::Tensor tensor = at::scalar_tensor(number.toScalar(), type);
-  tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return tensor;
-}
-
 bool is_tensor_list(const c10::TypePtr& type) {
   return is_list_of(type, c10::TypeKind::TensorType);
 }
@@ -178,6 +56,14 @@ bool is_tensor_list(const c10::TypePtr& type) {
 bool has_optional_elements(const c10::TypePtr& type) {
   const auto list = plain_type(type)->cast<c10::ListType>();
   return list && list->getElementType()->kind() == c10::TypeKind::OptionalType;
+}
+
+Step step_of(const ExportedNode& node) {
+  Step step;
+  step.results = node.results;
+  step.place = node.place;
+  step.has_grad = node.has_grad;
+  return step;
 }
 
 Input read_input(const ExportedNode& node,
@@ -194,7 +80,7 @@ Input read_input(const ExportedNode& node,
                                                           : Input::Kind::tensors;
     input.items = *items;
   } else {
-    input.constant = std::visit(ConstantReader(node, argument), value);
+    input.constant = constant_value(node, value, argument);
     if (input.is_tensor) input.constant = tensor_from(input.constant);
     input.in_evaluation = input.constant;
   }
@@ -324,15 +210,13 @@ struct ExportedGraphRunner::Program {
   void add_operator(const ExportedNode& node, c10::OperatorHandle operation, Aliases& aliases);
   void note_mode(const c10::FunctionSchema& schema, const Step& step);
   void find_last_uses(std::size_t values);
-  void require_shape(const at::Tensor& images) const;
+  void require_shape(const at::Tensor& batch) const;
 };
 
 void ExportedGraphRunner::Program::add(const ExportedNode& node, Aliases& aliases) {
   if (const SizeFunction function = size_function(node.target)) {
-    Step step{.on_numbers = function,
-              .results = node.results,
-              .place = node.place,
-              .has_grad = node.has_grad};
+    Step step = step_of(node);
+    step.on_numbers = function;
     const c10::Argument number("number", c10::NumberType::get());
     for (const ExportedArgument& argument : node.arguments)
       step.inputs.push_back(read_input(node, argument.value, number));
@@ -341,14 +225,15 @@ void ExportedGraphRunner::Program::add(const ExportedNode& node, Aliases& aliase
   }
   const std::optional<c10::OperatorName> name = operator_name(node.target);
   if (!name || is_forbidden(name->name)) {
-    refuse(node,
-           node.target +
-               " is not run from such a file. Write the model without it, or take model.script");
+    refuse_node(
+        node,
+        node.target +
+            " is not run from such a file. Write the model without it, or take model.script");
   }
   if (is_check_of_example(name->name)) return;
   const std::optional<c10::OperatorHandle> operation =
       c10::Dispatcher::singleton().findSchema(*name);
-  if (!operation) refuse(node, "LibTorch " TORCH_VERSION " has no operator " + node.target);
+  if (!operation) refuse_node(node, "LibTorch " TORCH_VERSION " has no operator " + node.target);
   add_operator(node, *operation, aliases);
 }
 
@@ -356,13 +241,12 @@ void ExportedGraphRunner::Program::add_operator(const ExportedNode& node,
                                                 c10::OperatorHandle operation,
                                                 Aliases& aliases) {
   const c10::FunctionSchema& schema = operation.schema();
-  Step step{.operation = operation,
-            .results = node.results,
-            .place = node.place,
-            .has_grad = node.has_grad};
+  Step step = step_of(node);
+  step.operation = operation;
   for (const ExportedArgument& one : node.arguments)
     if (!schema.argumentIndexWithName(one.name))
-      refuse(node, node.target + " has no argument " + one.name + " in LibTorch " TORCH_VERSION);
+      refuse_node(node,
+                  node.target + " has no argument " + one.name + " in LibTorch " TORCH_VERSION);
   for (const c10::Argument& argument : schema.arguments()) {
     Input input;
     if (const ExportedValue* const given = find(node, argument.name())) {
@@ -372,12 +256,12 @@ void ExportedGraphRunner::Program::add_operator(const ExportedNode& node,
           plain_type(argument.type())->kind() == c10::TypeKind::NumberType;
       if (input.kind == Input::Kind::constant && !is_flag_for_number &&
           !input.constant.type()->isSubtypeOf(*argument.type()))
-        refuse(node, node.target + " takes no such argument " + argument.name());
+        refuse_node(node, node.target + " takes no such argument " + argument.name());
     } else if (argument.default_value()) {
       input.constant = *argument.default_value();
       input.in_evaluation = input.constant;
     } else {
-      refuse(node, node.target + " lacks its argument " + argument.name());
+      refuse_node(node, node.target + " lacks its argument " + argument.name());
     }
     // A machine without a GPU exports it as off.
     if (argument.name() == "cudnn_enabled") input.constant = input.in_evaluation = true;
@@ -393,7 +277,8 @@ void ExportedGraphRunner::Program::add_operator(const ExportedNode& node,
   while (!step.results.empty() && step.results.back().values.empty())
     step.results.pop_back();
   if (step.results.size() > schema.returns().size())
-    refuse(node, node.target + " gives " + std::to_string(schema.returns().size()) + " results");
+    refuse_node(node,
+                node.target + " gives " + std::to_string(schema.returns().size()) + " results");
   aliases.follow(schema, step);
   note_mode(schema, step);
   steps.push_back(std::move(step));
@@ -438,16 +323,16 @@ void ExportedGraphRunner::Program::find_last_uses(std::size_t values) {
   }
 }
 
-void ExportedGraphRunner::Program::require_shape(const at::Tensor& images) const {
-  bool fits = static_cast<std::size_t>(images.dim()) == image_sizes.size();
+void ExportedGraphRunner::Program::require_shape(const at::Tensor& batch) const {
+  bool fits = static_cast<std::size_t>(batch.dim()) == image_sizes.size();
   std::string sizes;
   for (std::size_t i = 0; fits && i < image_sizes.size(); ++i)
-    fits = image_sizes[i].has(images.size(static_cast<std::int64_t>(i)));
+    fits = image_sizes[i].has(batch.size(static_cast<std::int64_t>(i)));
   for (const SizeRange& one : image_sizes)
     add_word(sizes, text_of(one), "x");
   if (!fits) {
     throw UsageError("it was exported for [batch, channels, height, width] of [" + sizes +
-                     "], and gets " + shape_text(images) +
+                     "], and gets " + shape_text(batch) +
                      ". Choose data.batch and data.image_size for it, or export it for others: a "
                      "branch of forward() on a size, too, limits it");
   }
@@ -558,10 +443,11 @@ ExportedGraphRunner::ExportedGraphRunner(const ExportedGraph& graph,
     program.state.push_back({one.value, one.name, tensors.at(one.name)});
     aliases.add_input(one.value);
   }
-  const ExportedNode input{.place = "of its inputs"};
+  ExportedNode input;
+  input.place = "of its inputs";
   const c10::Argument any("constant", c10::AnyType::get());
   for (const auto& [value, constant] : graph.constants)
-    program.constants.at(value.index) = std::visit(ConstantReader(input, any), constant);
+    program.constants.at(value.index) = constant_value(input, constant, any);
   for (const ExportedState& one : graph.mutations) {
     const auto place = std::ranges::find(graph.state, one.name, &ExportedState::name);
     if (place == graph.state.end())
