@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/progress/beyond_others.h"
 #include "common/report/html.h"
 #include "common/report/svg_chart.h"
 
@@ -30,7 +31,6 @@ constexpr std::array<Figure, 5> kFigures{{{"step_ms", "step"},
                                           {"backward_ms", "backward", true},
                                           {"communication_ms", "communication"}}};
 constexpr std::size_t kOwnParts = 3;
-constexpr double kWorthTelling = 0.15;  // of a step
 
 const std::vector<double>* find(const RecordedRanks& ranks, const std::string& name) {
   const auto found = ranks.numbers.find(name);
@@ -85,14 +85,6 @@ std::string chart_of(const RunRecord& run, const Figure& figure) {
        .starts_at_zero = true});
 }
 
-/// The median of a number over all ranks but one.
-double median_of_others(const std::vector<double>& values, std::size_t left_out) {
-  std::vector<double> others = values;
-  others.erase(others.begin() + static_cast<std::ptrdiff_t>(left_out));
-  std::ranges::sort(others);
-  return others[others.size() / 2];
-}
-
 struct Slowest {
   std::size_t rank = 0;
   double share = 0;       // of its step: its own work beyond the median of the others
@@ -119,11 +111,10 @@ std::optional<Slowest> find_slowest(const RecordedRanks& epoch) {
   if (parts.size() < kOwnParts || !std::ranges::all_of(work, is_finite)) return std::nullopt;
   Slowest found;
   found.rank = static_cast<std::size_t>(std::ranges::max_element(work) - work.begin());
-  found.share = (work[found.rank] - median_of_others(work, found.rank)) / (*steps)[found.rank];
-  if (!std::isfinite(found.share) || found.share < kWorthTelling) return std::nullopt;
+  found.share = beyond_others(work, found.rank) / (*steps)[found.rank];
+  if (!std::isfinite(found.share) || found.share < kSlowShare) return std::nullopt;
   const auto excess = [&](const Figure* part) {
-    const std::vector<double>& values = *find(epoch, part->name);
-    return values[found.rank] - median_of_others(values, found.rank);
+    return beyond_others(*find(epoch, part->name), found.rank);
   };
   const Figure& worst = **std::ranges::max_element(parts, {}, excess);
   found.part = worst.title;

@@ -29,41 +29,13 @@ bool is_comparable(const WorkerSample& sample) {
          is_judged_by_page(sample) && sample.phase != Phase::stopping;
 }
 
-using ValueOfRank = std::function<double(std::size_t)>;
-
-/// The value of one rank beyond the median of all others; there are at least two ranks.
-double beyond_others(std::size_t ranks, std::size_t rank, const ValueOfRank& value) {
-  std::vector<double> others;
-  for (std::size_t other = 0; other < ranks; ++other)
-    if (other != rank) others.push_back(value(other));
-  const auto middle = others.begin() + static_cast<std::ptrdiff_t>(others.size() / 2);
-  std::nth_element(others.begin(), middle, others.end());
-  return value(rank) - *middle;
-}
-
-/// Growth of a rank's sums over a span.
-struct Growth {
-  double own = 0;      // seconds of its own work
-  double waiting = 0;  // seconds
-  double steps = 0;
-  std::array<double, kWork.size()> work{};  // seconds
-
-  [[nodiscard]] double all() const { return own + waiting; }
-  /// Of a sum of `seconds`, its share of the time.
-  [[nodiscard]] double share(double seconds) const { return all() > 0 ? seconds / all() : 0; }
-};
-
-template <typename Point>
-Growth growth(const Point& first, const Point& last) {
-  Growth grown;
-  for (std::size_t i = 0; i < kWork.size(); ++i) {
-    const auto part = kWork[i].spent;
-    grown.work[i] = seconds_of(nanoseconds(last.spent.*part - first.spent.*part));
-    grown.own += grown.work[i];
-  }
-  grown.waiting = seconds_of(nanoseconds(last.spent.waiting - first.spent.waiting));
-  grown.steps = static_cast<double>(last.steps - first.steps);
-  return grown;
+/// The value of one rank beyond the median of all others.
+template <typename Ranks, typename Value>
+double beyond(const Ranks& ranks, std::size_t rank, Value value) {
+  std::vector<double> values;
+  for (const auto& one : ranks)
+    values.push_back(value(one));
+  return beyond_others(values, rank);
 }
 
 /// What a node did to one rank over a span, as shares of the time.
@@ -99,25 +71,25 @@ Hindrance hindrance(const Look& first, const Look& last, std::size_t rank) {
 }
 
 template <typename Look>
-void find_cause(const Look& first, const Look& last, std::size_t rank, SlowRank& slow) {
-  const auto beyond = [&](double Hindrance::*part) {
-    return beyond_others(last.ranks.size(), rank, [&](std::size_t other) {
-      return hindrance(first, last, other).*part;
-    });
-  };
+void find_cause(const Look& first, const Look& last, SlowRank& slow) {
+  const auto rank = static_cast<std::size_t>(slow.rank);
+  std::vector<Hindrance> found;
+  for (std::size_t other = 0; other < last.ranks.size(); ++other)
+    found.push_back(hindrance(first, last, other));
+  const auto most = [&](double Hindrance::*part) { return beyond(found, rank, std::mem_fn(part)); };
   // Other ranks of the node wait for its disk alike, if they read from it.
-  const double disk = slow.phase == Phase::data ? hindrance(first, last, rank).disk_wait : 0;
+  const double disk = slow.phase == Phase::data ? found[rank].disk_wait : 0;
   struct Candidate {
     NodeCause cause;
     double size;
     double least;
   };
   for (const Candidate& candidate :
-       {Candidate{NodeCause::stopped, beyond(&Hindrance::stopped), kWorthSaying},
-        Candidate{NodeCause::quota, beyond(&Hindrance::throttled), kWorthSaying},
-        Candidate{NodeCause::no_core, beyond(&Hindrance::core_wait), kWorthSaying},
-        Candidate{NodeCause::paging, beyond(&Hindrance::faults), kFaultsPerSecond},
-        Candidate{NodeCause::heat, beyond(&Hindrance::hot), kWorthSaying},
+       {Candidate{NodeCause::stopped, most(&Hindrance::stopped), kWorthSaying},
+        Candidate{NodeCause::quota, most(&Hindrance::throttled), kWorthSaying},
+        Candidate{NodeCause::no_core, most(&Hindrance::core_wait), kWorthSaying},
+        Candidate{NodeCause::paging, most(&Hindrance::faults), kFaultsPerSecond},
+        Candidate{NodeCause::heat, most(&Hindrance::hot), kWorthSaying},
         Candidate{NodeCause::disk, disk, kDiskWorthSaying}}) {
     if (candidate.size < candidate.least) continue;
     slow.cause = candidate.cause;
@@ -199,14 +171,13 @@ std::string to_text(const SlowRank& slow) {
 void SlowRankFinder::restart() {
   last_steps_.clear();
   sums_.clear();
-  has_begun_ = false;
   first_.reset();
   previous_.reset();
   slowest_.reset();
 }
 
 /// A program may begin to count its steps again in each epoch.
-bool SlowRankFinder::have_all_stepped(std::span<const WorkerSample> samples) {
+void SlowRankFinder::count_steps(std::span<const WorkerSample> samples) {
   const bool is_first = last_steps_.empty();
   last_steps_.resize(samples.size());
   sums_.resize(samples.size());
@@ -216,34 +187,39 @@ bool SlowRankFinder::have_all_stepped(std::span<const WorkerSample> samples) {
     sums_[rank].steps += step >= last ? step - last : 1;
     last_steps_[rank] = step;
   }
-  return std::ranges::all_of(sums_, [](const Point& rank) { return rank.steps > 0; });
 }
 
 SlowRankFinder::Look SlowRankFinder::look_at(nanoseconds now,
                                              std::span<const WorkerSample> samples) {
-  Look look{now, ++samples_, {}};
   for (std::size_t rank = 0; rank < samples.size(); ++rank) {
-    const WorkerSample& sample = samples[rank];
-    if (sample.activity.state == 'T') ++sums_[rank].stops;
-    look.ranks.push_back({sums_[rank].steps, *sample.spent, sample.delays, sums_[rank].stops});
+    Point& sums = sums_[rank];
+    sums.spent = *samples[rank].spent;
+    sums.delays = samples[rank].delays;
+    if (samples[rank].activity.state == 'T') ++sums.stops;
   }
-  return look;
+  return {now, ++samples_, sums_};
 }
 
-SlowRankFinder::Judgement SlowRankFinder::judge(const Look& last) const {
-  const std::size_t ranks = last.ranks.size();
-  std::vector<Growth> grown;
-  for (std::size_t rank = 0; rank < ranks; ++rank)
-    grown.push_back(growth(first_->ranks[rank], last.ranks[rank]));
-  const auto own_share = [&](std::size_t rank) { return grown[rank].share(grown[rank].own); };
+SlowRankFinder::Growth SlowRankFinder::growth(const Point& first, const Point& last) {
+  Growth grown;
+  for (std::size_t i = 0; i < kWork.size(); ++i) {
+    const auto part = kWork[i].spent;
+    grown.work[i] = seconds_of(nanoseconds(last.spent.*part - first.spent.*part));
+    grown.own += grown.work[i];
+  }
+  grown.waiting = seconds_of(nanoseconds(last.spent.waiting - first.spent.waiting));
+  grown.steps = last.steps - first.steps;
+  return grown;
+}
 
-  std::size_t rank = 0;
-  for (std::size_t other = 1; other < ranks; ++other)
-    if (own_share(other) > own_share(rank)) rank = other;
-  double share = beyond_others(ranks, rank, own_share);
+SlowRankFinder::Judgement SlowRankFinder::judge(std::span<const Growth> grown) const {
+  const auto own_share = [](const Growth& one) { return one.share(one.own); };
+  auto rank =
+      static_cast<std::size_t>(std::ranges::max_element(grown, {}, own_share) - grown.begin());
+  double share = beyond(grown, rank, own_share);
   if (previous_) {
     const auto before = static_cast<std::size_t>(previous_->slow.rank);
-    const double its = beyond_others(ranks, before, own_share);
+    const double its = beyond(grown, before, own_share);
     if (its >= kWorthTelling && its >= kAlmost * share) {
       rank = before;
       share = its;
@@ -255,23 +231,23 @@ SlowRankFinder::Judgement SlowRankFinder::judge(const Look& last) const {
   slow.rank = static_cast<int>(rank);
   slow.share = std::clamp(share, 0.0, 1.0);
   for (std::size_t i = 0; i < kWork.size(); ++i) {
-    judgement.excess[i] = beyond_others(
-        ranks, rank, [&](std::size_t other) { return grown[other].share(grown[other].work[i]); });
+    judgement.excess[i] =
+        beyond(grown, rank, [i](const Growth& one) { return one.share(one.work[i]); });
   }
   const auto worst = static_cast<std::size_t>(std::ranges::max_element(judgement.excess) -
                                               judgement.excess.begin());
   slow.phase = kWork[worst].phase;
   if (grown[rank].steps > 0) {
-    const auto per_step = [&](std::size_t other) {
-      return grown[other].work[worst] / std::max(grown[other].steps, 1.0);
+    const auto per_step = [worst](const Growth& one) {
+      return one.work[worst] / std::max(static_cast<double>(one.steps), 1.0);
     };
     const auto to_time = [](double seconds) {
       return std::chrono::duration_cast<nanoseconds>(std::chrono::duration<double>(seconds));
     };
-    slow.own_time = to_time(per_step(rank));
-    slow.others_time = to_time(per_step(rank) - beyond_others(ranks, rank, per_step));
+    const double own = per_step(grown[rank]);
+    slow.own_time = to_time(own);
+    slow.others_time = to_time(own - beyond(grown, rank, per_step));
   }
-  find_cause(*first_, last, rank, slow);
   return judgement;
 }
 
@@ -302,8 +278,9 @@ void SlowRankFinder::take(nanoseconds now, Judgement judgement) {
 void SlowRankFinder::note(nanoseconds now, std::span<const WorkerSample> samples) {
   const bool is_complete = samples.size() > 1 && std::ranges::all_of(samples, is_comparable);
   if (!is_complete || (!sums_.empty() && sums_.size() != samples.size())) return restart();
-  has_begun_ = have_all_stepped(samples) || has_begun_;
-  if (!has_begun_) return;  // a first step may do what no later one does
+  count_steps(samples);
+  // A first step may do what no later one does.
+  if (std::ranges::any_of(sums_, [](const Point& rank) { return rank.steps == 0; })) return;
   Look look = look_at(now, samples);
   if (!first_) {
     first_ = std::move(look);
@@ -311,20 +288,21 @@ void SlowRankFinder::note(nanoseconds now, std::span<const WorkerSample> samples
   }
   const nanoseconds time = now - first_->at;
   if (time < kSpan) return;
-  std::int64_t steps = look.ranks[0].steps - first_->ranks[0].steps;
+  std::vector<Growth> grown;
+  for (std::size_t rank = 0; rank < look.ranks.size(); ++rank)
+    grown.push_back(growth(first_->ranks[rank], look.ranks[rank]));
   double skew = 0;
-  for (std::size_t rank = 0; rank < look.ranks.size(); ++rank) {
-    steps = std::min(steps, look.ranks[rank].steps - first_->ranks[rank].steps);
-    const double its = growth(first_->ranks[rank], look.ranks[rank]).all();
-    skew = std::max(skew, std::abs(its / seconds_of(time) - 1));
-  }
+  for (const Growth& one : grown)
+    skew = std::max(skew, std::abs(one.all() / seconds_of(time) - 1));
   if (skew > kMostSkew) {
     if (time >= 2 * kLongestSpan) first_ = std::move(look);
     return;
   }
-  const Judgement judgement = judge(look);
+  Judgement judgement = judge(grown);
   const bool is_plain = judgement.slow.share >= kPlain;
+  const std::int64_t steps = std::ranges::min_element(grown, {}, &Growth::steps)->steps;
   if (steps < kSpanSteps && time < kLongestSpan && !is_plain) return;
+  find_cause(*first_, look, judgement.slow);
   take(now, judgement);
   first_ = std::move(look);
 }

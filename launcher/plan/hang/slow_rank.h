@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/progress/beyond_others.h"
 #include "common/progress/rank_progress.h"
 #include "launcher/plan/hang/watchdog.h"
 
@@ -50,7 +51,7 @@ class SlowRankFinder {
   static constexpr std::chrono::seconds kSpan{5};
   static constexpr std::int64_t kSpanSteps = 25;
   static constexpr std::chrono::seconds kLongestSpan{30};
-  static constexpr double kWorthTelling = 0.15;  // share of the time
+  static constexpr double kWorthTelling = kSlowShare;
   // One rank alone works, the others do nothing but wait: one span, without a step, is enough.
   static constexpr double kPlain = 0.9;
   // A rank that is almost as slow as the slowest one stays the one that is named, so that one of
@@ -81,6 +82,18 @@ class SlowRankFinder {
     int samples = 0;
     std::vector<Point> ranks;
   };
+  /// How a rank's sums have grown over a span; times in seconds.
+  struct Growth {
+    double own = 0;  // of its own work
+    double waiting = 0;
+    std::int64_t steps = 0;
+    std::array<double, kWork.size()> work{};
+
+    [[nodiscard]] double all() const { return own + waiting; }
+    /// What share of the time a part of it is.
+    [[nodiscard]] double share(double part) const { return all() > 0 ? part / all() : 0; }
+  };
+  [[nodiscard]] static Growth growth(const Point& first, const Point& last);
   using Excess = std::array<double, kWork.size()>;  // shares beyond the median of the others
   struct Judgement {
     SlowRank slow;
@@ -92,16 +105,16 @@ class SlowRankFinder {
     NodeCause cause = NodeCause::none;
     bool operator==(const Warned&) const = default;
   };
-  [[nodiscard]] bool have_all_stepped(std::span<const WorkerSample> samples);
+  void count_steps(std::span<const WorkerSample> samples);
   [[nodiscard]] Look look_at(std::chrono::nanoseconds now, std::span<const WorkerSample> samples);
-  [[nodiscard]] Judgement judge(const Look& last) const;
+  /// `grown`: by rank, over the span.
+  [[nodiscard]] Judgement judge(std::span<const Growth> grown) const;
   void take(std::chrono::nanoseconds now, Judgement judgement);
   void restart();
 
   std::vector<std::int64_t> last_steps_;  // by rank, as the pages tell; empty: not begun
-  std::vector<Point> sums_;               // by rank: steps and stops
+  std::vector<Point> sums_;               // by rank
   int samples_ = 0;
-  bool has_begun_ = false;     // every rank has made a step
   std::optional<Look> first_;  // of this span
   std::optional<Judgement> previous_;
   std::optional<SlowRank> slowest_;
