@@ -13,8 +13,8 @@ Usage: ./make.sh COMMAND
   run [KEY=VALUE...]  set up, build, train the built-in digits on two ranks
   test [--times]      set up, build, and run every test that needs no GPU; and what they took
   build               build/release/ddp-launch and build/release/ddp-worker, without tests
-  check [PART]        lint, kills, asan launcher, asan worker, tsan, fuzz: format and rules, 100 kills, tests under ASan+UBSan and TSan,
-                      a minute of fuzzing; on 2 cores 25 minutes at most for one part
+  check [PART]        lint, kills, asan launcher, asan worker, asan jobs, tsan, fuzz: format and rules, 100 kills, tests under
+                      ASan+UBSan and TSan, a minute of fuzzing; on 2 cores 25 minutes at most for one part, after the one before it
   bench [launcher]    ddp-launch beside torchrun and mpiexec.hydra, and its store beside torch's, on this machine
   bench readme        the table of README.md and that of docs/benchmarks.md beside MPI, again: at normal priority, as Markdown
   bench gpu [ARG...]  Python plain, under DDP, compiled and as a CUDA graph, beside ddp-worker on one device: ms per step, images/s, start, memory
@@ -276,13 +276,16 @@ configure_release() {
     "-DDDP_CUDA=$cuda" "-DDDP_CUDA_HEADERS=$cuda_headers_dir"
 }
 
+# The labels of tests that run by commands of their own.
+left_out='gpu|slurm|others'
+
 # Memory that cannot be had is an error to the program, as without the sanitizer, and not the end of it; and no process sleeps for a
 # second before it ends, which is later than most promises. OpenMP's threads give up their core as soon as they wait: the tests beside them
 # need it. The tests preload libraries of their own before the sanitizer's.
 run_ctest() {
   local directory="$1"
   shift
-  DDP_PYTHON_TORCH1="$(python_torch1)" DDP_PYTHON_DETECTOR="$(python_detector)" DDP_PYTHON_TRACKING="$(python_tracking)" ASAN_OPTIONS=allocator_may_return_null=1:verify_asan_link_order=0 TSAN_OPTIONS=atexit_sleep_ms=0 OMP_WAIT_POLICY=passive ctest --test-dir "$directory" -LE 'gpu|slurm|others' --output-on-failure "$@"
+  DDP_PYTHON_TORCH1="$(python_torch1)" DDP_PYTHON_DETECTOR="$(python_detector)" DDP_PYTHON_TRACKING="$(python_tracking)" ASAN_OPTIONS=allocator_may_return_null=1:verify_asan_link_order=0 TSAN_OPTIONS=atexit_sleep_ms=0 OMP_WAIT_POLICY=passive ctest --test-dir "$directory" -LE "$left_out" --output-on-failure "$@"
 }
 
 # A test that fails beside the others and passes alone is unsteady: it is named and counted, and more than two are a failure.

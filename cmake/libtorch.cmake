@@ -66,6 +66,8 @@ function(ddp_precompile_torch target)
   get_property(owner GLOBAL PROPERTY ddp_torch_header_owner)
   if(owner)
     target_precompile_headers(${target} REUSE_FROM ${owner})
+    # GCC takes a header only with the definitions that it was made with.
+    target_link_libraries(${target} PRIVATE Boost::json)
   else()
     target_precompile_headers(${target} PRIVATE <torch/torch.h>)
     set_property(GLOBAL PROPERTY ddp_torch_header_owner ${target})

@@ -19,7 +19,10 @@ kill_often() {
     --gtest_filter='ClusterFaults.L*:NetworkFaults.N4_*:NetworkFaults.N9_*' --gtest_brief=1
 }
 
-readonly check_parts=(lint kills "asan launcher" "asan worker" tsan fuzz)
+# The tests of ddp-worker that start whole jobs.
+readonly job_labels='jobs|torch|fault'
+
+readonly check_parts=(lint kills "asan launcher" "asan worker" "asan jobs" tsan fuzz)
 
 # All parts, whatever becomes of one; or one alone.
 check() {
@@ -65,9 +68,15 @@ check_part() {
       test_under asan -DDDP_BUILD_WORKER=OFF -DDDP_TESTS_WITHOUT_TORCH=ON
       ran="$(tests_line asan)"
       ;;
-    # What runs in the other part is not built again.
     "asan worker")
-      test_under asan -DDDP_BUILD_WORKER=ON -DDDP_TESTS_WITHOUT_TORCH=OFF
+      left_out+="|$job_labels"
+      build_asan_worker
+      run_tests asan
+      ran="$(tests_line asan), without those beside Python, of the installed library and of README"
+      ;;
+    "asan jobs")
+      build_asan_worker
+      run_tests asan -L "$job_labels"
       ran="$(tests_line asan)"
       ;;
     # Without the worker: LibTorch is not instrumented, so what its threads do to each other looks like races.
@@ -134,11 +143,19 @@ run_gpu() {
 
 # test_under PRESET [ARGUMENT...]
 test_under() {
+  build_under "$@"
+  run_tests "$1"
+}
+
+# build_under PRESET [ARGUMENT...]
+build_under() {
   say "tests under $1"
   configure "$@" "-DDDP_TORCH=$(torch_dir)" "-DDDP_PYTHON=$(python_for_tests)"
   compile "$(directory_of "$1")"
-  run_tests "$1"
 }
+
+# What runs without the worker is not built again; of the module for GPUs little can run here.
+build_asan_worker() { build_under asan -DDDP_BUILD_WORKER=ON -DDDP_TESTS_WITHOUT_TORCH=OFF -DDDP_CUDA=OFF; }
 
 docs() {
   need_packages git python3 python3-pip python3-venv
