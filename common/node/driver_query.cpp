@@ -118,7 +118,7 @@ DriverAnswer read_driver(const HelperAnswer& helper) {
 
 DriverAnswer ask_driver(CudaStart start) {
   return read_driver(ask_helper(
-      probe(driver_question(start), kDriverLimit + std::chrono::seconds(1)), kDriverLimit));
+      probe_body(driver_question(start), kDriverLimit + std::chrono::seconds(1)), kDriverLimit));
 }
 
 }  // namespace ddp

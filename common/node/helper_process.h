@@ -33,8 +33,8 @@ using HelperBody = std::function<void(int fd)>;
 /// returns from `body`. The caller reaps the pid. Errors: SystemError.
 pid_t fork_helper(const HelperBody& body, int inherited_fd);
 
-/// For a helper's body: if its parent is killed, the kernel ends this process; an alarm after
-/// `limit` does if the parent was killed before.
+/// For a helper's body: if its parent is killed, the kernel ends this process. If the parent was
+/// killed before this call, an alarm ends it after `limit`.
 void end_with_parent(std::chrono::seconds limit);
 
 /// What a helper has written.

@@ -42,7 +42,7 @@ int become_probe(int fd, const std::vector<std::string>& question) {
 
 }  // namespace
 
-std::function<void(int)> probe(std::vector<std::string> question, std::chrono::seconds limit) {
+std::function<void(int)> probe_body(std::vector<std::string> question, std::chrono::seconds limit) {
   return [question = std::move(question), limit](int fd) {
     end_with_parent(limit);
     write_all(fd, std::string(kNotStarted) + "\t" + std::to_string(become_probe(fd, question)));

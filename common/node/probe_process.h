@@ -11,7 +11,7 @@ namespace ddp {
 
 /// The body of a helper that becomes the probe; it ends with us, or after `limit`. `question`: the
 /// probe's arguments. If the probe cannot be started, the helper writes the errno.
-std::function<void(int)> probe(std::vector<std::string> question, std::chrono::seconds limit);
+std::function<void(int)> probe_body(std::vector<std::string> question, std::chrono::seconds limit);
 
 /// What the probe has written.
 struct ProbeAnswer {

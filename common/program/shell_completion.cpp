@@ -12,7 +12,7 @@
 namespace ddp {
 namespace {
 
-using Value = CompletedFlag::Value;
+using Value = CompletionFlag::Value;
 
 std::vector<std::string> job_key_words() {
   std::vector<std::string> words;
@@ -21,29 +21,29 @@ std::vector<std::string> job_key_words() {
   return words;
 }
 
-std::string verb_names(const CompletedProgram& program) {
+std::string verb_names(const CompletionProgram& program) {
   std::vector<std::string> names;
-  for (const CompletedVerb& verb : program.verbs)
+  for (const CompletionVerb& verb : program.verbs)
     names.push_back(verb.names.front());
   return join_words(names, " ");
 }
 
 /// The verbs that do not take the flags of the program.
-std::vector<CompletedVerb> with_flags(const CompletedProgram& program) {
-  std::vector<CompletedVerb> verbs = program.verbs;
-  std::erase_if(verbs, [](const CompletedVerb& verb) { return verb.flags.empty(); });
+std::vector<CompletionVerb> with_flags(const CompletionProgram& program) {
+  std::vector<CompletionVerb> verbs = program.verbs;
+  std::erase_if(verbs, [](const CompletionVerb& verb) { return verb.flags.empty(); });
   return verbs;
 }
 
 /// The prefix of function names: "_ddp_launch".
-std::string identifier(const CompletedProgram& program) {
+std::string identifier(const CompletionProgram& program) {
   std::string name = "_" + program.name;
   std::ranges::replace(name, '-', '_');
   return name;
 }
 
 /// `text` with the program's name for @PROGRAM@ and the prefix of its functions for @FUNCTION@.
-std::string fill_in(std::string text, const CompletedProgram& program) {
+std::string fill_in(std::string text, const CompletionProgram& program) {
   const std::pair<std::string_view, std::string> values[] = {{"@PROGRAM@", program.name},
                                                              {"@FUNCTION@", identifier(program)}};
   for (const auto& [word, value] : values) {
@@ -54,7 +54,7 @@ std::string fill_in(std::string text, const CompletedProgram& program) {
 }
 
 /// The words of "auto|plain|off", if all are literal, and none a placeholder such as N or DIR.
-std::vector<std::string> choices_of(const CompletedFlag& flag) {
+std::vector<std::string> choices_of(const CompletionFlag& flag) {
   std::vector<std::string> words;
   std::string text = flag.placeholder + "|";
   std::erase_if(text, [](char c) { return c == '[' || c == ']' || c == '='; });
@@ -69,7 +69,7 @@ std::vector<std::string> choices_of(const CompletedFlag& flag) {
   return words;
 }
 
-bool takes_path(const CompletedFlag& flag) {
+bool takes_path(const CompletionFlag& flag) {
   return flag.placeholder == "FILE" || flag.placeholder == "DIR";
 }
 
@@ -126,17 +126,17 @@ constexpr const char* kBashEnd = R"('
 complete -F @FUNCTION@ @PROGRAM@
 )";
 
-std::string bash_names(const std::vector<CompletedFlag>& flags) {
+std::string bash_names(const std::vector<CompletionFlag>& flags) {
   std::vector<std::string> names;
-  for (const CompletedFlag& flag : flags)
+  for (const CompletionFlag& flag : flags)
     names.push_back("--" + flag.name);
   return join_words(names, " ");
 }
 
 /// One arm of the case for each flag with a value.
-std::string bash_values(const std::vector<CompletedFlag>& flags) {
+std::string bash_values(const std::vector<CompletionFlag>& flags) {
   std::string arms;
-  for (const CompletedFlag& flag : flags) {
+  for (const CompletionFlag& flag : flags) {
     if (flag.value == Value::none) continue;
     const std::string letter = flag.letter != '\0' ? std::string("|-") + flag.letter : "";
     const std::string words =
@@ -150,9 +150,9 @@ std::string bash_values(const std::vector<CompletedFlag>& flags) {
   return arms;
 }
 
-std::string bash(const CompletedProgram& program) {
+std::string bash(const CompletionProgram& program) {
   std::string verbs;
-  for (const CompletedVerb& verb : with_flags(program)) {
+  for (const CompletionVerb& verb : with_flags(program)) {
     verbs += "    " + join_words(verb.names, "|") + ")\n";
     if (const std::string values = bash_values(verb.flags); !values.empty())
       verbs += "      case \"$before\" in\n" + values + "      esac\n";
@@ -201,7 +201,7 @@ std::string zsh_text(std::string_view text) {
 }
 
 /// The specifications of a flag and of its letter.
-std::vector<std::string> zsh_specs(const CompletedFlag& flag) {
+std::vector<std::string> zsh_specs(const CompletionFlag& flag) {
   std::string rest = "[" + zsh_text(flag.help) + "]";
   if (flag.value != Value::none) {
     rest += flag.value == Value::optional ? "::" : ":";
@@ -219,11 +219,11 @@ std::vector<std::string> zsh_specs(const CompletedFlag& flag) {
   return specs;
 }
 
-std::string zsh(const CompletedProgram& program) {
+std::string zsh(const CompletionProgram& program) {
   std::string verbs;
-  for (const CompletedVerb& verb : with_flags(program)) {
+  for (const CompletionVerb& verb : with_flags(program)) {
     verbs += "    " + join_words(verb.names, "|") + ") _arguments -s";
-    for (const CompletedFlag& flag : verb.flags)
+    for (const CompletionFlag& flag : verb.flags)
       verbs += " " + join_words(zsh_specs(flag), " ");
     if (!verb.words.empty()) verbs += " '2: :(" + join_words(verb.words, " ") + ")'";
     if (verb.takes_keys) verbs += " '2: :_files'";
@@ -231,7 +231,7 @@ std::string zsh(const CompletedProgram& program) {
                              : " '*: :_files'; return ;;\n";
   }
   std::string specs;
-  for (const CompletedFlag& flag : program.flags) {
+  for (const CompletionFlag& flag : program.flags) {
     for (const std::string& spec : zsh_specs(flag))
       specs += "    " + spec + " \\\n";
   }
@@ -269,7 +269,7 @@ std::string fish_text(std::string_view text) {
   return escaped;
 }
 
-std::string fish_line(const std::string& condition, const CompletedFlag& flag) {
+std::string fish_line(const std::string& condition, const CompletionFlag& flag) {
   std::string line = "complete -c @PROGRAM@ -n '" + condition + "' -l " + flag.name;
   if (flag.letter != '\0') line += std::string(" -s ") + flag.letter;
   if (flag.value == Value::required) line += takes_path(flag) ? " -r" : " -x";
@@ -279,15 +279,15 @@ std::string fish_line(const std::string& condition, const CompletedFlag& flag) {
   return line + " -d '" + fish_text(flag.help) + "'\n";
 }
 
-std::string fish(const CompletedProgram& program) {
+std::string fish(const CompletionProgram& program) {
   const std::string begin = "complete -c @PROGRAM@ ";
   std::string lines = kFishBegin;
   lines += begin + "-n __fish_is_first_arg -a '" + verb_names(program) + "'\n";
   std::vector<std::string> names;
-  for (const CompletedVerb& verb : with_flags(program)) {
+  for (const CompletionVerb& verb : with_flags(program)) {
     names.insert(names.end(), verb.names.begin(), verb.names.end());
     const std::string condition = "_@FUNCTION@_has_verb " + join_words(verb.names, " ");
-    for (const CompletedFlag& flag : verb.flags)
+    for (const CompletionFlag& flag : verb.flags)
       lines += fish_line(condition, flag);
     if (!verb.words.empty())
       lines += begin + "-n '" + condition + "' -a '" + join_words(verb.words, " ") + "'\n";
@@ -295,7 +295,7 @@ std::string fish(const CompletedProgram& program) {
       lines += begin + "-n '" + condition + "; and _@FUNCTION@_has_file" + kFishOffer;
   }
   const std::string of_jobs = "not _@FUNCTION@_has_verb " + join_words(names, " ");
-  for (const CompletedFlag& flag : program.flags)
+  for (const CompletionFlag& flag : program.flags)
     lines += fish_line(of_jobs, flag);
   lines += "function _@FUNCTION@_keys\n  printf '%s\\n'";
   for (const JobKey& key : job_keys())
@@ -306,7 +306,7 @@ std::string fish(const CompletedProgram& program) {
 
 }  // namespace
 
-std::string completion_script(const CompletedProgram& program, const std::string& shell) {
+std::string completion_script(const CompletionProgram& program, const std::string& shell) {
   if (shell == "bash") return bash(program);
   if (shell == "zsh") return zsh(program);
   if (shell == "fish") return fish(program);

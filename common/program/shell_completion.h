@@ -12,7 +12,7 @@ inline constexpr const char* kCompletionHelp =
     "print what makes that shell complete flags, verbs and job keys; its first lines say where it "
     "goes";
 
-struct CompletedFlag {
+struct CompletionFlag {
   enum class Value { none, optional, required };  // optional: only after "="
 
   std::string name;  // "tee"
@@ -23,20 +23,20 @@ struct CompletedFlag {
   bool takes_key = false;     // its value is a job key
 };
 
-struct CompletedVerb {
-  std::vector<std::string> names;      // the first is offered
-  std::vector<CompletedFlag> flags{};  // empty: those of the program
-  std::vector<std::string> words{};    // that may follow it, besides files
-  bool takes_keys = false;             // keys of a job, after its first file
+struct CompletionVerb {
+  std::vector<std::string> names;       // the first is offered
+  std::vector<CompletionFlag> flags{};  // empty: those of the program
+  std::vector<std::string> words{};     // that may follow it, besides files
+  bool takes_keys = false;              // keys of a job, after its first file
 };
 
-struct CompletedProgram {
+struct CompletionProgram {
   std::string name;
-  std::vector<CompletedFlag> flags{};
-  std::vector<CompletedVerb> verbs{};
+  std::vector<CompletionFlag> flags{};
+  std::vector<CompletionVerb> verbs{};
 };
 
 /// `shell`: bash, zsh or fish. Errors: UsageError for another one.
-std::string completion_script(const CompletedProgram& program, const std::string& shell);
+std::string completion_script(const CompletionProgram& program, const std::string& shell);
 
 }  // namespace ddp

@@ -206,7 +206,7 @@ LiveLine::Parts LiveLine::describe_external(nanoseconds now,
     quietest = &output;
     quietest_rank = sample.rank;
   }
-  if (!rules_.has_other_nodes && rules_.progress != Progress::plain) {
+  if (!rules_.has_other_nodes && rules_.progress != ProgressMode::plain) {
     if (!rules_.has_terminal || samples.size() < 2 || now - newest < kQuiet) return {};
   }
   Parts parts{{kStep, count_ranks(samples) + " run"}};

@@ -52,9 +52,9 @@ class LiveLine {
 
   struct Rules {
     bool has_other_nodes = false;
-    Progress progress = Progress::automatic;  // of this node
-    bool has_terminal = true;                 // this node
-    std::int64_t epochs = 0;                  // of the job; 0: unknown
+    ProgressMode progress = ProgressMode::automatic;  // of this node
+    bool has_terminal = true;                         // this node
+    std::int64_t epochs = 0;                          // of the job; 0: unknown
     int round = 0;
   };
 

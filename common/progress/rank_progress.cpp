@@ -68,9 +68,9 @@ void read_progress(const ProgressPage& page, RankProgress& progress) {
   progress.spent = time_spent(page);
 }
 
-Progress parse_progress(std::string_view text) {
-  if (text == "off") return Progress::off;
-  return text == "plain" ? Progress::plain : Progress::automatic;
+ProgressMode parse_progress(std::string_view text) {
+  if (text == "off") return ProgressMode::off;
+  return text == "plain" ? ProgressMode::plain : ProgressMode::automatic;
 }
 
 }  // namespace ddp

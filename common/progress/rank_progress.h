@@ -10,8 +10,8 @@
 
 namespace ddp {
 
-/// How long a rank has been at what, in nanoseconds, from its page: its own work, and waits for
-/// other ranks, which are in none of the others.
+/// How long a rank has been in each phase, in nanoseconds, from its page. Waits for other ranks are
+/// counted separately, and in no phase.
 struct TimeSpent {
   std::int64_t data = 0;  // waiting for the next batch
   std::int64_t forward = 0;
@@ -73,9 +73,9 @@ class WaitingShare {
 void read_progress(const ProgressPage& page, RankProgress& progress);
 
 /// --progress. Automatic: in place on a terminal, else a new line from time to time.
-enum class Progress { automatic, plain, off };
+enum class ProgressMode { automatic, plain, off };
 
 /// `text` is one of the choices of launch.progress.
-Progress parse_progress(std::string_view text);
+ProgressMode parse_progress(std::string_view text);
 
 }  // namespace ddp

@@ -14,7 +14,7 @@
 #include "common/error.h"
 #include "common/files/yaml.h"
 #include "common/job/job_keys.h"
-#include "common/job/print_job.h"
+#include "common/job/job_text.h"
 #include "common/job/resolve_job.h"
 #include "common/text/join_words.h"
 #include "common/text/split.h"

@@ -22,7 +22,7 @@
 #include "common/exit_code.h"
 #include "common/files/files.h"
 #include "common/job/batch_plan.h"
-#include "common/job/print_job.h"
+#include "common/job/job_text.h"
 #include "common/job/resolve_job.h"
 #include "common/text/join_words.h"
 #include "common/text/one_line.h"

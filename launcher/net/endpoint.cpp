@@ -80,7 +80,7 @@ std::size_t Endpoint::accept_some(tcp::acceptor& acceptor, std::size_t most, boo
       if (error) {
         ::close(fd);
       } else {
-        welcome(std::move(socket));
+        take_connection(std::move(socket));
       }
       continue;
     }
@@ -109,7 +109,7 @@ bool Endpoint::make_room() {
   return false;
 }
 
-void Endpoint::welcome(tcp::socket socket) {
+void Endpoint::take_connection(tcp::socket socket) {
   std::optional<Peer> peer = access_.identify(socket);
   // Keep kinds apart from the start, so that agents that only try never take a worker's slot.
   const bool is_client = peer && access_.allows(*peer);

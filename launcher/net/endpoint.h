@@ -91,7 +91,7 @@ class Endpoint {
   bool make_room();
   void leave(ConnectionSlots::Id id);
   void drop_arrivals();
-  void welcome(tcp::socket socket);
+  void take_connection(tcp::socket socket);
   void serve_store_client(tcp::socket socket);
   asio::awaitable<void> dispatch(std::shared_ptr<Connection> connection);
   asio::awaitable<bool> may_use_store(Connection& connection);

@@ -12,7 +12,7 @@
 #include "launcher/net/auth.h"
 #include "launcher/net/frame_io.h"
 #include "launcher/net/handshake_server.h"
-#include "launcher/net/names.h"
+#include "launcher/net/resolver.h"
 #include "launcher/os/inbox.h"
 #include "launcher/os/tcp_facts.h"
 #include "launcher/plan/endpoint_text.h"
@@ -94,7 +94,7 @@ asio::awaitable<std::vector<asio::ip::address>> resolve(asio::io_context& io,
                                                         std::string& problem) {
   boost::system::error_code not_a_number;
   (void)asio::ip::make_address(name, not_a_number);
-  Addresses found = co_await find_addresses(io, name);
+  Addresses found = co_await resolve_name(io, name);
   const bool is_only_here =
       std::ranges::all_of(found.list, [](const auto& a) { return a.is_loopback(); });
   if (!found.problem.empty()) {

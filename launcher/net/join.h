@@ -1,5 +1,5 @@
 // A node that is not node 0 joins the job: finds node 0's agent, proves the token, sends Hello and
-// takes the answer. It retries, as nodes may be started in any order.
+// takes the answer (both: plan/round/messages). It retries, as nodes may be started in any order.
 // Promises: all addresses of a name are tried in parallel, so a dead one delays nothing. Node 0 is
 // reached within 2 s of its start. If another program listens there, an error says so.
 #pragma once

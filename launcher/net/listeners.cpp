@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/text/join_words.h"
-#include "launcher/net/names.h"
+#include "launcher/net/resolver.h"
 #include "launcher/os/port.h"
 #include "launcher/plan/endpoint_text.h"
 

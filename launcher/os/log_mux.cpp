@@ -33,7 +33,7 @@ LogMux::LogMux(asio::io_context& io, FileWriter& writer, const JobSpec& spec)
     limits_[console] = console_limit(spec_.console_limit, is_terminal);
     colors_[console] = is_colored(spec_, is_terminal, spec.environment);
     in_place_[console] =
-        is_terminal && writer.has_terminal() && spec_.progress == Progress::automatic;
+        is_terminal && writer.has_terminal() && spec_.progress == ProgressMode::automatic;
   }
 }
 

@@ -156,7 +156,7 @@ void LogStream::take_line(std::string_view line) {
   note_tail(line);
   if (!is_shown()) return;
   if (filtered_) copy(line);
-  if (in_place_ ? folds_away(line) : keeps_nested(line)) return;
+  if (in_place_ ? drop_bar_line(line) : hold_back_nested(line)) return;
   const std::string_view rest = line.substr(printed);
   if (printed > 0 && rest == LineSplitter::kUnfinished) return;  // it has ended at a prompt
   if (!gate_.take_line()) return;
@@ -166,7 +166,7 @@ void LogStream::take_line(std::string_view line) {
 
 /// Whether the line is not shown: a bar of another rank, or nested. The last state of the drawn bar
 /// is shown as a line.
-bool LogStream::folds_away(std::string_view line) {
+bool LogStream::drop_bar_line(std::string_view line) {
   const BarLine kind = bar_line(line);
   if (kind == BarLine::below || (kind == BarLine::end && !mux_.is_bar_drawn(*this))) return true;
   has_other_text_ = true;
@@ -175,7 +175,7 @@ bool LogStream::folds_away(std::string_view line) {
 
 /// Keeps lines of nested bars back: one is shown each kBarPause, and the last one before other
 /// lines.
-bool LogStream::keeps_nested(std::string_view line) {
+bool LogStream::hold_back_nested(std::string_view line) {
   const bool is_bar = is_of_nested_bars(line);
   is_in_nested_ = is_bar || (is_in_nested_ && line.empty());  // down to a third bar
   if (is_bar) nested_ = line;

@@ -107,14 +107,14 @@ class LogStream {
   void flush();
   void wake();
   void fill_prefixes();
-  [[nodiscard]] bool folds_away(std::string_view line);
+  [[nodiscard]] bool drop_bar_line(std::string_view line);
   void note_unfinished();
   void show_unfinished();
   void show_bar();
   void drop_bar();
   void show_part();
   void drop_part();
-  [[nodiscard]] bool keeps_nested(std::string_view line);
+  [[nodiscard]] bool hold_back_nested(std::string_view line);
   void print_nested();
   void note_tail(std::string_view line);
 

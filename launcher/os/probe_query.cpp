@@ -26,7 +26,7 @@ ProbeQuery::ProbeQuery(asio::io_context& io,
   check(::pipe2(ends, O_CLOEXEC), "pipe2", "question to the probe");
   const Descriptor write_end(ends[1]);
   pipe_.assign(ends[0]);
-  pid_ = fork_helper(probe(std::move(question), limit), write_end.fd());
+  pid_ = fork_helper(probe_body(std::move(question), limit), write_end.fd());
 }
 
 ProbeQuery::~ProbeQuery() {

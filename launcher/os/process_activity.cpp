@@ -78,7 +78,7 @@ bool reads_stdin(pid_t pid) {
 
 }  // namespace
 
-Activity glance_at(pid_t pid) {
+Activity sample_process(pid_t pid) {
   Activity activity;
   const ProcessState state = read_process_state(pid);
   activity.state = state.state;
@@ -87,8 +87,8 @@ Activity glance_at(pid_t pid) {
   return activity;
 }
 
-Activity watch_closely(pid_t pid) {
-  Activity activity = glance_at(pid);
+Activity sample_process_tree(pid_t pid) {
+  Activity activity = sample_process(pid);
   pid_t acting = pid;
   bool is_wrapper = waits_for_child(activity);
   std::vector<pid_t> family{pid};
@@ -105,7 +105,7 @@ Activity watch_closely(pid_t pid) {
       // monitors.
       acting = *std::ranges::max_element(
           children, [](pid_t left, pid_t right) { return used_ticks(left) < used_ticks(right); });
-      const Activity child = glance_at(acting);
+      const Activity child = sample_process(acting);
       activity.state = child.state;
       activity.waits_in = child.waits_in;
       is_wrapper = waits_for_child(child);

@@ -9,11 +9,11 @@
 namespace ddp::launcher {
 
 /// Samples the process alone: its state, its memory, and where its main thread waits.
-Activity glance_at(pid_t pid);
+Activity sample_process(pid_t pid);
 
 /// Samples the process and its descendants. Reads a handful of files for each of them, and each
 /// thread's list of children. Values that cannot be read are left out.
-Activity watch_closely(pid_t pid);
+Activity sample_process_tree(pid_t pid);
 
 /// Whether the process, or a descendant, waits for a line of our stdin, which it has inherited, and
 /// that is a terminal which shows what is typed. False where the kernel does not tell.

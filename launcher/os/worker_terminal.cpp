@@ -75,7 +75,7 @@ asio::awaitable<void> WorkerTerminal::show() {
   is_over_ = true;
 }
 
-asio::awaitable<void> WorkerTerminal::type(std::shared_ptr<WorkerTerminal> /*it stays*/) {
+asio::awaitable<void> WorkerTerminal::pass_on_typing(std::shared_ptr<WorkerTerminal> /*it stays*/) {
   std::array<char, 1024> buffer;
   while (our_end_.is_open()) {
     // Wait, then read: asio's own read would make the terminal non-blocking for all who share it.

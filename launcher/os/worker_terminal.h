@@ -32,7 +32,7 @@ class WorkerTerminal {
   /// give_back(). Then ours has its settings back.
   asio::awaitable<void> show();
   /// Passes on what is typed, and the terminal's size when it changes. Suspend: as show().
-  asio::awaitable<void> type(std::shared_ptr<WorkerTerminal> itself);
+  asio::awaitable<void> pass_on_typing(std::shared_ptr<WorkerTerminal> itself);
   asio::awaitable<void> resize(std::shared_ptr<WorkerTerminal> itself);
 
   /// Gives our terminal its settings back, and ends the three.

@@ -299,7 +299,7 @@ std::string Agent::answer(const std::string& request) {
 /// Takes a snapshot of the job for node 0's web page, and tells the coordinator whether anybody has
 /// the page open.
 JobView Agent::job_snapshot(Coordinator& coordinator) {
-  coordinator.note_watched(web_ && web_->is_watched());
+  coordinator.note_viewer(web_ && web_->has_viewer());
   JobView job = coordinator.job_snapshot();
   add_own_node(job, workers_.facts(), workers_.group());
   return job;

@@ -15,7 +15,7 @@
 #include "launcher/os/guard.h"
 #include "launcher/os/job_lock.h"
 #include "launcher/os/scratch_dir.h"
-#include "launcher/os/service_manager.h"
+#include "launcher/os/service_notifier.h"
 #include "launcher/os/stop_signals.h"
 #include "launcher/plan/round/fence.h"
 #include "launcher/plan/round/messages.h"
@@ -84,7 +84,7 @@ class Agent {
   Console console_;
   Inbox<AgentEvent> inbox_;
   StopSignals signals_;
-  ServiceManager service_;
+  ServiceNotifier service_;
   ControlSocket control_;
   NodeWorkers workers_;
   NodeCommands commands_;

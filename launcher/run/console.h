@@ -22,7 +22,7 @@ class Console {
   Console(FileWriter& writer,
           log::Level lowest,
           bool colors,
-          Progress progress = Progress::automatic)
+          ProgressMode progress = ProgressMode::automatic)
       : writer_(writer), lowest_(lowest), colors_(colors), progress_(progress) {}
 
   [[nodiscard]] bool shows(log::Level level) const { return level >= lowest_; }
@@ -38,7 +38,7 @@ class Console {
   /// another node. No parts: there is nothing to show, as while a round is being ended.
   void live(const std::vector<LinePart>& parts) {
     if (!has_live_line()) return;
-    if (progress_ == Progress::automatic && writer_.has_terminal()) return show_in_place(parts);
+    if (progress_ == ProgressMode::automatic && writer_.has_terminal()) return show_in_place(parts);
     if (!live_at_) live_at_ = Clock::now();
     if (parts.empty() || Clock::now() - *live_at_ < LiveLine::kPlainPause) return;
     live_at_ = Clock::now();
@@ -50,7 +50,7 @@ class Console {
       80;  // columns; narrower terminals show the live line without our name
 
   [[nodiscard]] bool has_live_line() const {
-    return progress_ != Progress::off && log::Level::info >= lowest_;
+    return progress_ != ProgressMode::off && log::Level::info >= lowest_;
   }
   [[nodiscard]] bool has_terminal() const { return writer_.has_terminal(); }
 
@@ -82,7 +82,7 @@ class Console {
   log::Level lowest_;
   bool colors_;
   bool has_returns_ = false;
-  Progress progress_;
+  ProgressMode progress_;
   std::optional<Clock::time_point> live_at_;  // live line last shown, or first possible
 };
 

@@ -52,7 +52,7 @@ class Coordinator : public NodeZero {
   /// The state of the job as node 0 knows it: nodes, ranks, rounds.
   [[nodiscard]] JobView job_snapshot() const;
   /// Whether somebody has the web page open. Then other nodes also send their workers' last lines.
-  void note_watched(bool is_watched) { links_.want_lines(is_watched); }
+  void note_viewer(bool has_viewer) { links_.want_lines(has_viewer); }
 
  private:
   asio::awaitable<void> run_job();

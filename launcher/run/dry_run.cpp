@@ -24,7 +24,7 @@ std::string shown(const std::string& text) {
 std::string describe_plan(const JobSpec& spec) {
   RoundFacts facts;
   facts.run_id = "(random)";
-  facts.user_run_id = spec.random_user_run_id ? "(random)" : spec.user_run_id;
+  facts.user_run_id = spec.has_random_user_run_id ? "(random)" : spec.user_run_id;
   facts.agent_id = "(random)";
   facts.master_addr = spec.master_addr;
   facts.master_port = spec.master_port;

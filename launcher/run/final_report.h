@@ -29,10 +29,10 @@ int give_final_report(const EndJob& end,
                       const Environment& environment,
                       Console& console);
 
-/// Says once that --preload exists, to who waits for the imports of a Python script: after a good
-/// job whose ranks came to the store late. Only node 0 knows when. A file in `scratch_place`, of
-/// all jobs of this user, shows that it was said. Errors: none; where the file cannot be made,
-/// nothing is said.
+/// Says once that --preload exists, after a good job of a Python script whose ranks came to the
+/// store late: its user waits for imports. Only node 0 knows when they came. A file in
+/// `scratch_place`, of all jobs of this user, shows that it was said. Errors: none; where the file
+/// cannot be made, nothing is said.
 void hint_at_preload(const EndJob& end,
                      const JobSpec& spec,
                      const std::filesystem::path& scratch_place,

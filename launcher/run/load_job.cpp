@@ -17,7 +17,7 @@
 #include "common/job/resolve_job.h"
 #include "common/node/driver_query.h"
 #include "common/node/proc_gpus.h"
-#include "launcher/net/names.h"
+#include "launcher/net/resolver.h"
 #include "launcher/os/descriptors.h"
 #include "launcher/os/port.h"
 #include "launcher/os/program.h"

@@ -41,7 +41,7 @@ std::vector<WorkerSample> probe_progress(const WorkerGroup& group, bool closely)
     } else {
       const bool needs_more = closely && !is_judged_by_page(sample);
       const pid_t program = program_of(*worker);
-      sample.activity = needs_more ? watch_closely(program) : glance_at(program);
+      sample.activity = needs_more ? sample_process_tree(program) : sample_process(program);
       // Its wrapper holds it, as strace does at each call: that is not a frozen worker.
       const bool is_traced = program != worker->pid && sample.activity.state == 't';
       if (is_traced) sample.activity.state = 'S';

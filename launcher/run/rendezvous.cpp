@@ -11,12 +11,12 @@
 
 #include "common/error.h"
 #include "common/job/job_keys.h"
-#include "common/job/print_job.h"
+#include "common/job/job_text.h"
 #include "common/node/identity.h"
 #include "common/program/log.h"
 #include "common/version.h"
 #include "launcher/net/join.h"
-#include "launcher/net/names.h"
+#include "launcher/net/resolver.h"
 #include "launcher/os/interfaces.h"
 #include "launcher/os/resources.h"
 #include "launcher/plan/endpoint_text.h"
@@ -84,7 +84,7 @@ Rendezvous as_node_zero(const JobSpec& spec, Hello hello) {
   Rendezvous rendezvous;
   rendezvous.welcome.run_id = make_id();
   rendezvous.welcome.user_run_id =
-      spec.random_user_run_id ? as_uuid(rendezvous.welcome.run_id) : spec.user_run_id;
+      spec.has_random_user_run_id ? as_uuid(rendezvous.welcome.run_id) : spec.user_run_id;
   rendezvous.welcome.host = hello.host;
   rendezvous.own = std::move(hello);
   rendezvous.own.address = spec.master_addr;
@@ -103,7 +103,7 @@ Rendezvous as_joined(Hello hello, Joined joined) {
 
 /// Whether `name` resolves to an address of this node.
 bool has_own_address(const std::string& name) {
-  const std::vector<asio::ip::address> addresses = find_addresses(name).list;
+  const std::vector<asio::ip::address> addresses = resolve_name(name).list;
   return std::ranges::any_of(
       addresses, [](const auto& address) { return is_own_address(address.to_string()); });
 }

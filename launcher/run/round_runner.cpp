@@ -136,7 +136,7 @@ void RoundRunner::carry_out(const Round::Action& action) {
 
 /// Notes all workers of all nodes, as their newest heartbeats show them.
 void RoundRunner::look_at_workers(Clock::time_point now) {
-  if (round_.is_watched()) dependencies_.store.remind_of_missing(round_.workers());
+  if (round_.looks_for_hangs()) dependencies_.store.remind_of_missing(round_.workers());
   std::vector<WorkerSample> samples(round_.workers().size());
   for (std::size_t rank = 0; rank < samples.size(); ++rank)
     samples[rank].rank = static_cast<int>(rank);
@@ -161,7 +161,7 @@ void RoundRunner::look_at_workers(Clock::time_point now) {
 }
 
 void RoundRunner::look_for_slow_rank(std::span<const WorkerSample> samples, Clock::time_point now) {
-  if (!round_.is_watched()) return;  // a rank stands in a debugger
+  if (!round_.looks_for_hangs()) return;  // a rank stands in a debugger
   slow_ranks_.note(now - round_.began_at(), samples);
   const std::optional<SlowRank> slow = slow_ranks_.take_warning();
   if (slow) dependencies_.console.warning(to_text(*slow));

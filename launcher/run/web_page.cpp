@@ -71,7 +71,7 @@ void WebPage::start() {
   asio::co_spawn(timer_.get_executor(), check_periodically(), rethrow);
 }
 
-bool WebPage::is_watched() const {
+bool WebPage::has_viewer() const {
   return server_.has_streams() || (asked_at_ && Clock::now() - *asked_at_ < kViewerTimeout);
 }
 

@@ -32,7 +32,7 @@ class WebPage {
   void close(const EndJob& end);
 
   /// Whether somebody has the page open, or asked within kViewerTimeout.
-  [[nodiscard]] bool is_watched() const;
+  [[nodiscard]] bool has_viewer() const;
 
   /// For people. Precondition: start() was called.
   [[nodiscard]] std::string url() const;

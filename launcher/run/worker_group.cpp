@@ -110,7 +110,8 @@ void WorkerGroup::start_one(const Placement& placement,
   // Before the fork, so that the worker's page says from the start whether it may outlive a round.
   survivor_page(*worker->page).is_wanted = parts_.spec.keeps_survivors ? 1 : 0;
   survivor_page(*worker->page).round = facts_.round;
-  if (!facts_.log_dir.empty()) open_log_dir(directory, files.error_file);  // the worker makes it
+  if (!facts_.log_dir.empty())
+    prepare_log_file(directory, files.error_file);  // the worker makes it
   worker->output = open_stream(*worker, directory, files, WorkerStream::output);
   worker->errors = open_stream(*worker, directory, files, WorkerStream::errors);
   ProcessSpec process = plan_process(placement, worker->error_file.string(), worker->page.fd());
@@ -167,7 +168,7 @@ void WorkerGroup::lend_terminal(ProcessSpec& process) {
   process.stdin_fd = process.stdout_fd = process.stderr_fd = terminal_->worker_end();
   process.takes_terminal = true;
   asio::co_spawn(parts_.io, show(terminal_), rethrow);
-  asio::co_spawn(parts_.io, terminal_->type(terminal_), rethrow);
+  asio::co_spawn(parts_.io, terminal_->pass_on_typing(terminal_), rethrow);
   asio::co_spawn(parts_.io, terminal_->resize(terminal_), rethrow);
 }
 
@@ -206,8 +207,8 @@ std::unique_ptr<Process> WorkerGroup::start_process(const ProcessSpec& spec,
 
 /// Opens the directory of `file` below `directory`, and makes it if it is not there. A later round
 /// has work to lose, so it goes on without files. Errors: SystemError, in the first round.
-LogFile WorkerGroup::open_log_dir(const std::shared_ptr<const OwnedDir>& directory,
-                                  const std::filesystem::path& file) {
+LogFile WorkerGroup::prepare_log_file(const std::shared_ptr<const OwnedDir>& directory,
+                                      const std::filesystem::path& file) {
   if (!directory || file.empty()) return {};
   const std::filesystem::path above = file.parent_path();
   std::shared_ptr<const OwnedDir>& found = directories_[above];
@@ -234,9 +235,9 @@ std::unique_ptr<LogStream> WorkerGroup::open_stream(
   LogStream::Route route;
   route.stream = stream;
   route.plan = plan_stream(parts_.spec.logs, parts_.spec.has_run_dir, placement.local_rank, stream);
-  route.log_file = open_log_dir(directory, is_output ? files.output : files.errors);
+  route.log_file = prepare_log_file(directory, is_output ? files.output : files.errors);
   route.filtered_file =
-      open_log_dir(directory, is_output ? files.filtered_output : files.filtered_errors);
+      prepare_log_file(directory, is_output ? files.filtered_output : files.filtered_errors);
   route.waits_for_answer = [&worker] { return waits_for_answer(worker.pid); };
   return std::make_unique<LogStream>(
       parts_.io, mux_, route, "rank " + std::to_string(placement.rank));

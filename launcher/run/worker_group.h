@@ -139,8 +139,8 @@ class WorkerGroup {
  private:
   void take_over(Worker& worker, const Placement& placement);
   void start_one(const Placement& placement, const std::shared_ptr<const OwnedDir>& directory);
-  LogFile open_log_dir(const std::shared_ptr<const OwnedDir>& directory,
-                       const std::filesystem::path& file);
+  LogFile prepare_log_file(const std::shared_ptr<const OwnedDir>& directory,
+                           const std::filesystem::path& file);
   std::unique_ptr<LogStream> open_stream(const Worker& worker,
                                          const std::shared_ptr<const OwnedDir>& directory,
                                          const WorkerFiles& files,

@@ -17,12 +17,6 @@ using testing::HasSubstr;
 
 constexpr int kTries = 5;  // the fastest counts
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kIsMeasured = false;
-#else
-constexpr bool kIsMeasured = true;
-#endif
-
 class JobFileFaults : public ProcessTest {
  protected:
   struct Refusal {
@@ -41,7 +35,7 @@ class JobFileFaults : public ProcessTest {
       refusal.fastest = std::min(refusal.fastest, job->busy());
       refusal.peak_kib = std::max(refusal.peak_kib, job->peak_kib());
     }
-    if (kIsMeasured) {
+    if (!kInstrumented) {
       EXPECT_LT(refusal.fastest, 50ms);
     }
     return refusal;
@@ -157,7 +151,7 @@ TEST_F(JobFileFaults, Y5_BombsAndWhatIsNoSmallFileAreRefusedBeforeTheyAreRead) {
   for (const auto& [name, text] : expected) {
     const Refusal refusal = refuse(path(name));
     EXPECT_THAT(refusal.text, HasSubstr(text)) << name;
-    if (kIsMeasured) {
+    if (!kInstrumented) {
       EXPECT_LT(refusal.peak_kib, plan->peak_kib() + 5 * 1024) << name;
     }
     std::cout << name << ": " << refusal.fastest.count() << " ms, " << refusal.peak_kib

@@ -4,7 +4,7 @@
 
 #include "common/files/yaml.h"
 #include "common/job/job_keys.h"
-#include "common/job/print_job.h"
+#include "common/job/job_text.h"
 #include "common/job/resolve_job.h"
 #include "tests/fuzz/fuzz.h"
 

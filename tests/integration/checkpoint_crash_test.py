@@ -14,7 +14,7 @@ import unittest
 from processes import cases
 from power_failure import lose_power
 from run_files import records
-from worker_test import WorkerTest
+from worker_job import WorkerTest
 
 # In the order in which a save passes them, and whether the checkpoint is there when it dies before that.
 STEPS = {

@@ -184,7 +184,7 @@ TEST(Console, AWideTerminalHasOurNameBeforeTheLiveLine) {
 }
 
 TEST(Console, PlainAndOffLeaveATerminalAlone) {
-  for (const Progress progress : {Progress::plain, Progress::off}) {
+  for (const ProgressMode progress : {ProgressMode::plain, ProgressMode::off}) {
     Stderr terminal(Stderr::Kind::terminal);
     {
       FileWriter writer;

@@ -15,7 +15,7 @@ import zlib
 
 from run_files import losses, records
 from tiny_sets import png_of
-from worker_test import WorkerTest
+from worker_job import WorkerTest
 
 # 24 images, 6 steps an epoch, saved within it; all that a run may remember.
 JOB = """

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "common/error.h"
-#include "launcher/net/names.h"
+#include "launcher/net/resolver.h"
 #include "tests/support/store_client.h"
 
 namespace ddp::launcher {

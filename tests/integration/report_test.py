@@ -9,7 +9,7 @@ import signal
 import unittest
 
 from detector_test import DetectorTest
-from worker_test import WorkerTest
+from worker_job import WorkerTest
 
 VOID = {"meta", "br", "img", "link", "hr", "input"}
 

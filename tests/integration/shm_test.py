@@ -10,7 +10,7 @@ import time
 import unittest
 
 import survivors_test
-from worker_test import WorkerTest
+from worker_job import WorkerTest
 
 
 class SharedMemory(WorkerTest):

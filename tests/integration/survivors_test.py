@@ -13,7 +13,7 @@ import unittest
 
 from processes import free_port
 from run_files import records
-from worker_test import WorkerTest
+from worker_job import WorkerTest
 
 # Of all that a rank may remember; ten steps an epoch.
 JOB = """

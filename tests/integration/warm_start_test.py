@@ -10,7 +10,7 @@ import signal
 import time
 import unittest
 
-from worker_test import WorkerTest
+from worker_job import WorkerTest
 
 
 # What no two jobs share; the number of a descriptor depends on what else the agent has open.

@@ -161,6 +161,7 @@ def prefixes(connect):
 
 def limits(connect):
     store, other = connect(), connect()
+    store.set_timeout(LONG)  # 8 MiB take a while
     other.set("still", "here")
     seen = []
     for key, value in (("k" * 8000, "x"), ("large", "v" * (8 << 20))):

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/instrumented.h"
 #include "tests/support/programs.h"
 #include "tests/support/send_signal.h"
 
@@ -22,14 +23,6 @@ namespace ddp::test {
 
 constexpr std::chrono::seconds kTestTimeout{
     20};  // of a loaded machine; bounds of promises are stated in the tests
-
-/// A sanitizer's build: larger, with threads and handlers of its own. Bounds of memory, of
-/// processes and of what the kernel does to it do not hold there.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kInstrumented = true;
-#else
-inline constexpr bool kInstrumented = false;
-#endif
 
 /// The number in the test's own environment under this name: how often, or for how long.
 int setting(const char* name, int otherwise);

@@ -21,7 +21,7 @@ using ::testing::ElementsAre;
 
 std::unique_ptr<Metric> make_metric() {
   Classification task(nullptr, {}, {});
-  return count_confusion(task);
+  return make_confusion_counter(task);
 }
 
 Batch batch_of(const at::Tensor& labels) {

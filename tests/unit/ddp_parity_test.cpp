@@ -146,7 +146,7 @@ Gradients train_rank(const ParityCase& one, Group& group) {
       const bool reduce = micro + 1 == window.size();
       if (reduce) replica.prepare_to_reduce();
       const at::Tensor loss = mean_loss(net.forward(x.narrow(0, begin, window[micro]), with_side));
-      const double share = loss_share(window[micro], whole_step(one.windows), group.world_size());
+      const double share = loss_factor(window[micro], whole_step(one.windows), group.world_size());
       replica.backward(loss * share, reduce);
       begin += window[micro];
     }
@@ -520,7 +520,7 @@ TEST(DdpParity, SyncBatchNormOverUnevenBatchesEqualsOneOnTheJoinedBatch) {
         begin += sizes[static_cast<std::size_t>(before)];
       const std::int64_t mine = sizes[static_cast<std::size_t>(group.rank())];
       const at::Tensor loss = net.forward(x.narrow(0, begin, mine)).pow(3).mean();
-      replica.backward(loss * loss_share(mine, sum(sizes), world_size), /*reduce=*/true);
+      replica.backward(loss * loss_factor(mine, sum(sizes), world_size), /*reduce=*/true);
       Gradients results = replica.gradients();
       results.push_back(net.norm->running_mean);
       results.push_back(net.norm->running_var);
@@ -547,9 +547,9 @@ TEST(ModelDigest, HoldsAllThatRanksMustHaveInCommon) {
             "parameter conv.weight: Float [2, 3, 4, 4], strides [48, 1, 12, 3]\n");
 }
 
-TEST(LossShare, AddsUpToTheWorldSize) {
-  EXPECT_DOUBLE_EQ(loss_share(4, 8, 2), 1);
-  EXPECT_DOUBLE_EQ(loss_share(4, 10, 2) + loss_share(4, 10, 2) + loss_share(2, 10, 2), 2);
+TEST(LossFactor, AddsUpToTheWorldSize) {
+  EXPECT_DOUBLE_EQ(loss_factor(4, 8, 2), 1);
+  EXPECT_DOUBLE_EQ(loss_factor(4, 10, 2) + loss_factor(4, 10, 2) + loss_factor(2, 10, 2), 2);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include "common/job/batch_plan.h"
 #include "common/job/job_keys.h"
 #include "common/job/job_rules.h"
-#include "common/job/print_job.h"
+#include "common/job/job_text.h"
 #include "common/job/resolve_job.h"
 #include "common/node/home_path.h"
 

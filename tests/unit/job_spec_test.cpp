@@ -65,7 +65,7 @@ TEST(MakeJobSpec, OneRankOfNode0HasTheTerminal) {
   const JobSpec spec = make({"--nproc-per-node=3", "--max-restarts=2", "--debug=0:1", "-t3", "p"});
   EXPECT_EQ(spec.debug_rank, 1);
   EXPECT_EQ(spec.max_restarts, 0);
-  EXPECT_EQ(spec.logs.progress, Progress::off);
+  EXPECT_EQ(spec.logs.progress, ProgressMode::off);
   for (const int rank : {0, 2}) {
     EXPECT_EQ(plan_stream(spec.logs, spec.has_run_dir, rank, WorkerStream::output),
               (StreamPlan{.is_logged = true, .is_shown = false}));
@@ -237,7 +237,7 @@ TEST(MakeJobSpec, AStandaloneJobTakesAFreePortAndItsOwnId) {
   const JobSpec spec = make({"--standalone", "--master-addr=far", "--master-port=7", "p"});
   EXPECT_EQ(spec.master_addr, "127.0.0.1");
   EXPECT_EQ(spec.master_port, 0);
-  EXPECT_TRUE(spec.random_user_run_id);
+  EXPECT_TRUE(spec.has_random_user_run_id);
 }
 
 // L10

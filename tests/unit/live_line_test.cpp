@@ -254,7 +254,7 @@ TEST(LiveLine, OnOneNodeOtherProgramsAreToldOfOnATerminalAndWhenTheyAreQuiet) {
 
   LiveLine alone(LiveLine::Rules{});
   LiveLine piped(LiveLine::Rules{.has_terminal = false});
-  LiveLine plain(LiveLine::Rules{.progress = Progress::plain, .has_terminal = false});
+  LiveLine plain(LiveLine::Rules{.progress = ProgressMode::plain, .has_terminal = false});
   for (const seconds now : {seconds(1), seconds(20)}) {
     EXPECT_EQ(text_of(alone, now, {external(0, 9)}), "");
     EXPECT_EQ(text_of(piped, now, two), "");

@@ -85,7 +85,7 @@ struct Sent {
   }
 };
 
-Loader::Plans plans_up_to(std::int64_t count) {
+Loader::NextMicroBatch plans_up_to(std::int64_t count) {
   return [next = std::int64_t{0}, count]() mutable -> std::optional<MicroBatch> {
     if (next == count) return {};
     const std::int64_t index = next++ % 3;

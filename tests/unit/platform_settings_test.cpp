@@ -1,6 +1,6 @@
 #include "launcher/plan/start/platform_settings.h"
 #include "common/job/job_keys.h"
-#include "common/job/print_job.h"
+#include "common/job/job_text.h"
 #include "common/job/resolve_job.h"
 
 #include <gmock/gmock.h>

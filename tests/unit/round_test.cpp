@@ -304,7 +304,7 @@ TEST(Round, NoHangIsLookedForWhileAWorkerOfAnyNodeHasADebugger) {
   std::vector<Round::Node> nodes = nodes_of({2, 2});
   nodes[1].has_debugger = true;
   RoundDriver driver(nodes);
-  EXPECT_FALSE(driver.round.is_watched());
+  EXPECT_FALSE(driver.round.looks_for_hangs());
   driver.hold_up(1);
   EXPECT_FALSE(driver.round.is_ending());
 }

@@ -1,5 +1,5 @@
 #include "common/run/run_dir.h"
-#include "common/job/print_job.h"
+#include "common/job/job_text.h"
 #include "common/job/resolve_job.h"
 
 #include <gmock/gmock.h>

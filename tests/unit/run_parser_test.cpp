@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "common/job/print_job.h"
+#include "common/job/job_text.h"
 #include "common/job/resolve_job.h"
 
 namespace ddp {

@@ -10,9 +10,9 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-using Value = CompletedFlag::Value;
+using Value = CompletionFlag::Value;
 
-CompletedProgram program() {
+CompletionProgram program() {
   return {.name = "my-program",
           .flags = {{.name = "color",
                      .letter = 'c',

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "worker/train/failure/own_frames.h"
+#include "worker/train/failure/user_frames.h"
 
 namespace ddp::worker {
 
@@ -45,7 +45,7 @@ std::vector<std::string> frames_where(Fail fail) {
   try {
     fail();
   } catch (const std::exception& error) {
-    return own_frames(stack_of(error));
+    return user_frames(stack_of(error));
   }
   return {};
 }

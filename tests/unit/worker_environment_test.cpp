@@ -168,7 +168,7 @@ TEST(JobSpec, SingleNodeWithoutAnIdHasARandomId) {
   const auto is_random = [](const std::vector<std::string>& flags) {
     std::vector<std::string> words = flags;
     words.emplace_back("p");
-    return spec_of(words, {}, {}).random_user_run_id;
+    return spec_of(words, {}, {}).has_random_user_run_id;
   };
   EXPECT_TRUE(is_random({}));
   EXPECT_TRUE(is_random({"--standalone"}));

@@ -94,20 +94,20 @@ TEST(WorkerOptions, AFlagOfDdpLaunchIsShownInItsCommand) {
 
 // The launcher knows these by a list of its own.
 TEST(WorkerOptions, DdpLaunchKnowsItsFlags) {
-  for (const CompletedVerb& verb : completed_program().verbs) {
-    for (const CompletedFlag& flag : verb.flags) {
+  for (const CompletionVerb& verb : completion_program().verbs) {
+    for (const CompletionFlag& flag : verb.flags) {
       if (is_launcher_flag(flag.name) || verb.names[0] == "fetch") continue;
       const WorkerFlag* const known = find_worker_flag(flag.name);
       ASSERT_NE(known, nullptr) << flag.name;
-      EXPECT_EQ(known->takes_value, flag.value != CompletedFlag::Value::none) << flag.name;
+      EXPECT_EQ(known->takes_value, flag.value != CompletionFlag::Value::none) << flag.name;
     }
   }
-  for (const CompletedFlag& flag : completed_program().flags) {
+  for (const CompletionFlag& flag : completion_program().flags) {
     if (is_launcher_flag(flag.name)) continue;
     const WorkerFlag* const known = find_worker_flag(flag.name);
     ASSERT_NE(known, nullptr) << flag.name;
     EXPECT_EQ(known->verb, "") << flag.name;
-    EXPECT_EQ(known->takes_value, flag.value != CompletedFlag::Value::none) << flag.name;
+    EXPECT_EQ(known->takes_value, flag.value != CompletionFlag::Value::none) << flag.name;
   }
 }
 

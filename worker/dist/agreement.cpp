@@ -67,7 +67,7 @@ struct Answers {
 Answers find_answers(const ComparingRanks& ranks, const ComparedText& compared) {
   Answers found;
   for (int rank = 0; rank < ranks.world_size; ++rank) {
-    const bool has_answered = ranks.store->check({answer_key(compared.key, rank)});
+    const bool has_answered = ranks.store->check({text_key(compared.key, rank)});
     (has_answered ? found.answered : found.missing).push_back(rank);
   }
   return found;
@@ -102,7 +102,7 @@ Finding compare(const ComparingRanks& ranks, const ComparedText& compared) {
   const std::vector<int> answered = find_answers(ranks, compared).answered;
   std::vector<std::string> keys;
   for (const int rank : answered)
-    keys.push_back(answer_key(compared.key, rank));
+    keys.push_back(text_key(compared.key, rank));
   const std::vector<std::vector<std::uint8_t>> answers = ranks.store->multiGet(keys);
   std::map<int, std::string> texts;
   for (std::size_t i = 0; i < answered.size(); ++i)
@@ -119,7 +119,7 @@ Finding compare(const ComparingRanks& ranks, const ComparedText& compared) {
 Finding gather(const ComparingRanks& ranks, const ComparedText& compared) {
   std::vector<std::string> keys;
   for (int rank = 0; rank < ranks.world_size; ++rank)
-    keys.push_back(answer_key(compared.key, rank));
+    keys.push_back(text_key(compared.key, rank));
   const auto probe = [&](Clock::duration waited) {
     log_missing(ranks, compared, waited);
     return compare(ranks, compared).code != exit_code::kOk;
@@ -167,14 +167,14 @@ Finding read_decision(const ComparingRanks& ranks, const ComparedText& compared)
 
 }  // namespace
 
-std::string answer_key(const std::string& key, int rank) {
+std::string text_key(const std::string& key, int rank) {
   return key + "/" + std::to_string(rank);
 }
 
 void agree(const ComparingRanks& ranks, const ComparedText& compared, const std::string& text) {
   Finding finding;
   try {
-    ranks.store->set(answer_key(compared.key, ranks.rank), text);
+    ranks.store->set(text_key(compared.key, ranks.rank), text);
     finding = ranks.rank == 0 ? decide_as_rank_0(ranks, compared) : read_decision(ranks, compared);
   } catch (const c10::Error& error) {
     throw PeerError("rank " + std::to_string(ranks.rank) +

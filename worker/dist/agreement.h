@@ -41,6 +41,6 @@ void agree(const ComparingRanks& ranks, const ComparedText& compared, const std:
 
 /// The store's key of the text of `rank`; `key` is that of ComparedText. It exists once the rank
 /// has sent it.
-std::string answer_key(const std::string& key, int rank);
+std::string text_key(const std::string& key, int rank);
 
 }  // namespace ddp::worker

@@ -403,7 +403,7 @@ std::vector<int> Ddp::diverged_ranks(const std::vector<NamedTensor>& more) {
   return gather_diverged_ranks(group_, digest(more));
 }
 
-double loss_share(std::int64_t samples, std::int64_t global_batch, int world_size) {
+double loss_factor(std::int64_t samples, std::int64_t global_batch, int world_size) {
   return static_cast<double>(samples) * world_size / static_cast<double>(global_batch);
 }
 

@@ -2,7 +2,7 @@
 // torch.nn.parallel.DistributedDataParallel. Promises: the same weights on every rank after
 // construction; the same gradients on every rank after backward() of the last micro-step, reduced
 // in buckets while backward still runs. Every rank calls backward() with `reduce` equally often;
-// batch sizes and the number of micro-steps before it may differ (see loss_share).
+// batch sizes and the number of micro-steps before it may differ (see loss_factor).
 // Traps: reduced gradients are views into buckets, which torch::optim's zero_grad refuses
 // (DdpRequest::has_views). Memory format and dtype must be final before construction. c10d's own
 // check of parameters throws on every rank but 0: compare describe_model() over the store first.
@@ -145,6 +145,6 @@ class Ddp {
 /// `global_batch` samples over all ranks and micro-steps. With it the reduced gradients are those
 /// of the mean over the whole step, however the samples are divided among ranks and micro-steps.
 /// Ddp divides by world_size, so the factor is  samples * world_size / global_batch.
-double loss_share(std::int64_t samples, std::int64_t global_batch, int world_size);
+double loss_factor(std::int64_t samples, std::int64_t global_batch, int world_size);
 
 }  // namespace ddp::worker

@@ -45,7 +45,7 @@ void report_in_store(const WorkerIdentity& self, const std::string& problem) try
 bool is_reported_in_store(const WorkerIdentity& self, const std::string& problem) try {
   const OpenStore open = open_store(self, kStoreTimeout);
   const auto store = store_of_round(self, open);
-  const std::string joined = answer_key(kJoinQuestion, 0);
+  const std::string joined = text_key(kJoinKey, 0);
   (void)poll_until(Clock::now() + kReportTimeout,
                    [&] { return store->check({kEarlyError}) || store->check({joined}); });
   return store->check({kEarlyError}) && store->get_to_str(kEarlyError) == problem;

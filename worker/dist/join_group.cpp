@@ -65,7 +65,7 @@ std::unique_ptr<Group> join(const WorkerIdentity& self,
   take_rank(*store, self);
   const std::string world = "world size " + std::to_string(self.world_size) + "\n";
   agree(ranks,
-        {kJoinQuestion, "release or job", "did not join"},
+        {kJoinKey, "release or job", "did not join"},
         world + describe_backend(device) + digest);
   if (device.nccl) {
     // NCCL would refuse two ranks on one GPU, too, but without naming them, or it would hang.

@@ -26,6 +26,6 @@ OpenStore open_store(const WorkerIdentity& self, std::chrono::milliseconds timeo
 c10::intrusive_ptr<c10d::Store> store_of_round(const WorkerIdentity& self, const OpenStore& open);
 
 /// The key of the comparison (dist/agreement) by which ranks join.
-inline constexpr const char* kJoinQuestion = "join";
+inline constexpr const char* kJoinKey = "join";
 
 }  // namespace ddp::worker

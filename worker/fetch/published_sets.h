@@ -1,6 +1,6 @@
 // The data sets and weights that `ddp-worker fetch` can download: where they are published, and
-// what their files must be. A file is trusted because of its digest; of weights eight digits
-// are published, so these rest on the address, too.
+// what their files must be. A file is trusted because of its digest. For weights only the first
+// eight digits of it are published, so trust in them also depends on the address.
 #pragma once
 
 #include <cstdint>

@@ -28,8 +28,8 @@ class TarReader {
   /// Errors: UsageError for what is not a tar archive, or is cut off.
   std::optional<TarMember> next();
 
-  /// Fills the buffer with bytes unread bytes of the member. Fewer than its size mean the member's
-  /// end. Errors: UsageError when the archive ends before the member does.
+  /// Fills the buffer with the member's next bytes, and returns how many there were; fewer than its
+  /// size mean the member's end. Errors: UsageError when the archive ends before the member does.
   std::size_t read(std::span<std::uint8_t> buffer);
 
  private:

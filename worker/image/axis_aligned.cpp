@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "worker/image/edges.h"
+#include "worker/image/edge_painter.h"
 #include "worker/image/row_mix.h"
 #include "worker/image/row_source.h"
 
@@ -83,7 +83,7 @@ void move_axis_aligned(const Collage& from, const Matrix3& back, Color border, I
   const Columns columns = find_columns(from, back, into.width);
   const MixKernel& mix =
       columns.mix.starts().empty() ? mix_kernels().front() : mix_kernels().back();
-  const Edges edges(from, border, into);
+  const EdgePainter edges(from, border, into);
   RowReader rows(from, columns.begin, columns.end);
   for (int y = 0; y < into.height; ++y) {
     const RowSource source(back, y);

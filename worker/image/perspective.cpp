@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "worker/image/axis_aligned.h"
-#include "worker/image/edges.h"
+#include "worker/image/edge_painter.h"
 #include "worker/image/row_source.h"
 
 namespace ddp::worker {
@@ -91,7 +91,7 @@ void mix_inside(const Image& from, const RowSource& source, int y, Range range, 
 /// Applies any move, row by row.
 void move_rows(const Image& from, const Matrix3& back, Color border, Image& into) {
   const Collage whole = collage_of(from);
-  const Edges edges(whole, border, into);
+  const EdgePainter edges(whole, border, into);
   for (int y = 0; y < into.height; ++y) {
     const RowSource source(back, y);
     const Range all{0, into.width};

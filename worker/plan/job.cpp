@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "common/job/job_keys.h"
-#include "common/job/print_job.h"
+#include "common/job/job_text.h"
 
 namespace ddp::worker {
 namespace {

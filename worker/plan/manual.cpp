@@ -28,7 +28,7 @@ constexpr std::array kOwnCodes{exit_code::kUsage,
 
 std::string flag_items() {
   std::string text;
-  for (const CompletedFlag& flag : completed_program().flags) {
+  for (const CompletionFlag& flag : completion_program().flags) {
     std::string term = flag.letter != '\0' ? bold(std::string("-") + flag.letter) + ", " : "";
     term += bold("--" + flag.name);
     if (!flag.placeholder.empty()) term += " " + slanted(flag.placeholder);

@@ -178,16 +178,16 @@ po::options_description flags_of(std::string_view word) {
   return flags;
 }
 
-std::vector<CompletedFlag> completed_flags_of(std::string_view word) {
-  std::vector<CompletedFlag> completed;
+std::vector<CompletionFlag> completion_flags_of(std::string_view word) {
+  std::vector<CompletionFlag> completed;
   const po::options_description flags = flags_of(word);
   for (const auto& flag : flags.options()) {
-    CompletedFlag one{.name = flag->long_name(), .help = flag->description()};
+    CompletionFlag one{.name = flag->long_name(), .help = flag->description()};
     const std::string letter =
         flag->canonical_display_name(po::command_line_style::allow_dash_for_short);
     if (letter.size() == 2 && letter[0] == '-') one.letter = letter[1];
     if (flag->semantic()->max_tokens() > 0) {
-      one.value = CompletedFlag::Value::required;
+      one.value = CompletionFlag::Value::required;
       one.placeholder = flag->semantic()->name();
     }
     completed.push_back(std::move(one));
@@ -196,8 +196,8 @@ std::vector<CompletedFlag> completed_flags_of(std::string_view word) {
 }
 
 /// The verb of another program, ddp-fetch; a test compares this with its help.
-CompletedVerb completed_fetch() {
-  using Value = CompletedFlag::Value;
+CompletionVerb completion_of_fetch() {
+  using Value = CompletionFlag::Value;
   return {.names = {"fetch"},
           .flags = {{.name = "from",
                      .help = "take the files from a mirror",
@@ -455,22 +455,22 @@ std::vector<VerbHelp> describe_verbs() {
   return words;
 }
 
-CompletedProgram completed_program() {
-  CompletedProgram program{.name = "ddp-worker", .flags = completed_flags_of("train")};
+CompletionProgram completion_program() {
+  CompletionProgram program{.name = "ddp-worker", .flags = completion_flags_of("train")};
   for (const VerbRule& rule : kVerbs) {
     const bool takes_keys = rule.verb == Verb::evaluate || rule.verb == Verb::preview;
     std::vector<std::string> names{std::string(rule.word)};
     if (!rule.also.empty()) names.emplace_back(rule.also);
     program.verbs.push_back({.names = std::move(names),
-                             .flags = completed_flags_of(rule.word),
+                             .flags = completion_flags_of(rule.word),
                              .takes_keys = takes_keys});
   }
-  program.verbs.push_back(completed_fetch());
+  program.verbs.push_back(completion_of_fetch());
   return program;
 }
 
 std::string completion(const std::string& shell) {
-  return completion_script(completed_program(), shell);
+  return completion_script(completion_program(), shell);
 }
 
 JobValues load_job(const Options& options) {

@@ -68,7 +68,7 @@ struct VerbHelp {
 std::vector<VerbHelp> describe_verbs();
 
 /// The program's flags and verbs, for completions and the manual.
-CompletedProgram completed_program();
+CompletionProgram completion_program();
 
 /// The script that makes a shell complete the program's words: bash, zsh or fish. Errors:
 /// UsageError for another shell.

@@ -66,7 +66,7 @@ class Confusion : public Metric, public HasClassResults {
 
 }  // namespace
 
-std::unique_ptr<Metric> count_confusion(Task& task) {
+std::unique_ptr<Metric> make_confusion_counter(Task& task) {
   if (dynamic_cast<const Classification*>(&task) == nullptr) return nullptr;
   return std::make_unique<Confusion>();
 }

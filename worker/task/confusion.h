@@ -12,6 +12,6 @@ inline constexpr std::int64_t kMaxConfusedClasses = 1000;  // more classes: no m
 
 /// A metric without values, but with class results. Ignores scores that are not [B, classes] and
 /// labels that are not classes. Null for a task that is not a Classification.
-std::unique_ptr<Metric> count_confusion(Task& task);
+std::unique_ptr<Metric> make_confusion_counter(Task& task);
 
 }  // namespace ddp::worker

@@ -172,12 +172,12 @@ LoadedCheckpoint Checkpointer::load_named() const {
   std::error_code ignored;
   const bool is_file = std::filesystem::is_regular_file(job.resume, ignored);
   if (!is_file || is_checkpoint_path(job.resume)) return find_checkpoint(job.resume, job.trust);
-  return import_python({.path = job.resume,
-                        .job = parts_.job,
-                        .shared = parts_.shared,
-                        .parameters = parts_.parameters,
-                        .trained = parts_.replica.parameters(),
-                        .steps_per_epoch = parts_.steps_per_epoch});
+  return import_python_checkpoint({.path = job.resume,
+                                   .job = parts_.job,
+                                   .shared = parts_.shared,
+                                   .parameters = parts_.parameters,
+                                   .trained = parts_.replica.parameters(),
+                                   .steps_per_epoch = parts_.steps_per_epoch});
 }
 
 bool Checkpointer::is_interval_over() const {

@@ -20,7 +20,7 @@ void put(std::string_view text) {
   (void)!::write(STDERR_FILENO, text.data(), text.size());
 }
 
-LiveLine::Rules rules_for(std::int64_t epochs, Progress progress) {
+LiveLine::Rules rules_for(std::int64_t epochs, ProgressMode progress) {
   LiveLine::Rules rules;
   rules.progress = progress;
   rules.epochs = epochs;
@@ -69,14 +69,14 @@ std::streamsize AboveLine::xsputn(const char* text, std::streamsize size) {
 
 LiveLineConsole::LiveLineConsole(const ProgressPage& page,
                                  std::int64_t epochs,
-                                 Progress progress,
+                                 ProgressMode progress,
                                  bool has_peers,
                                  Screen& screen)
     : page_(page),
       live_line_(rules_for(epochs, progress)),
-      is_in_place_(progress == Progress::automatic && !has_peers && can_rewrite(STDERR_FILENO)),
+      is_in_place_(progress == ProgressMode::automatic && !has_peers && can_rewrite(STDERR_FILENO)),
       line_(screen.line) {
-  if (progress == Progress::off) return;
+  if (progress == ProgressMode::off) return;
   if (is_in_place_) {
     log::open_by_cerr();
     screen.streams.push_back(std::make_unique<AboveLine>(std::cerr, line_));

@@ -77,7 +77,7 @@ class LiveLineConsole {
   /// started, it logs that and shows nothing.
   LiveLineConsole(const ProgressPage& page,
                   std::int64_t epochs,
-                  Progress progress,
+                  ProgressMode progress,
                   bool has_peers,
                   Screen& screen);
   LiveLineConsole(const LiveLineConsole&) = delete;

@@ -257,7 +257,7 @@ class Import {
 
 }  // namespace
 
-LoadedCheckpoint import_python(const ImportRequest& request) {
+LoadedCheckpoint import_python_checkpoint(const ImportRequest& request) {
   const at::NoGradGuard no_grad;
   const CheckpointJob& job = request.job.checkpoint;
   const PythonCheckpoint file = read_python_checkpoint(request.path, job.keys, job.trust);

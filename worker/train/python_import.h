@@ -27,6 +27,6 @@ struct ImportRequest {
 /// order, and every shape must fit. A moving average starts at the weights; loss scale and counts
 /// start again. Prints what was used, and warns about settings that differ from this job's.
 /// Errors: UsageError with all that does not fit; SystemError.
-LoadedCheckpoint import_python(const ImportRequest& request);
+LoadedCheckpoint import_python_checkpoint(const ImportRequest& request);
 
 }  // namespace ddp::worker

@@ -13,7 +13,7 @@
 #include "common/error.h"
 #include "common/files/files.h"
 #include "common/job/job_rules.h"
-#include "common/job/print_job.h"
+#include "common/job/job_text.h"
 #include "common/node/identity.h"
 #include "common/program/log.h"
 #include "common/run/run_dir.h"

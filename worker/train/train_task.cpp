@@ -11,7 +11,7 @@
 
 #include "common/error.h"
 #include "common/job/job_keys.h"
-#include "common/job/print_job.h"
+#include "common/job/job_text.h"
 #include "common/program/log.h"
 #include "common/text/json_text.h"
 #include "worker/dist/abandon_on_error.h"
@@ -283,7 +283,7 @@ LoaderOptions train_loader_options(const TrainingRun& run,
 /// The metrics of an evaluation during a training: also the confusion matrix, for reports.
 Metrics training_metrics(const TrainingRun& run, Task& task) {
   Metrics all = metrics_of(task, run.job, run.data.train->facts(), run.context.registry);
-  if (std::unique_ptr<Metric> confusion = count_confusion(task))
+  if (std::unique_ptr<Metric> confusion = make_confusion_counter(task))
     all.push_back(std::move(confusion));
   return all;
 }
@@ -491,7 +491,7 @@ int evaluate_task(const RankContext& context,
                   if (!group.is_root()) return;
                   const LoadedCheckpoint checkpoint =
                       find_checkpoint(request.checkpoint, job.checkpoint.trust);
-                  put_evaluated(checkpoint, job.identity, task->model());
+                  load_for_evaluation(checkpoint, job.identity, task->model());
                   // A checkpoint between two epochs belongs to the earlier one.
                   record.epoch =
                       checkpoint.head.epoch - (checkpoint.head.step_in_epoch > 0 ? 0 : 1);
@@ -510,7 +510,7 @@ int evaluate_task(const RankContext& context,
                                     device.device));
   const Forward forward(*task, precision, device.device);
   const auto make_metrics = [&] { return metrics_of(*task, job, facts, context.registry); };
-  // No `ema`: put_evaluated() has already put the averages into the model.
+  // No `ema`: load_for_evaluation() has already put the averages into the model.
   Evaluation evaluation({.batches = std::move(test.batches),
                          .group = group,
                          .replica = replica,

@@ -22,7 +22,7 @@ using roff::section;
 using roff::slanted;
 using roff::subsection;
 using roff::title;
-using Value = CompletedFlag::Value;
+using Value = CompletionFlag::Value;
 
 constexpr std::string_view kPurpose =
     "Starts the workers of a distributed job, watches them, and ends all of them when one fails.";
@@ -122,8 +122,8 @@ std::string flag_items() {
 
 // --- completions
 
-CompletedFlag completed(const Flag& flag) {
-  CompletedFlag result{.name = std::string(flag.name), .letter = flag.letter};
+CompletionFlag completed(const Flag& flag) {
+  CompletionFlag result{.name = std::string(flag.name), .letter = flag.letter};
   result.help = describe(flag);
   result.value = flag.value == FlagValue::none       ? Value::none
                  : flag.value == FlagValue::optional ? Value::optional
@@ -134,8 +134,8 @@ CompletedFlag completed(const Flag& flag) {
 }
 
 /// doctor takes the flags of a job; other verbs have their own flags and --help.
-CompletedVerb completed(const Verb& verb) {
-  CompletedVerb result{.names = {std::string(verb.name)}};
+CompletionVerb completed(const Verb& verb) {
+  CompletionVerb result{.names = {std::string(verb.name)}};
   if (!verb.asks_agents && verb.flags.empty()) return result;
   for (const VerbFlag& flag : verb.flags) {
     result.flags.push_back({.name = std::string(flag.name.substr(2)),
@@ -217,7 +217,7 @@ std::string manual_page() {
 }
 
 std::string completion(const std::string& shell) {
-  CompletedProgram program{.name = "ddp-launch"};
+  CompletionProgram program{.name = "ddp-launch"};
   for (const Flag& flag : flags())
     program.flags.push_back(completed(flag));
   for (const Verb& verb : verbs())

@@ -35,10 +35,10 @@ struct EndFacts {
 ///     (134) for the stacks, once sent
 ///
 /// When all workers have left with 143 of their own accord, the job is stopped; when only some
-/// have, rows 5 and 6 are failures. A rank that did not fail by itself is the root cause in these
-/// cases. The exit code is that of the failure which it caused; for a hang it is 124:
+/// have, rows 5 and 6 are failures. In these cases a rank is the root cause although it did not
+/// fail by itself. The exit code is that of the failure which it caused; for a hang it is 124:
 ///
-///   the rank                                      which others failed
+///   the rank                                      the ranks that failed because of it
 ///   hung                                          none: we ended them (124)
 ///   was frozen (SIGSTOP)                          its peers, who gave up
 ///   promised nothing (no page, or only opened),   later, an external one that had joined the store

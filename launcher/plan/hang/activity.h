@@ -22,7 +22,7 @@ struct Activity {
   std::uint64_t voluntary_switches = 0;  // waits that the main thread began
   std::uint64_t minor_faults = 0;        // page faults of all on new memory
   std::uint64_t io_bytes = 0;            // read and written by all; files, pipes
-  std::uint64_t resident_bytes = 0;      // glance_at: one process; 0: unknown
+  std::uint64_t resident_bytes = 0;      // sample_process: one process; 0: unknown
   bool operator==(const Activity&) const = default;
 };
 
@@ -47,7 +47,8 @@ class ActivityWindow {
   static constexpr int kPointsPerLimit = 64;
   static constexpr std::size_t kMaxPoints = 1024;
 
-  /// Adds a sample. Returns since when the process has used no more than these shares of `limit`.
+  /// Adds a sample. Returns since when the process has been idle: since then it has used no more
+  /// than kMainShare, kAllShare and kBytesPerSecond allow in a time of `limit`.
   std::chrono::nanoseconds note(std::chrono::nanoseconds now,
                                 const Activity& activity,
                                 std::chrono::nanoseconds limit);

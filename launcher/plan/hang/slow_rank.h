@@ -2,7 +2,8 @@
 // does to it. Pure; fed with the samples of all ranks, about one a second.
 // Ranks that average gradients step together, so a step's time says nothing about one rank: a slow
 // backward of one shows as everybody's all-reduce. But each page tells how long its rank has been
-// at what, waits for other ranks apart. The slowest rank is the one that did most of its own.
+// in each phase, and counts waits for other ranks separately. The slowest rank is the one with the
+// largest share of work of its own.
 // Promises: it stays silent until every rank has made a step, and unless the same rank was slow in
 // two spans in a row, by a share of the time that is worth telling. Memory: two samples of each
 // rank, however long the job.
@@ -54,8 +55,8 @@ class SlowRankFinder {
   static constexpr double kWorthTelling = kSlowShare;
   // One rank alone works, the others do nothing but wait: one span, without a step, is enough.
   static constexpr double kPlain = 0.9;
-  // A rank that is almost as slow as the slowest one stays the one that is named, so that one of
-  // several on a slow node is.
+  // The rank that was named last stays named while it is almost as slow as the slowest. So of
+  // several ranks on a slow node one is named, instead of each in turn and none for long.
   static constexpr double kAlmost = 0.8;
   static constexpr std::chrono::seconds kWarnAfter{15};  // of being named all the time
   static constexpr std::size_t kMostWarnings = 5;        // in a round

@@ -37,8 +37,8 @@ class ClockOffset {
     return theirs - best_->offset;
   }
 
-  /// What to add to a time that the node reports, which counts from the start of its group, to get
-  /// the time since `begin` on our clock. The first row that applies:
+  /// The offset for times that the node reports. They count from the start of its group; with the
+  /// offset they count from `begin`, on our clock. The first row that applies:
   ///
   ///   what is known                      by which clock
   ///   no start was reported              none: the node has no time in the round yet, so 0

@@ -67,9 +67,10 @@ class NodeCommands {
   [[nodiscard]] const std::optional<EndRound>& end_command() const { return end_command_; }
   [[nodiscard]] const std::optional<EndJob>& end_job() const { return end_job_; }
 
-  /// How end_command() ends the workers. The user's stop request that caused it counts as the
-  /// first, and later ones count too. Call it directly before the workers are ended, as a later
-  /// request changes it. Precondition: end_command().
+  /// By which signals, and when, end_command() ends the workers. If a stop request of the user
+  /// caused the command, that is the first request, and the next one is the second. Call it
+  /// directly before the workers are ended, as a later request changes it. Precondition:
+  /// end_command().
   [[nodiscard]] Escalation escalation() const;
 
   // --- Stop requests of this node's user. Node 0 answers the first one by a command, in

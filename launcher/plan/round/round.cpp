@@ -56,7 +56,7 @@ Round::Config Round::make_config(const JobSpec& spec) {
 Round::Round(const Config& config, std::vector<Node> nodes, Time begin)
     : config_(config), begin_(begin), watchdog_(config.watch) {
   for (Node& node : nodes) {
-    config_.is_watched = config_.is_watched && !node.has_debugger;
+    config_.looks_for_hangs = config_.looks_for_hangs && !node.has_debugger;
     NodeState state;
     state.first_worker = workers_.size();
     for (std::size_t i = 0; i < node.workers; ++i) {
@@ -217,7 +217,7 @@ void Round::note_samples(std::vector<WorkerSample> samples, Time now) {
     const bool waits = sample.waits_since && at - *sample.waits_since >= kLongWait;
     if (waits) workers_[rank].waited_at = at;
   }
-  if (!config_.is_watched) return;
+  if (!config_.looks_for_hangs) return;
   for (const Finding& finding : watchdog_.note_samples(at, samples)) {
     const pid_t pid = workers_[static_cast<std::size_t>(finding.rank)].pid;
     const std::string text = name_worker(finding.rank, pid) + " " + finding.text;
@@ -337,7 +337,7 @@ RoundResult Round::conclude(Time now, bool can_go_on) {
   result.workers = take_reports();
   result.lived = now - begin_;
   result.second_stop_request = is_killing_;
-  result.had_debugger = !config_.is_watched;
+  result.had_debugger = !config_.looks_for_hangs;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const GroupEnded& end = nodes_[i].end;
     result.survivors += end.survivors;

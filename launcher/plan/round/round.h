@@ -58,7 +58,7 @@ class Round {
     int number = 0;
     std::chrono::milliseconds grace{0};
     WatchLimits watch;
-    bool is_watched = true;        // for hangs; not while a worker has a debugger (--debug)
+    bool looks_for_hangs = true;   // for hangs; not while a worker has a debugger (--debug)
     bool keeps_survivors = false;  // leave workers that can wait for the next round
     bool has_restarts = false;     // at least one restart is left
     bool lost_nodes_are_free = false;
@@ -112,7 +112,7 @@ class Round {
   Round(const Config& config, std::vector<Node> nodes, Time begin);
 
   /// Whether hangs are looked for: not while a worker of any node has a debugger.
-  [[nodiscard]] bool is_watched() const { return config_.is_watched; }
+  [[nodiscard]] bool looks_for_hangs() const { return config_.looks_for_hangs; }
 
   // --- Events. Ignored are events of another round, of a node after it was lost, and of workers
   // that are not the node's own. Times of workers count from `begin`.

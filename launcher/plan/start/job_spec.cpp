@@ -270,7 +270,7 @@ class Maker {
   void take_rest() {
     spec_.role = job().text("launch.role");
     spec_.user_run_id = job().text("launch.rdzv_id");
-    spec_.random_user_run_id = has_random_run_id();
+    spec_.has_random_user_run_id = has_random_run_id();
     take_lock_name();
     spec_.max_restarts = static_cast<int>(job().integer("launch.max_restarts"));
     spec_.grace = job().duration("launch.grace");
@@ -306,7 +306,7 @@ class Maker {
 
   /// Sets the lock's name. Only a run id given by the user shows that two starts are the same run.
   void take_lock_name() {
-    if (spec_.random_user_run_id || spec_.user_run_id == "none") return;
+    if (spec_.has_random_user_run_id || spec_.user_run_id == "none") return;
     // Without a node rank several agents of one job may share this node.
     if (spec_.max_nodes > 1 && !spec_.node_rank) return;
     const std::string endpoint = job()
@@ -484,7 +484,7 @@ class Maker {
     } else {
       spec_.debug_rank = rank;
       spec_.max_restarts = 0;  // who leaves the debugger wants no other one
-      spec_.logs.progress = Progress::off;
+      spec_.logs.progress = ProgressMode::off;
       // The others wait in a collective for as long as the user of the debugger thinks.
       if (spec_.takes_job_file && job().setting("ddp.timeout").origin == "default")
         spec_.arguments.emplace_back("ddp.timeout=168h");

@@ -40,14 +40,16 @@ struct JobSpec {
   std::string executable;  // path that is executed
   int problem_code = 0;    // with several nodes: 126 or 127 if it cannot be executed
   std::string problem;
-  std::vector<std::string> arguments;  // argv of a worker, [0] included; templates
+  std::vector<std::string> arguments;  // argv of a worker, [0] included; may have ${local_rank}
   // The program takes a job file: ddp-worker, or another program of its library.
   bool takes_job_file = false;
-  bool script = false;                   // a Python script
-  bool by_python = false;                // a script or a module: arguments[0] is the interpreter
-  std::vector<Wrapper> wrappers;         // --wrap, the first one outermost
-  std::optional<int> debug_rank;         // --debug: the local rank that has our terminal
-  std::vector<std::string> preload;      // modules of its template, or "auto"; empty: no template
+  bool script = false;            // a Python script
+  bool by_python = false;         // a script or a module: arguments[0] is the interpreter
+  std::vector<Wrapper> wrappers;  // --wrap, the first one outermost
+  std::optional<int> debug_rank;  // --debug: the local rank that has our terminal
+  // Modules that the process imports of which each rank is a copy (os/rank_template), or "auto";
+  // empty: there is no such process.
+  std::vector<std::string> preload;
   std::chrono::seconds preload_idle{0};  // how long the template waits for another job
   bool warm_start = false;               // the ranks are copies of one ddp-worker
   std::string python_from;               // what names the interpreter
@@ -70,7 +72,7 @@ struct JobSpec {
   std::optional<std::chrono::milliseconds> replace_timeout;  // for a replacement of a lost node
   std::string role;
   std::string user_run_id;
-  bool random_user_run_id =
+  bool has_random_user_run_id =
       false;              // --standalone, or one node without an id, a port or an endpoint
   std::string lock_name;  // name of the lock; empty: no lock
   int max_restarts = 0;

@@ -33,7 +33,7 @@ struct LogSpec {
   std::optional<std::string> prefix;                   // a template
   std::string color;                                   // auto, always, never
   bool fold = false;
-  Progress progress = Progress::automatic;
+  ProgressMode progress = ProgressMode::automatic;
   std::optional<std::int64_t> console_limit;  // lines per second of a stream that has a file
 };
 

@@ -26,9 +26,9 @@ inline constexpr std::string_view kNoAgentId = "00000000000000000000000000000000
 /// its user starts while it is warm (warm), or one job of ddp-worker (worker).
 enum class TemplateUse { job, warm, worker };
 
-/// The environment that the template has when it imports: a rank's, without the variables that say
-/// which rank of which round it is. A warm template also lacks those of one job. One of ddp-worker
-/// also lacks those of one rank's GPU, which nothing reads before main().
+/// The environment that the template has when it imports: a rank's, without the variables that name
+/// the rank or the round. A warm template's also lacks those of one job. That of ddp-worker's
+/// template also lacks the variables of a rank's GPU, which nothing reads before main().
 Environment template_environment(const Environment& rank, TemplateUse use);
 
 /// Why the ranks of this node cannot be copies of one process. Nothing: they can be.

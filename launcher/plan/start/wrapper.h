@@ -53,10 +53,10 @@ void wrap(Command& command,
 /// has it. The path before its name is left out: it may be a script that executes another one.
 std::string program_line(const Command& program);
 
-/// The process of a wrapped worker's session that is the program. The command lines of the wrappers
-/// end with the program's; so it is the last one, from the leader down, that has another command
-/// line than those above it and still ends so. It is the leader if a wrapper has executed the
-/// program in its own place; also, wrongly, if the program has changed its title.
+/// The process of a wrapped worker's session that is the program. Each wrapper's command line ends
+/// with the program's. So, from the leader down, the program is the last process whose command line
+/// differs from all above it and still has that ending. It is the leader if a wrapper has executed
+/// the program in its own place; also, wrongly, if the program has changed its title.
 pid_t find_wrapped(std::span<const SessionProcess> session,
                    std::string_view program_line,
                    pid_t leader);

@@ -167,7 +167,7 @@ bool KeySpace::has(const std::string& key) const {
   return values_.contains(key) || queues_.contains(key);
 }
 
-void KeySpace::keep(const std::string& key, std::string value) {
+void KeySpace::set_value(const std::string& key, std::string value) {
   const auto [entry, is_new] = values_.try_emplace(key);
   if (is_new) listed_bytes_ += list_cost(key);
   if (!is_new) bytes_ -= cost(key, entry->second);
@@ -176,7 +176,7 @@ void KeySpace::keep(const std::string& key, std::string value) {
 }
 
 void KeySpace::put(const std::string& key, std::string value, StepResult& result) {
-  keep(key, std::move(value));
+  set_value(key, std::move(value));
   wake_all(key, result);
 }
 
@@ -266,7 +266,7 @@ void KeySpace::barrier(Work& work, StepResult& result) {
   const std::optional<std::int64_t> count = sum_with(1, work);
   if (!count) return;
   std::string& key = work.request.texts[0];
-  keep(key, std::to_string(*count));
+  set_value(key, std::to_string(*count));
   if (*count >= work.request.number) {
     put_byte(work.reply, kReleased);
     wake_all(key, result);
@@ -275,7 +275,7 @@ void KeySpace::barrier(Work& work, StepResult& result) {
   Waiter& waiter = waiters_[work.client];
   waiter.since = work.begin;
   waiter.is_whole = true;
-  await(work.client, waiter, std::move(key));
+  add_missing_key(work.client, waiter, std::move(key));
 }
 
 bool KeySpace::check(Work& work, const ShouldYield& should_yield) const {
@@ -295,7 +295,7 @@ bool KeySpace::wait(Work& work, const ShouldYield& should_yield) {
   waiter.since = work.begin;
   const bool is_done = each_from(work.next, keys.size(), 1, should_yield, [&](std::size_t i) {
     // A key that exists is not awaited, as only a new key wakes waiters.
-    if (!has(keys[i])) await(work.client, waiter, std::move(keys[i]));
+    if (!has(keys[i])) add_missing_key(work.client, waiter, std::move(keys[i]));
   });
   if (!is_done) return false;
   waiter.is_whole = true;
@@ -306,7 +306,7 @@ bool KeySpace::wait(Work& work, const ShouldYield& should_yield) {
   return true;
 }
 
-void KeySpace::await(StoreClientId client, Waiter& waiter, std::string key) {
+void KeySpace::add_missing_key(StoreClientId client, Waiter& waiter, std::string key) {
   std::map<Turn, StoreClientId>& list = awaited_[key];
   // A key that is named twice is awaited once.
   if (!list.empty() && waiter.missing.contains(list.rbegin()->first)) return;
@@ -443,7 +443,7 @@ void KeySpace::forget(StoreClientId client) {
   if (!waiter.empty()) dead_waiters_.push_back(std::move(waiter.mapped()));
 }
 
-void KeySpace::stop_awaiting(Turn turn, const std::string& key) {
+void KeySpace::remove_missing_key(Turn turn, const std::string& key) {
   bytes_ -= cost(key, "");
   const auto list = awaited_.find(key);
   if (list == awaited_.end() || list->second.erase(turn) == 0) return;  // the key has come since
@@ -456,7 +456,7 @@ bool KeySpace::collect_garbage(const ShouldYield& should_yield) {
     std::map<Turn, std::string>& missing = dead_waiters_.back().missing;
     while (!missing.empty()) {
       const auto entry = missing.extract(missing.begin());
-      stop_awaiting(entry.key(), entry.mapped());
+      remove_missing_key(entry.key(), entry.mapped());
       if (should_yield()) return false;
     }
   }

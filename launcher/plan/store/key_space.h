@@ -110,7 +110,7 @@ class KeySpace {
   [[nodiscard]] std::string too_large() const;
   [[nodiscard]] bool has(const std::string& key) const;
   bool begin(Work& work) const;
-  void keep(const std::string& key, std::string value);
+  void set_value(const std::string& key, std::string value);
   void put(const std::string& key, std::string value, StepResult& result);
   std::optional<std::int64_t> sum_with(std::int64_t number, Work& work) const;
   bool put_all(Work& work, StepResult& result, const ShouldYield& should_yield);
@@ -120,7 +120,7 @@ class KeySpace {
   void barrier(Work& work, StepResult& result);
   bool check(Work& work, const ShouldYield& should_yield) const;
   bool wait(Work& work, const ShouldYield& should_yield);
-  void await(StoreClientId client, Waiter& waiter, std::string key);
+  void add_missing_key(StoreClientId client, Waiter& waiter, std::string key);
   void delete_key(Work& work);
   void append(Work& work, StepResult& result);
   void queue_push(Work& work, StepResult& result);
@@ -130,7 +130,7 @@ class KeySpace {
   void wake_all(const std::string& key, StepResult& result);
   void wake_one(const std::string& key, StepResult& result);
   bool count_down(StoreClientId client, Turn turn, const std::string& key, StepResult& result);
-  void stop_awaiting(Turn turn, const std::string& key);
+  void remove_missing_key(Turn turn, const std::string& key);
 
   std::size_t max_bytes_;
   std::size_t max_reply_bytes_;

@@ -32,8 +32,9 @@ class JobHistory {
   static constexpr std::chrono::seconds kWindow{10};  // over which steps and samples are counted
   static constexpr std::size_t kMaxMarks = 400;
 
-  /// Takes a snapshot, about once a second, and adds to it what needs several: step times, waiting,
-  /// throughput. Times are those on the progress pages, as snapshots come irregularly.
+  /// Takes a snapshot, about once a second, and fills in those of its values that take several
+  /// snapshots: step times, waiting, throughput. Times are those on the progress pages, as
+  /// snapshots come irregularly.
   void note(JobView& job);
 
   struct Curves {

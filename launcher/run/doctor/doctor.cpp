@@ -89,7 +89,7 @@ asio::awaitable<DoctorEnd> follow_node_zero(asio::io_context& io,
 
 int run_doctor(JobSpec spec) {
   spec.user_run_id = kDoctorRunId;
-  spec.random_user_run_id = false;
+  spec.has_random_user_run_id = false;
   spec.join_timeout = std::min<std::chrono::milliseconds>(spec.join_timeout, kDoctorPatience);
   asio::io_context io(1);
   // Before the nodes meet, as it blocks for long: they expect answers of each other then.

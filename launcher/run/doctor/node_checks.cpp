@@ -84,7 +84,7 @@ CudaModuleHealth check_cuda_module() {
   health.is_built = std::filesystem::exists(module, ignored);
   if (!health.is_built) return health;
   const std::chrono::seconds limit = kModuleLimit + std::chrono::seconds(1);
-  const HelperAnswer helper = ask_helper(probe({"module", module}, limit), kModuleLimit);
+  const HelperAnswer helper = ask_helper(probe_body({"module", module}, limit), kModuleLimit);
   const ProbeAnswer answer = read_probe(helper.text);
   for (const auto& parts : answer.lines) {
     if (parts.size() != 2) continue;

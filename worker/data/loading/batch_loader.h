@@ -35,8 +35,8 @@ class BatchLoader {
   /// From now on next() returns the batches that `plans` names, until `plans` returns no value. One
   /// thread at a time calls `plans`, perhaps ahead of next(). Batches that were loaded ahead for
   /// earlier plans are dropped.
-  using Plans = std::function<std::optional<MicroBatch>()>;
-  virtual void start(Plans plans) = 0;
+  using NextMicroBatch = std::function<std::optional<MicroBatch>()>;
+  virtual void start(NextMicroBatch plans) = 0;
   /// Blocks: until the batch is loaded. Errors: as load(); std::logic_error beyond the last plan.
   [[nodiscard]] virtual Batch next() = 0;
 

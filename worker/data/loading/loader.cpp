@@ -75,7 +75,7 @@ bool Loader::read(std::int64_t index, std::int64_t epoch, Sample& sample, Bad& b
   }
 }
 
-void Loader::start(Plans plans) {
+void Loader::start(NextMicroBatch plans) {
   std::unique_lock lock(mutex_);
   plans_exhausted_ = true;
   for (const auto& slot : under_way_)

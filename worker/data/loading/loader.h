@@ -52,7 +52,7 @@ class Loader : public BatchLoader {
   using BatchLoader::load;
   [[nodiscard]] Batch load(std::span<const std::int64_t> indices,
                            std::int64_t epoch) const override;
-  void start(Plans plans) override;
+  void start(NextMicroBatch plans) override;
   [[nodiscard]] Batch next() override;
 
   [[nodiscard]] const DataFacts& facts() const override { return source_->facts(); }
@@ -100,7 +100,7 @@ class Loader : public BatchLoader {
   std::mutex mutex_;  // guards what follows
   std::condition_variable work_ready_;
   std::condition_variable batch_ready_;
-  Plans plans_;
+  NextMicroBatch plans_;
   bool is_stopping_ = false;
   bool plans_exhausted_ = true;  // plans_ has returned no value
   bool is_planning_ = false;

@@ -39,7 +39,7 @@ class ResidentLoader : public BatchLoader {
   /// Errors: std::out_of_range for an index outside the set.
   [[nodiscard]] Batch load(std::span<const std::int64_t> indices,
                            std::int64_t epoch) const override;
-  void start(Plans plans) override { plans_ = std::move(plans); }
+  void start(NextMicroBatch plans) override { plans_ = std::move(plans); }
   [[nodiscard]] Batch next() override;
 
   [[nodiscard]] const DataFacts& facts() const override { return source_->facts(); }
@@ -76,7 +76,7 @@ class ResidentLoader : public BatchLoader {
   at::Tensor labels_;           // [images]
   at::Tensor pixel_table_;      // [C 256]: the normalised values of all bytes, by channel
   at::Tensor channel_offsets_;  // [H W C], augmented: where each channel's values begin
-  Plans plans_;
+  NextMicroBatch plans_;
   std::chrono::nanoseconds waited_{0};
 };
 

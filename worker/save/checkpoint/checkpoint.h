@@ -84,7 +84,8 @@ LoadedCheckpoint load_checkpoint(const std::filesystem::path& path, bool trust =
 /// The checkpoints of one run, in `<run directory>/checkpoints`. Used by rank 0 alone.
 class Checkpoints {
  public:
-  /// Keeps the newest `keep` (at least 2) up to the step that was saved last, and the best one.
+  /// Of the checkpoints up to the step that was saved last, keeps the newest `keep` (at least 2).
+  /// Also keeps the best one.
   /// `run_id` makes temporary names; it may be empty (then the pid is used). `run_dir`
   /// outlives this.
   Checkpoints(const OwnedDir& run_dir, int keep, std::string run_id);

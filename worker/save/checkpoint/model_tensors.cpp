@@ -35,9 +35,9 @@ std::vector<NamedTensor> model_tensors(const LoadedCheckpoint& checkpoint, bool 
   return tensors;
 }
 
-void put_evaluated(const LoadedCheckpoint& checkpoint,
-                   const TextMap& identity,
-                   const torch::nn::Module& model) {
+void load_for_evaluation(const LoadedCheckpoint& checkpoint,
+                         const TextMap& identity,
+                         const torch::nn::Module& model) {
   std::vector<std::string> problems;
   for (const char* const key :
        {"task.name", "model.name", "model.args", "model.stem", "amp.level"}) {

@@ -23,8 +23,8 @@ std::vector<NamedTensor> model_tensors(const LoadedCheckpoint& checkpoint, bool 
 /// Copies the checkpoint's model into `model` for evaluation: with its averages if it has any.
 /// `identity` is that of the job that built `model` (job_identity()). Errors: UsageError with the
 /// keys that make it another model, or with the tensors that do not fit.
-void put_evaluated(const LoadedCheckpoint& checkpoint,
-                   const TextMap& identity,
-                   const torch::nn::Module& model);
+void load_for_evaluation(const LoadedCheckpoint& checkpoint,
+                         const TextMap& identity,
+                         const torch::nn::Module& model);
 
 }  // namespace ddp::worker

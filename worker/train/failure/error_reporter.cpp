@@ -13,9 +13,9 @@
 
 #include "common/error.h"
 #include "common/files/files.h"
-#include "worker/train/failure/own_frames.h"
 #include "worker/train/failure/throw_trace.h"
 #include "worker/train/failure/uncaught.h"
+#include "worker/train/failure/user_frames.h"
 
 namespace ddp::worker {
 namespace {
@@ -88,7 +88,7 @@ int ErrorReporter::print(const Error& error, const std::vector<const void*>& sta
   const int code = print_error(program, error);
   record(error);
   std::string frames;
-  for (const std::string& frame : own_frames(stack))
+  for (const std::string& frame : user_frames(stack))
     frames += "\n  in " + frame;
   if (frames.empty()) return code;
   (void)print_error(program, Error(frames.substr(1), code));

@@ -17,7 +17,7 @@ struct ErrorReporter {
   int rank = -1;                // not known yet
   bool may_leave_main = false;  // an exception that leaves main is an error of the user's program
 
-  /// Prints the error and writes the error file at once. Then adds the frames of own_frames(),
+  /// Prints the error and writes the error file at once. Then adds the frames of user_frames(),
   /// which take longer: the launcher may not leave time for them. Returns the exit code.
   int print(const Error& error, const std::vector<const void*>& stack = {}) const;
   /// Only writes the error file: another rank prints the error for all.

@@ -14,8 +14,8 @@
 
 #include "worker/dist/peer_call.h"
 #include "worker/train/failure/lack_of_memory.h"
-#include "worker/train/failure/own_frames.h"
 #include "worker/train/failure/throw_trace.h"
+#include "worker/train/failure/user_frames.h"
 
 namespace ddp::worker {
 namespace {

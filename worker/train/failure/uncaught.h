@@ -17,7 +17,7 @@ namespace ddp::worker {
 inline constexpr int kUncaught = 1;
 
 /// The error that ends a rank, and the stack on which it was thrown (stack_of()); empty if the
-/// stack would not help the user. own_frames() turns addresses into names, which may take seconds.
+/// stack would not help the user. user_frames() turns addresses into names, which may take seconds.
 struct Uncaught {
   Error error;
   std::vector<const void*> stack{};

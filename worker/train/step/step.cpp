@@ -148,7 +148,7 @@ void Step::run_passes(const StepPartition& partition, const StepNumber& number, 
     // a number of similar size, so that 16-bit gradients neither vanish nor overflow.
     const bool has_weight = pass.loss.weight.defined();
     const double share =
-        loss_share(has_weight ? 1 : batch.size(), partition.global_batch, world_size);
+        loss_factor(has_weight ? 1 : batch.size(), partition.global_batch, world_size);
     const double factor = share * pass.loss.gain * (is_sum ? world_size : 1);
     // The error of torch's backward(), which does not check this if an initial gradient is given.
     TORCH_CHECK(pass.loss.total.numel() == 1,

@@ -12,7 +12,7 @@
 
 #include "common/error.h"
 #include "common/job/job_keys.h"
-#include "common/job/print_job.h"
+#include "common/job/job_text.h"
 #include "common/job/resolve_job.h"
 #include "common/text/json_text.h"
 #include "common/text/one_line.h"

@@ -110,9 +110,9 @@ class ObjectPrinter : public PredictionPrinter {
 
 }  // namespace
 
-std::unique_ptr<PredictionPrinter> print_objects(std::vector<NamedImage> images,
-                                                 const DataFacts& facts,
-                                                 const Options& options) {
+std::unique_ptr<PredictionPrinter> make_object_printer(std::vector<NamedImage> images,
+                                                       const DataFacts& facts,
+                                                       const Options& options) {
   return std::make_unique<ObjectPrinter>(std::move(images), facts, options);
 }
 

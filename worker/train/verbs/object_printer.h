@@ -13,8 +13,8 @@ namespace ddp::worker {
 /// For batches of UnlabelledImages with `images`, fitted by letterbox(); `facts` are those of the
 /// data that the model was trained on. Makes the directories below options.output. Errors: those of
 /// ObjectFiles.
-std::unique_ptr<PredictionPrinter> print_objects(std::vector<NamedImage> images,
-                                                 const DataFacts& facts,
-                                                 const Options& options);
+std::unique_ptr<PredictionPrinter> make_object_printer(std::vector<NamedImage> images,
+                                                       const DataFacts& facts,
+                                                       const Options& options);
 
 }  // namespace ddp::worker

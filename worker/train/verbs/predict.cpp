@@ -145,7 +145,7 @@ void print_bad(const Loader::Bad& bad, const std::vector<NamedImage>& images, bo
 }
 
 /// Batches with each of `count` samples once, in order.
-Loader::Plans plans_of(std::int64_t count) {
+Loader::NextMicroBatch plans_of(std::int64_t count) {
   return [next = std::int64_t{0}, count]() mutable -> std::optional<MicroBatch> {
     if (next == count) return {};
     MicroBatch batch;
@@ -188,13 +188,13 @@ int predict(const RankContext& context,
   Precision precision(job.amp, device.device);
   precision.prepare(task->model());
   task->model().to(device.device);
-  put_evaluated(checkpoint, job.identity, task->model());
+  load_for_evaluation(checkpoint, job.identity, task->model());
   task->model().eval();
   task->fuse();
   const Forward forward(*task, precision, device.device);
 
   const std::unique_ptr<PredictionPrinter> answers =
-      data.has_boxes ? print_objects(images, data, options)
+      data.has_boxes ? make_object_printer(images, data, options)
                      : std::make_unique<ClassPrinter>(images, data, options);
   const Prepared prepared = prepare_images(images, data);
   const bool is_double = parameters_of(task->model()).at(0).tensor.scalar_type() == at::kDouble;

@@ -9,10 +9,10 @@
 
 namespace ddp::worker {
 
-class Edges {
+class EdgePainter {
  public:
   /// `from` and `into` outlive it.
-  Edges(const Collage& from, Color border, Image& into)
+  EdgePainter(const Collage& from, Color border, Image& into)
       : from_(from), border_(border), into_(into) {}
 
   /// Paints all of row `y` except `inside`.

@@ -18,10 +18,10 @@ struct Addresses {
 
 /// A number is its own address. Suspends: until the system has answered, which takes at most a
 /// minute. Errors: SystemError when no process can be started.
-asio::awaitable<Addresses> find_addresses(asio::io_context& io, std::string name);
+asio::awaitable<Addresses> resolve_name(asio::io_context& io, std::string name);
 
 /// The same. Blocks.
-Addresses find_addresses(const std::string& name);
+Addresses resolve_name(const std::string& name);
 
 /// Whether no other machine can reach this master address, as typed: localhost, 127.0.0.0/8 or ::1.
 /// Any other name counts as an address that others reach.

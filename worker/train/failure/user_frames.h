@@ -21,6 +21,6 @@ std::vector<const void*> read_backtrace(std::string_view backtrace);
 /// without debug info "Tiny::forward(at::Tensor)"; for a frame without a name, or if addr2line (of
 /// binutils) is missing, "./tiny +0x1234", which addr2line can look up later. Blocks: at most five
 /// seconds.
-std::vector<std::string> own_frames(const std::vector<const void*>& stack);
+std::vector<std::string> user_frames(const std::vector<const void*>& stack);
 
 }  // namespace ddp::worker

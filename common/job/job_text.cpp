@@ -1,4 +1,4 @@
-#include "common/job/print_job.h"
+#include "common/job/job_text.h"
 
 #include <algorithm>
 #include <chrono>

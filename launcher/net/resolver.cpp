@@ -1,4 +1,4 @@
-#include "launcher/net/names.h"
+#include "launcher/net/resolver.h"
 
 #include <netdb.h>
 #include <nss.h>
@@ -57,7 +57,7 @@ std::optional<Addresses> read_addresses(const HelperAnswer& helper) {
 
 }  // namespace
 
-asio::awaitable<Addresses> find_addresses(asio::io_context& io, std::string name) {
+asio::awaitable<Addresses> resolve_name(asio::io_context& io, std::string name) {
   boost::system::error_code error;
   const asio::ip::address number = asio::ip::make_address(name, error);
   Addresses found;
@@ -79,10 +79,10 @@ asio::awaitable<Addresses> find_addresses(asio::io_context& io, std::string name
   co_return found;
 }
 
-Addresses find_addresses(const std::string& name) {
+Addresses resolve_name(const std::string& name) {
   asio::io_context io(1);
   Addresses found;
-  asio::co_spawn(io, find_addresses(io, name), [&](std::exception_ptr error, Addresses result) {
+  asio::co_spawn(io, resolve_name(io, name), [&](std::exception_ptr error, Addresses result) {
     rethrow(error);
     found = std::move(result);
   });
@@ -109,7 +109,7 @@ MasterAddress look_up_master(const std::string& name, bool asks_whose) {
   } else if (name == "localhost") {
     addresses = {asio::ip::address_v4::loopback(), asio::ip::address_v6::loopback()};
   } else {
-    Addresses found = find_addresses(name);
+    Addresses found = resolve_name(name);
     addresses.insert(found.list.begin(), found.list.end());
     master.problem = std::move(found.problem);
   }

@@ -1,4 +1,4 @@
-#include "worker/train/failure/own_frames.h"
+#include "worker/train/failure/user_frames.h"
 
 #include <ATen/ops/ones.h>
 #include <c10/util/Exception.h>
@@ -44,39 +44,39 @@ std::string backtrace_of(const std::function<void()>& fail) {
   return "";
 }
 
-TEST(OwnFrames, TheInnermostOfThisProgramAreNamedWithoutThoseOfLibraries) {
+TEST(UserFrames, TheInnermostOfThisProgramAreNamedWithoutThoseOfLibraries) {
   const std::string backtrace = backtrace_of([] { multiply_what_does_not_fit(0); });
-  const std::vector<std::string> frames = own_frames(read_backtrace(backtrace));
+  const std::vector<std::string> frames = user_frames(read_backtrace(backtrace));
   ASSERT_THAT(frames, Not(IsEmpty())) << backtrace;
   EXPECT_THAT(frames[0], StartsWith("ddp::worker::multiply_what_does_not_fit(int)"));
   EXPECT_THAT(frames, Each(Not(StartsWith("at::"))));
 }
 
-TEST(OwnFrames, AFunctionThatReturnsATypeOfALibraryIsOurs) {
+TEST(UserFrames, AFunctionThatReturnsATypeOfALibraryIsOurs) {
   const std::string backtrace = backtrace_of([] { (void)multiply_in_a_template<long>(0); });
-  EXPECT_THAT(own_frames(read_backtrace(backtrace)),
+  EXPECT_THAT(user_frames(read_backtrace(backtrace)),
               Contains(HasSubstr("multiply_in_a_template<long>")))
       << backtrace;
 }
 
-TEST(OwnFrames, ThereAreNoMoreThanTen) {
-  EXPECT_THAT(own_frames(read_backtrace(backtrace_of([] { multiply_what_does_not_fit(30); }))),
+TEST(UserFrames, ThereAreNoMoreThanTen) {
+  EXPECT_THAT(user_frames(read_backtrace(backtrace_of([] { multiply_what_does_not_fit(30); }))),
               SizeIs(10));
 }
 
-TEST(OwnFrames, WithoutAddr2lineTheOffsetInTheProgramIsLeft) {
+TEST(UserFrames, WithoutAddr2lineTheOffsetInTheProgramIsLeft) {
   const std::string backtrace = backtrace_of([] { multiply_what_does_not_fit(0); });
   const std::string path = find_variable(read_environment(), "PATH").value_or("");
   ::setenv("PATH", "/nowhere", 1);
-  const std::vector<std::string> frames = own_frames(read_backtrace(backtrace));
+  const std::vector<std::string> frames = user_frames(read_backtrace(backtrace));
   ::setenv("PATH", path.c_str(), 1);
   ASSERT_THAT(frames, Not(IsEmpty()));
   EXPECT_THAT(frames[0], HasSubstr("unit_worker +0x"));
 }
 
-TEST(OwnFrames, TextWithoutABacktraceHasNoFrames) {
+TEST(UserFrames, TextWithoutABacktraceHasNoFrames) {
   EXPECT_THAT(read_backtrace(""), IsEmpty());
-  EXPECT_THAT(own_frames(read_backtrace(
+  EXPECT_THAT(user_frames(read_backtrace(
                   "frame #0: x + 0x1 (0x12 in /gone)\nframe #1: y (0x in )\nframe #2")),
               IsEmpty());
 }

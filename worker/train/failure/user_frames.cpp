@@ -1,4 +1,4 @@
-#include "worker/train/failure/own_frames.h"
+#include "worker/train/failure/user_frames.h"
 
 #include <c10/util/Exception.h>
 #include <dlfcn.h>
@@ -165,7 +165,7 @@ std::vector<const void*> stack_of(const std::exception& error) {
   return read_backtrace(torch->backtrace() == nullptr ? "" : torch->backtrace()->get());
 }
 
-std::vector<std::string> own_frames(const std::vector<const void*>& stack) {
+std::vector<std::string> user_frames(const std::vector<const void*>& stack) {
   std::vector<std::string> found;
   const Clock::time_point deadline = Clock::now() + kLookUpFor;
   for (const void* const address : stack) {

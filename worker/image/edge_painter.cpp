@@ -1,10 +1,10 @@
-#include "worker/image/edges.h"
+#include "worker/image/edge_painter.h"
 
 #include <algorithm>
 
 namespace ddp::worker {
 
-void Edges::paint_around(const RowSource& source, int y, const Range& inside) const {
+void EdgePainter::paint_around(const RowSource& source, int y, const Range& inside) const {
   const Range near = source.between(-1, from_.size.width, from_.size.height, {0, into_.width});
   const int end = std::max(near.begin, near.end);
   const bool has_inside = inside.begin < inside.end;
@@ -14,14 +14,14 @@ void Edges::paint_around(const RowSource& source, int y, const Range& inside) co
   fill(y, end, into_.width);
 }
 
-void Edges::fill(int y, int begin, int end) const {
+void EdgePainter::fill(int y, int begin, int end) const {
   for (int channel = 0; channel < into_.channels; ++channel) {
     std::uint8_t* const row = into_.row(channel, y);
     std::fill(row + begin, row + end, border_[static_cast<std::size_t>(channel)]);
   }
 }
 
-std::int64_t Edges::pixel(int channel, std::int64_t row, std::int64_t column) const {
+std::int64_t EdgePainter::pixel(int channel, std::int64_t row, std::int64_t column) const {
   const bool is_there =
       column >= 0 && row >= 0 && column < from_.size.width && row < from_.size.height;
   return is_there ? from_.pixel(channel, static_cast<int>(row), static_cast<int>(column))
@@ -29,7 +29,7 @@ std::int64_t Edges::pixel(int channel, std::int64_t row, std::int64_t column) co
 }
 
 // Pixel by pixel: there are few of them.
-void Edges::mix(const RowSource& source, int y, int begin, int end) const {
+void EdgePainter::mix(const RowSource& source, int y, int begin, int end) const {
   for (int x = begin; x < end; ++x) {
     const double depth = source.depth.at(x);
     const std::int64_t across = parts_of(source.x.at(x) / depth);

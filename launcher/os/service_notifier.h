@@ -12,11 +12,11 @@
 
 namespace ddp::launcher {
 
-class ServiceManager {
+class ServiceNotifier {
  public:
-  ServiceManager(asio::io_context& io, const Environment& environment);
-  ServiceManager(const ServiceManager&) = delete;
-  ServiceManager& operator=(const ServiceManager&) = delete;
+  ServiceNotifier(asio::io_context& io, const Environment& environment);
+  ServiceNotifier(const ServiceNotifier&) = delete;
+  ServiceNotifier& operator=(const ServiceNotifier&) = delete;
 
   /// READY=1; from now on WATCHDOG=1 twice per watchdog interval. The second call does nothing.
   /// Errors: none; a manager that does not listen is ignored.

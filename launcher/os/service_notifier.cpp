@@ -1,4 +1,4 @@
-#include "launcher/os/service_manager.h"
+#include "launcher/os/service_notifier.h"
 
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -19,7 +19,7 @@ std::int64_t number_in(const Environment& environment, const std::string& name) 
 
 }  // namespace
 
-ServiceManager::ServiceManager(asio::io_context& io, const Environment& environment)
+ServiceNotifier::ServiceNotifier(asio::io_context& io, const Environment& environment)
     : socket_(find_variable(environment, "NOTIFY_SOCKET").value_or("")), timer_(io) {
   // The variables may be meant for a parent of ours, which is the service.
   const std::int64_t pid = number_in(environment, "WATCHDOG_PID");
@@ -30,20 +30,20 @@ ServiceManager::ServiceManager(asio::io_context& io, const Environment& environm
                2;
 }
 
-void ServiceManager::ready() {
+void ServiceNotifier::ready() {
   if (socket_.empty() || is_ready_) return;
   is_ready_ = true;
   notify("READY=1");
   if (heartbeat_.count() > 0) heartbeat();
 }
 
-void ServiceManager::close() {
+void ServiceNotifier::close() {
   timer_.cancel();
   if (is_ready_) notify("STOPPING=1");
   is_ready_ = false;
 }
 
-void ServiceManager::heartbeat() {
+void ServiceNotifier::heartbeat() {
   notify("WATCHDOG=1");
   timer_.expires_after(heartbeat_);
   timer_.async_wait([this](const boost::system::error_code& error) {
@@ -51,7 +51,7 @@ void ServiceManager::heartbeat() {
   });
 }
 
-void ServiceManager::notify(std::string_view state) const {
+void ServiceNotifier::notify(std::string_view state) const {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (socket_.size() >= sizeof address.sun_path) return;

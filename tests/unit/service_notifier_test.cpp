@@ -1,4 +1,4 @@
-#include "launcher/os/service_manager.h"
+#include "launcher/os/service_notifier.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,12 +13,12 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-TEST(ServiceManager, HearsThatTheServiceIsReadyAndEnds) {
+TEST(ServiceNotifier, HearsThatTheServiceIsReadyAndEnds) {
   const Scratch scratch;
   const std::string path = scratch.path() / "notify";
   test::NotifySocket manager(path);
   asio::io_context io{1};
-  ServiceManager service(io, {{"NOTIFY_SOCKET", path}});
+  ServiceNotifier service(io, {{"NOTIFY_SOCKET", path}});
   service.ready();
   service.ready();
   EXPECT_EQ(io.run(), 0U) << "there is no watchdog to feed";
@@ -26,11 +26,11 @@ TEST(ServiceManager, HearsThatTheServiceIsReadyAndEnds) {
   EXPECT_THAT(manager.heard(), ElementsAre("READY=1", "STOPPING=1"));
 }
 
-TEST(ServiceManager, HearsThatTheServiceLivesAsLongAsItsLoopTurns) {
+TEST(ServiceNotifier, HearsThatTheServiceLivesAsLongAsItsLoopTurns) {
   const std::string name = "@ddp-test-" + std::to_string(::getpid());
   test::NotifySocket manager(name);
   asio::io_context io{1};
-  ServiceManager service(io, {{"NOTIFY_SOCKET", name}, {"WATCHDOG_USEC", "2000"}});
+  ServiceNotifier service(io, {{"NOTIFY_SOCKET", name}, {"WATCHDOG_USEC", "2000"}});
   EXPECT_THAT(manager.heard(), IsEmpty());
   service.ready();
   EXPECT_THAT(manager.heard(), ElementsAre("READY=1", "WATCHDOG=1"));
@@ -44,25 +44,25 @@ TEST(ServiceManager, HearsThatTheServiceLivesAsLongAsItsLoopTurns) {
   EXPECT_THAT(manager.heard(), ElementsAre("STOPPING=1"));
 }
 
-TEST(ServiceManager, TheWatchdogOfAnotherProcessIsNotOurs) {
+TEST(ServiceNotifier, TheWatchdogOfAnotherProcessIsNotOurs) {
   const Scratch scratch;
   const std::string path = scratch.path() / "notify";
   test::NotifySocket manager(path);
   asio::io_context io{1};
-  ServiceManager service(
+  ServiceNotifier service(
       io, {{"NOTIFY_SOCKET", path}, {"WATCHDOG_USEC", "2000"}, {"WATCHDOG_PID", "1"}});
   service.ready();
   EXPECT_EQ(io.run(), 0U);
   EXPECT_THAT(manager.heard(), ElementsAre("READY=1"));
 }
 
-TEST(ServiceManager, MissingServiceManagerIsIgnored) {
+TEST(ServiceNotifier, MissingServiceManagerIsIgnored) {
   asio::io_context io{1};
   const Environment cases[] = {{},
                                {{"NOTIFY_SOCKET", "/nowhere/notify"}, {"WATCHDOG_USEC", "x"}},
                                {{"NOTIFY_SOCKET", std::string(200, 'n')}}};
   for (const Environment& environment : cases) {
-    ServiceManager service(io, environment);
+    ServiceNotifier service(io, environment);
     service.ready();
     service.close();
   }

@@ -1,0 +1,202 @@
+"""What preload_test.py runs: scripts by what they try, and modules that make a template unfit."""
+
+HEAVY = """
+import os
+with open(os.environ["IMPORTS"], "a") as file:
+    file.write(f"{os.getpid()}\\n")
+VALUE = [1]
+"""
+
+# Of a rank's environment, what no two jobs share.
+UNIQUE = '("DDP_RUN_ID", "DDP_AGENT_ID", "DDP_JOB_START", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_ERROR_FILE")'
+
+SCRIPTS = {
+    "arguments": "import sys; print(sys.argv, getattr(sys, 'orig_argv', None))",
+    "main module": """
+import __main__
+print(__name__, __file__, __spec__, __package__, type(__loader__).__name__, __builtins__, sorted(globals()))
+""",
+    "module path": "import sys; print(sys.path)",
+    "module beside the script": "import beside; print(beside.__file__, beside.VALUE)",
+    "meta path": "import sys; print(sys.meta_path, sys.path_hooks, sorted(sys.path_importer_cache)[:0])",
+    "environment": f"import os; print([i for i in sorted(os.environ.items()) if i[0] not in {UNIQUE}])",
+    "C environment": f"""
+import subprocess
+lines = subprocess.run(["env"], stdout=subprocess.PIPE, text=True).stdout.splitlines()
+print([line for line in sorted(lines) if line.split("=")[0] not in {UNIQUE} + ("_",)])
+""",
+    "directory and umask": "import os; print(os.getcwd(), os.umask(0))",
+    "flags": "import sys; print(sys.flags, sys._xoptions, sys.warnoptions, sys.dont_write_bytecode)",
+    "executable": "import sys; print(sys.executable, sys.prefix, sys.base_prefix, sys.version)",
+    "signals": "print([line for line in open('/proc/self/status') if line[:4] in ('SigP', 'ShdP', 'SigB', 'SigI', 'SigC')])",
+    "limits": "import resource; print([resource.getrlimit(i) for i in range(16)])",
+    "priority and affinity": "import os; print(os.getpriority(0, 0), os.sched_getaffinity(0), os.sched_getscheduler(0))",
+    "session": "import os; print(os.getsid(0) == os.getpid() == os.getpgrp(), open(f'/proc/{os.getppid()}/comm').read())",
+    "names": "print(open('/proc/self/comm').read(), open('/proc/self/cmdline').read().split('\\0'))",
+    "descriptors": """
+import os
+print([(fd, os.get_inheritable(int(fd))) for fd in sorted(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd/" + fd)])
+""",
+    "streams": """
+import sys
+for s in (sys.stdin, sys.stdout, sys.stderr):
+    print(s.name, s.mode, s.encoding, s.errors, s.line_buffering, s.write_through, s.isatty(), s.seekable(), s.fileno())
+""",
+    "stdin": "import sys; print(repr(sys.stdin.readline()), repr(input()), repr(sys.stdin.read()))",
+    "exit code": "import sys; print('bye'); sys.exit(3)",
+    "exit text": "import sys; sys.exit('a reason')",
+    "exit at once": "import os; print('bye'); os._exit(7)",
+    "exception": """
+def inner():
+    raise ValueError("no")
+def outer():
+    inner()
+outer()
+""",
+    "chained exceptions": """
+try:
+    1 / 0
+except ZeroDivisionError as error:
+    raise RuntimeError("then") from error
+""",
+    "wrong syntax": "print('before')\nthis is wrong\n",
+    "segmentation fault": "import ctypes; print('now'); ctypes.string_at(0)",
+    "abort": "import os; print('now'); os.abort()",
+    "interrupt": "import signal; signal.raise_signal(signal.SIGINT)",
+    "signal handler": """
+import os, signal
+signal.signal(signal.SIGUSR1, lambda number, frame: print("caught", number, frame.f_code.co_name))
+os.kill(os.getpid(), signal.SIGUSR1)
+print(signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGPIPE), signal.getsignal(signal.SIGTERM))
+""",
+    "at exit": """
+import atexit, logging
+logging.basicConfig(format="%(levelname)s %(message)s")
+atexit.register(lambda: logging.warning("first registered"))
+atexit.register(lambda: logging.warning("last registered"))
+""",
+    "warnings": "import warnings; warnings.warn('careful'); warnings.warn('old', DeprecationWarning)",
+    "stack": """
+import faulthandler, inspect, sys, traceback
+def depth():
+    traceback.print_stack()
+    faulthandler.dump_traceback()
+    return len(inspect.stack()), faulthandler.is_enabled()
+print(depth(), sys._getframe().f_back)
+""",
+    "source": "import inspect\ndef f():\n    return 1\nprint(inspect.getsource(f), inspect.getfile(f))",
+    "threads": """
+import os, threading
+main = threading.main_thread()
+print(main.name, main is threading.current_thread(), main.native_id == os.getpid(), main.ident == threading.get_ident())
+t = threading.Thread(target=lambda: print("in a thread", threading.active_count()))
+t.start()
+""",
+    "collector": "import gc; print(gc.isenabled(), gc.get_threshold(), gc.callbacks, gc.garbage)",
+    "cycles at the end": """
+class Node:
+    def __del__(self):
+        print("deleted")
+a = Node(); a.me = a
+""",
+    "clocks": "import time; print(time.process_time() < 2, time.thread_time() < 2)",
+    "multiprocessing fork": """
+import multiprocessing
+def work(x):
+    return x * x
+if __name__ == "__main__":
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        print(pool.map(work, range(5)), multiprocessing.parent_process(), multiprocessing.current_process().name)
+""",
+    "multiprocessing spawn": """
+import multiprocessing, sys
+def work(x):
+    return x * x, __name__, sys.argv
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        print(pool.map(work, range(5)))
+""",
+    "multiprocessing forkserver": """
+import multiprocessing
+def work(x):
+    return x * x
+if __name__ == "__main__":
+    with multiprocessing.get_context("forkserver").Pool(2) as pool:
+        print(pool.map(work, range(5)))
+""",
+    "process pool": """
+import concurrent.futures
+class Box:
+    def __init__(self, value):
+        self.value = value
+def work(box):
+    return Box(box.value + 1)
+if __name__ == "__main__":
+    with concurrent.futures.ProcessPoolExecutor(2) as pool:
+        print([box.value for box in pool.map(work, [Box(1), Box(2)])])
+""",
+    "pickled class of the script": """
+import pickle
+class Box: pass
+print(pickle.dumps(Box(), 2), type(pickle.loads(pickle.dumps(Box()))) is Box)
+""",
+    "another program": "import os, sys; os.execv(sys.executable, [sys.executable, '-c', 'import os; print(os.environ[\"RANK\"])'])",
+    "child": "import os\nif os.fork() == 0:\n    print('child', os.getppid() > 1); os._exit(0)\nprint(os.wait()[1])",
+    "asyncio": "import asyncio\nasync def f():\n    await asyncio.sleep(0)\n    return 5\nprint(asyncio.run(f()))",
+    "debugger": "x = 1\nbreakpoint()\nprint('on', x)",
+    "hashes": "print(hash('a'), {1, 2, 'x'} and hash((1, 'b')))",
+    "imports": "import heavy, sys; heavy.VALUE.append(2); print(heavy.VALUE, heavy.__spec__.name, 'sitecustomize' in sys.modules)",
+    "odd arguments": "import sys; print(sys.argv[1:])",
+}  # fmt: skip
+ARGUMENTS = {"odd arguments": ["", "two words", "-m", "--x=ä", "\\"], "arguments": ["--lr", "0.1"]}
+INPUT = {"stdin": "first\nsecond\nthe rest", "debugger": "p x + 1\nc\n"}
+BAD_MODULES = {
+    "threads": ("import threading, time\nfor i in range(3): threading.Thread(target=time.sleep, args=(100,), daemon=True).start()",
+                "module bad started 3 threads"),
+    "socket": ("import socket\nheld = socket.socket()", "module bad left socket:["),
+    "file": ("held = open(__file__)", "bad.py open"),
+    "memory": ("import mmap\nheld = mmap.mmap(-1, 4096)", "module bad shares /dev/zero"),
+    "process": ("import os, time\nif os.fork() == 0:\n    time.sleep(100)", "module bad left a process running"),
+    "rank": ("import os\nrank = os.environ.get('RANK')", "module bad reads RANK, which differs between ranks"),
+    "error": ("import nothing_of_this_name", "module bad cannot be imported: ModuleNotFoundError: No module named 'nothing_of_this_name'"),
+    "exit": ("raise SystemExit(5)", "module bad cannot be imported: SystemExit: 5"),
+    "killed": ("import os; os.kill(os.getpid(), 9)" , ", has ended (import of bad)"),
+    "stopped": ("import os; os.kill(os.getpid(), 19)", ", is stopped (import of bad)"),
+    "stopped at the fork": ("import os; os.register_at_fork(before=lambda: os.kill(os.getpid(), 19))", "rank 0: it is stopped"),
+    "killed at the fork": ("import os; os.register_at_fork(before=lambda: os.kill(os.getpid(), 9))", "rank 0: it has ended"),
+    "killed copy": ("import os; os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), 9))", "rank 0: it has ended"),
+    "closed socket": ("os.closerange(3, 1000)", ", has ended (import of bad)"),
+    "environment": ("held = dict(os.environ)", "module bad reads the whole environment"),
+    "path": ("sys.path.insert(0, '/nowhere')", "module bad changes sys.path"),
+    "much text": ("print('x' * (2 << 20))", "the imports print 2097153 bytes"),
+}  # fmt: skip
+# A module that hurts only a template: in a rank it does nothing.
+ONLY_THERE = "import os, sys\nif b'RANK' not in os.environ._data:\n    exec({text!r})\n"
+# For a Python with torch.
+ALLREDUCE = """
+import os
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+model = DistributedDataParallel(torch.nn.Linear(4, 2))
+loss = model(torch.full((3, 4), 1.0 + dist.get_rank())).sum()
+loss.backward()
+print(round(loss.item(), 4), model.module.weight.grad.sum().item(), torch.get_num_threads(), torch.initial_seed(), flush=True)
+dist.barrier()
+os._exit(0)  # torch now and then aborts where threads of Gloo meet the end of the interpreter
+"""
+LOADER = """
+import torch
+import torch.multiprocessing
+def work(index, shared):
+    shared[index] = index + 1
+if __name__ == "__main__":
+    data = torch.utils.data.TensorDataset(torch.arange(8.0))
+    print([batch[0].tolist() for batch in torch.utils.data.DataLoader(data, batch_size=4, num_workers=2)])
+    shared = torch.zeros(2).share_memory_()
+    torch.multiprocessing.spawn(work, (shared,), 2)
+    print(shared.tolist(), torch.cuda.is_available(), torch.backends.mkldnn.is_available())
+"""
+DRAWS = "import numpy, torch; print(torch.rand(1).item(), numpy.random.rand())"
