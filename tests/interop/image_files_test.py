@@ -117,10 +117,22 @@ class FilesTest(unittest.TestCase):
         paths += [self.saved("alpha.webp", alpha), self.saved("alpha-lossless.webp", alpha, lossless=True, exact=True)]
         check(self, paths)
 
-    def test_an_animated_webp_is_refused(self):
+    def test_of_an_animated_file_the_first_frame_is_read(self):
         rgb = PIL.Image.fromarray(picture())
-        path = self.saved("animated.webp", rgb, save_all=True, append_images=[rgb.rotate(90)])
-        self.assertEqual(decode([path]), ["it is an animated WebP, which is not read"])
+        alpha = rgb.copy()
+        alpha.putalpha(rgb.convert("L"))
+        frames = {name: {"save_all": True, "append_images": [first.rotate(90), first.rotate(180)]} for name, first in (("rgb", rgb), ("alpha", alpha))}
+        paths = [self.saved(f"{name}.{ending}", first, **frames[name]) for name, first in (("rgb", rgb), ("alpha", alpha)) for ending in ("webp", "png")]
+        paths.append(self.saved("lossless.webp", rgb, lossless=True, **frames["rgb"]))
+        check(self, paths)
+
+    def test_an_animated_webp_that_is_cut_or_damaged_is_refused(self):
+        rgb = PIL.Image.fromarray(picture())
+        whole = self.saved("whole.webp", rgb, save_all=True, append_images=[rgb.rotate(90)]).read_bytes()
+        paths = [self.folder / f"{size}.webp" for size in range(40, len(whole) - 1, 97)]
+        for path in paths:
+            path.write_bytes(whole[: int(path.stem)])
+        self.assertEqual([ours for ours in decode(paths) if not isinstance(ours, str)], [])
 
     def test_other_formats_are_named(self):
         rgb = PIL.Image.fromarray(picture())

@@ -1,7 +1,10 @@
 #include "worker/image/webp.h"
 
 #include <webp/decode.h>
+#include <webp/demux.h>
 
+#include <algorithm>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -30,6 +33,45 @@ WebPBitstreamFeatures read_features(std::span<const std::uint8_t> file) {
   return features;
 }
 
+[[noreturn]] void refuse_version() {
+  throw std::logic_error("libwebp is not of the version of its headers");
+}
+
+/// `pixels`: red, green, blue, alpha of each pixel, row by row; for a file of `size`.
+void decode_still(std::span<const std::uint8_t> file,
+                  ImageSize size,
+                  std::vector<std::uint8_t>& pixels) {
+  WebPDecoderConfig config{};
+  if (::WebPInitDecoderConfig(&config) == 0) refuse_version();
+  config.output.colorspace = MODE_RGBA;
+  config.output.is_external_memory = 1;
+  config.output.u.RGBA = {.rgba = pixels.data(), .stride = size.width * 4, .size = pixels.size()};
+  const VP8StatusCode status = ::WebPDecode(file.data(), file.size(), &config);
+  ::WebPFreeDecBuffer(&config.output);
+  if (status != VP8_STATUS_OK) refuse(status);
+}
+
+/// The same of an animated file: its canvas with the first frame.
+void decode_first_frame(std::span<const std::uint8_t> file,
+                        ImageSize size,
+                        std::vector<std::uint8_t>& pixels) {
+  WebPAnimDecoderOptions options{};
+  if (::WebPAnimDecoderOptionsInit(&options) == 0) refuse_version();
+  options.color_mode = MODE_RGBA;
+  const WebPData data{file.data(), file.size()};
+  const std::unique_ptr<WebPAnimDecoder, decltype(&::WebPAnimDecoderDelete)> decoder(
+      ::WebPAnimDecoderNew(&data, &options), &::WebPAnimDecoderDelete);
+  WebPAnimInfo info{};
+  std::uint8_t* frame = nullptr;
+  int shown_until = 0;  // ms
+  if (!decoder || ::WebPAnimDecoderGetInfo(decoder.get(), &info) == 0 ||
+      info.canvas_width != static_cast<std::uint32_t>(size.width) ||
+      info.canvas_height != static_cast<std::uint32_t>(size.height) ||
+      ::WebPAnimDecoderGetNext(decoder.get(), &frame, &shown_until) == 0)
+    throw BadImage("it is an animated WebP that is damaged or cut off");
+  std::copy_n(frame, pixels.size(), pixels.data());
+}
+
 }  // namespace
 
 ImageSize read_webp_size(std::span<const std::uint8_t> file) {
@@ -44,19 +86,12 @@ ImageSize decode_webp(std::span<const std::uint8_t> file,
   const WebPBitstreamFeatures features = read_features(file);
   const ImageSize size{features.height, features.width};
   require_within(limits, size, file.size());
-  if (features.has_animation != 0) throw BadImage("it is an animated WebP, which is not read");
   const std::size_t row_bytes = static_cast<std::size_t>(size.width) * 4;
   std::vector<std::uint8_t> pixels(row_bytes * static_cast<std::size_t>(size.height));
-  WebPDecoderConfig config{};
-  if (::WebPInitDecoderConfig(&config) == 0)
-    throw std::logic_error("libwebp is not of the version of its headers");
-  config.output.colorspace = MODE_RGBA;
-  config.output.is_external_memory = 1;
-  config.output.u.RGBA = {
-      .rgba = pixels.data(), .stride = static_cast<int>(row_bytes), .size = pixels.size()};
-  const VP8StatusCode status = ::WebPDecode(file.data(), file.size(), &config);
-  ::WebPFreeDecBuffer(&config.output);
-  if (status != VP8_STATUS_OK) refuse(status);
+  if (features.has_animation != 0)
+    decode_first_frame(file, size, pixels);
+  else
+    decode_still(file, size, pixels);
   into.reshape(request.channels, size);
   for (int y = 0; y < size.height; ++y)
     split_row(pixels.data() + static_cast<std::size_t>(y) * row_bytes, y, into);

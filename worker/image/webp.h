@@ -1,5 +1,5 @@
-// Reads WebP files, lossy and lossless, not animated; the wrapper of libwebp. Call it through
-// worker/image/decode.
+// Reads WebP files, lossy and lossless, of animated ones the first frame; the wrapper of libwebp.
+// Call it through worker/image/decode.
 #pragma once
 
 #include <cstdint>
