@@ -11,4 +11,10 @@ inline constexpr bool kInstrumented = true;
 inline constexpr bool kInstrumented = false;
 #endif
 
+/// What a bound of time is there.
+template <typename Duration>
+constexpr Duration allowed(Duration bound) {
+  return kInstrumented ? 5 * bound : bound;
+}
+
 }  // namespace ddp::test
