@@ -113,7 +113,10 @@ get_python() {
     site="$("$target/bin/python" -c "$site_of")"
     cp --archive --link "$cache/torch-$torch_version"/*/ "$site/"
   fi
-  fill_python "$target" 7000 'import numpy, safetensors, tensorboard, torch, torchvision; torch.ones(1)' "${python_wheels[@]}"
+  fill_python "$target" 7000 'import numpy, safetensors, tensorboard, torch, torchvision; torch.ones(1)' "${python_wheels[@]}" || return 1
+  # pip compiles what it installs, and these files were linked. The tests' Python keeps nothing that it compiles (-B): each process with an
+  # optimizer of torch would compile 220 modules again, in 2.4 s.
+  "$target/bin/python" -m compileall -q "$("$target/bin/python" -c "$site_of")/torch" >>"$log" 2>&1 || true
 }
 
 # The Python that the user named, else that of an environment in the cache; nothing: there is none.
