@@ -261,7 +261,7 @@ TEST_F(LauncherFaults, L7_AFullStderrThatNobodyReadsStopsNothing) {
                                  .full_stderr = true});
   EXPECT_TRUE(job->sees("[0:0] stopped"));  // rank 0 was told, though the message could not be
   EXPECT_EQ(job->wait(), 3);
-  EXPECT_LT(job->lived(), 8s);
+  EXPECT_LT(job->lived(), allowed(8s));
 }
 
 TEST_F(LauncherFaults, L7_AFullStderrThatNobodyReadsDelaysNoSignal) {
@@ -270,7 +270,7 @@ TEST_F(LauncherFaults, L7_AFullStderrThatNobodyReadsDelaysNoSignal) {
   ASSERT_TRUE(job->sees("ready"));
   job->signal(SIGTERM);
   EXPECT_EQ(job->wait(), 143);
-  EXPECT_LT(job->lived(), 8s);
+  EXPECT_LT(job->lived(), allowed(8s));
 }
 
 TEST_F(LauncherFaults, L6_SigusrReachesExternalWorkersThatHandleIt) {
@@ -466,7 +466,7 @@ TEST_F(LauncherFaults, L10_ARunIdThatTheUserGaveRunsOnce) {
   ASSERT_TRUE(first->sees("ready"));
   const auto second = start(command("a/b"));
   EXPECT_EQ(second->wait(), 202);
-  EXPECT_LT(second->lived(), 500ms);
+  EXPECT_LT(second->lived(), allowed(500ms));
   EXPECT_TRUE(second->sees("it is running already, locked by pid " + std::to_string(first->pid())));
   const auto other = start(command("c"));
   EXPECT_TRUE(other->sees("ready"));
