@@ -66,7 +66,7 @@ check_part() {
       ;;
     "asan launcher")
       test_under asan -DDDP_BUILD_WORKER=OFF -DDDP_TESTS_WITHOUT_TORCH=ON
-      ran="$(tests_line asan)"
+      ran="$(tests_line asan), without Python's programs under the launcher"
       ;;
     "asan worker")
       left_out+="|$job_labels"
@@ -82,7 +82,7 @@ check_part() {
     # Without the worker: LibTorch is not instrumented, so what its threads do to each other looks like races.
     tsan)
       test_under tsan -DDDP_BUILD_WORKER=OFF
-      ran="$(tests_line tsan)"
+      ran="$(tests_line tsan), without readers of files beside Python's"
       ;;
     fuzz)
       configure fuzz
