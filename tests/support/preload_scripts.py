@@ -147,6 +147,46 @@ print(pickle.dumps(Box(), 2), type(pickle.loads(pickle.dumps(Box()))) is Box)
     "hashes": "print(hash('a'), {1, 2, 'x'} and hash((1, 'b')))",
     "imports": "import heavy, sys; heavy.VALUE.append(2); print(heavy.VALUE, heavy.__spec__.name, 'sitecustomize' in sys.modules)",
     "odd arguments": "import sys; print(sys.argv[1:])",
+    "locale": "import locale, sys; print(locale.getlocale(), locale.getpreferredencoding(), sys.getfilesystemencoding())",
+    "time zone": "import os, time; os.environ['TZ'] = 'America/New_York'; time.tzset(); print(time.tzname, time.localtime(0)[:5])",
+    "seeded numbers": "import random; random.seed(7); print(random.random(), random.getrandbits(64))",
+    "hook of exceptions": """
+import sys
+sys.excepthook = lambda kind, error, trace: print("hook", kind.__name__, error, trace.tb_lineno)
+raise OSError("own")
+""",
+    "exception in a thread": "import threading\ndef fail():\n    raise ValueError('there')\nt = threading.Thread(target=fail, name='own')\nt.start(); t.join()",
+    "exception at exit": "import atexit\n@atexit.register\ndef fail():\n    raise ValueError('late')\nprint('done')",
+    "trace": """
+import sys
+lines = []
+def trace(frame, event, argument):
+    if frame.f_code.co_name == "work":
+        lines.append((event, frame.f_lineno))
+    return trace
+def work():
+    x = 1
+    return x
+sys.settrace(trace); work(); sys.settrace(None); print(lines)
+""",
+    "timer": """
+import signal
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
+signal.setitimer(signal.ITIMER_REAL, 0.01)
+print(signal.sigwait([signal.SIGALRM]))
+""",
+    "pipes of a child": "import subprocess; print(subprocess.run(['cat'], input=b'given', stdout=subprocess.PIPE).stdout)",
+    "forked child": "import os\npid = os.fork()\nif pid == 0:\n    os._exit(9)\nprint(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))",
+    "module run by a script": "import runpy; print(sorted(runpy.run_module('beside', run_name='other'))[:2])",
+    "reloaded module": "import beside, importlib; print(importlib.reload(beside) is beside, beside.VALUE)",
+    "long lines": "import sys; print('x' * 20_000); print('y' * 20_000, file=sys.stderr)",
+    "closed streams": "import os, sys; sys.stdout.close(); os.write(2, b'still\\n')",
+    "replaced streams": "import io, sys; sys.stdout = io.StringIO(); print('hidden'); sys.stdout = sys.__stdout__; print('shown')",
+    "recursion": "import sys\ndef f(n):\n    return 0 if n == 0 else 1 + f(n - 1)\nprint(sys.getrecursionlimit(), f(sys.getrecursionlimit() - 10))",
+    "too deep": "def f():\n    return f()\nf()",
+    "finalizers": "import weakref\nclass A: pass\na = A()\nweakref.finalize(a, print, 'finalized')\nprint('end')",
+    "temporary files": "import os, tempfile; print(tempfile.gettempdir(), os.path.exists(tempfile.NamedTemporaryFile().name))",
+    "context": "import contextvars; v = contextvars.ContextVar('v', default=1); print(v.get(), contextvars.copy_context().run(v.set, 2) is not None, v.get())",
 }  # fmt: skip
 ARGUMENTS = {"odd arguments": ["", "two words", "-m", "--x=ä", "\\"], "arguments": ["--lr", "0.1"]}
 INPUT = {"stdin": "first\nsecond\nthe rest", "debugger": "p x + 1\nc\n"}
