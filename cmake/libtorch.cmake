@@ -67,7 +67,7 @@ function(ddp_precompile_torch target)
   if(owner)
     target_precompile_headers(${target} REUSE_FROM ${owner})
     # GCC takes a header only with the definitions that it was made with.
-    target_link_libraries(${target} PRIVATE Boost::json)
+    target_link_libraries(${target} PRIVATE Boost::json ddp_spdlog)
   else()
     target_precompile_headers(${target} PRIVATE <torch/torch.h>)
     set_property(GLOBAL PROPERTY ddp_torch_header_owner ${target})

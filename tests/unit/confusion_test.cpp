@@ -26,7 +26,7 @@ std::unique_ptr<Metric> make_metric() {
 
 Batch batch_of(const at::Tensor& labels) {
   Batch batch;
-  batch.targets.push_back({.values = labels});
+  batch.targets.push_back({.values = labels, .rows = {}});
   for (std::int64_t i = 0; i < labels.size(0); ++i)
     batch.indices.push_back(i);
   return batch;
