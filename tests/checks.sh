@@ -72,7 +72,7 @@ check_part() {
       left_out+="|$job_labels"
       build_asan_worker
       run_tests asan
-      ran="$(tests_line asan), without those beside Python, of the installed library and of README"
+      ran="$(tests_line asan), without those beside Python, of the installed library, of README and configs/"
       ;;
     "asan jobs")
       build_asan_worker
