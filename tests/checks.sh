@@ -86,7 +86,7 @@ check_part() {
       ;;
     fuzz)
       configure fuzz
-      compile build/fuzz
+      compile build/fuzz --target fuzz
       tests/fuzz/run.sh build/fuzz 60
       ran="$(find build/fuzz/tests/fuzz -maxdepth 1 -name 'fuzz_*' -type f -executable | wc -l) targets in a minute: nothing found"
       ;;
