@@ -43,7 +43,7 @@ void use(const std::vector<StoreRequest>& requests) {
     std::vector<StoreClientId> all_released;
     bool is_done = false;
     while (!is_done) {
-      const KeySpace::Step step = keys.step(work, [client] { return client == 0; });
+      const KeySpace::StepResult step = keys.step(work, [client] { return client == 0; });
       is_done = step.is_done;
       all_released.insert(all_released.end(), step.released.begin(), step.released.end());
     }
