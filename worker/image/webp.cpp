@@ -3,7 +3,6 @@
 #include <webp/decode.h>
 #include <webp/demux.h>
 
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,24 +36,32 @@ WebPBitstreamFeatures read_features(std::span<const std::uint8_t> file) {
   throw std::logic_error("libwebp is not of the version of its headers");
 }
 
-/// `pixels`: red, green, blue, alpha of each pixel, row by row; for a file of `size`.
-void decode_still(std::span<const std::uint8_t> file,
-                  ImageSize size,
-                  std::vector<std::uint8_t>& pixels) {
+std::size_t row_bytes(const Image& image) {
+  return static_cast<std::size_t>(image.width) * 4;
+}
+
+/// Fills an image with `pixels`: red, green, blue, alpha of each, row by row.
+void put(const std::uint8_t* pixels, Image& into) {
+  for (int y = 0; y < into.height; ++y)
+    split_row(pixels + static_cast<std::size_t>(y) * row_bytes(into), y, into);
+}
+
+/// `into` has the file's size.
+void decode_still(std::span<const std::uint8_t> file, Image& into) {
+  std::vector<std::uint8_t> pixels(row_bytes(into) * static_cast<std::size_t>(into.height));
   WebPDecoderConfig config{};
   if (::WebPInitDecoderConfig(&config) == 0) refuse_version();
   config.output.colorspace = MODE_RGBA;
   config.output.is_external_memory = 1;
-  config.output.u.RGBA = {.rgba = pixels.data(), .stride = size.width * 4, .size = pixels.size()};
+  config.output.u.RGBA = {.rgba = pixels.data(), .stride = into.width * 4, .size = pixels.size()};
   const VP8StatusCode status = ::WebPDecode(file.data(), file.size(), &config);
   ::WebPFreeDecBuffer(&config.output);
   if (status != VP8_STATUS_OK) refuse(status);
+  put(pixels.data(), into);
 }
 
 /// The same of an animated file: its canvas with the first frame.
-void decode_first_frame(std::span<const std::uint8_t> file,
-                        ImageSize size,
-                        std::vector<std::uint8_t>& pixels) {
+void decode_first_frame(std::span<const std::uint8_t> file, Image& into) {
   WebPAnimDecoderOptions options{};
   if (::WebPAnimDecoderOptionsInit(&options) == 0) refuse_version();
   options.color_mode = MODE_RGBA;
@@ -65,11 +72,11 @@ void decode_first_frame(std::span<const std::uint8_t> file,
   std::uint8_t* frame = nullptr;
   int shown_until = 0;  // ms
   if (!decoder || ::WebPAnimDecoderGetInfo(decoder.get(), &info) == 0 ||
-      info.canvas_width != static_cast<std::uint32_t>(size.width) ||
-      info.canvas_height != static_cast<std::uint32_t>(size.height) ||
+      info.canvas_width != static_cast<std::uint32_t>(into.width) ||
+      info.canvas_height != static_cast<std::uint32_t>(into.height) ||
       ::WebPAnimDecoderGetNext(decoder.get(), &frame, &shown_until) == 0)
     throw BadImage("it is an animated WebP that is damaged or cut off");
-  std::copy_n(frame, pixels.size(), pixels.data());
+  put(frame, into);
 }
 
 }  // namespace
@@ -86,15 +93,11 @@ ImageSize decode_webp(std::span<const std::uint8_t> file,
   const WebPBitstreamFeatures features = read_features(file);
   const ImageSize size{features.height, features.width};
   require_within(limits, size, file.size());
-  const std::size_t row_bytes = static_cast<std::size_t>(size.width) * 4;
-  std::vector<std::uint8_t> pixels(row_bytes * static_cast<std::size_t>(size.height));
-  if (features.has_animation != 0)
-    decode_first_frame(file, size, pixels);
-  else
-    decode_still(file, size, pixels);
   into.reshape(request.channels, size);
-  for (int y = 0; y < size.height; ++y)
-    split_row(pixels.data() + static_cast<std::size_t>(y) * row_bytes, y, into);
+  if (features.has_animation != 0)
+    decode_first_frame(file, into);
+  else
+    decode_still(file, into);
   return size;
 }
 
