@@ -27,8 +27,9 @@ std::vector<JobKey> launch_keys() {
        .help = "device of each rank: auto, cpu, cuda, or cuda:N; auto: a GPU if the rank has one"},
       {.path = "backend", .type = choice, .default_value = "auto",
        .choices = {"auto", "nccl", "gloo", "shm"}, .may_differ = true,
-       .help = "collectives of gradients; shm: sums through memory that the ranks of one node "
-               "share, on CPUs; auto: nccl on cuda, else shm on one node, else gloo"},
+       .help = "collectives of gradients; shm: sums through memory that the ranks of a node share, "
+               "on CPUs, and by gloo between nodes; auto: nccl on cuda, else shm where a node has "
+               "several ranks, else gloo"},
       {.path = "parallel", .type = choice, .default_value = "ddp", .choices = {"ddp", "data"},
        .help = "ddp: one process per device; data: one process, the batch is split over `devices`"},
       {.path = "devices", .type = text_list, .default_value = "[]", .may_differ = true,
@@ -41,9 +42,9 @@ std::vector<JobKey> launch_keys() {
       {.path = "launch.program", .type = text, .default_value = "null", .is_path = true,
        .help = "program to start instead of ddp-worker"},
       {.path = "launch.nproc_per_node", .type = integer, .default_value = "1",
-       .min = 1, .max = 100000, .choices = {"auto", "cpu", "gpu"},
-       .help = "workers on this node; cpu: one per CPU that we may use, gpu: one per GPU, auto: "
-               "GPUs if there are any, else CPUs"},
+       .min = 1, .max = 100000, .choices = {"auto", "cpu", "gpu", "xpu"},
+       .help = "workers on this node; cpu: one per CPU that we may use, gpu: one per GPU, xpu: one "
+               "per XPU that the program's torch sees, auto: GPUs if there are any, else CPUs"},
       {.path = "launch.nnodes", .type = text, .default_value = "1",
        .help = "nodes of the job, N or MIN:MAX"},
       {.path = "launch.node_rank", .type = integer, .default_value = "null",

@@ -24,6 +24,7 @@
 #include "launcher/os/process_state.h"
 
 DDP_EMBED_FILE(ddp_warm_template, DDP_WARM_TEMPLATE)
+DDP_EMBED_FILE(ddp_template_fitness, DDP_TEMPLATE_FITNESS)
 DDP_EMBED_FILE(ddp_python_template, DDP_PYTHON_TEMPLATE)
 
 namespace ddp::launcher {
@@ -128,7 +129,8 @@ RankTemplate::RankTemplate(asio::io_context& io,
       arguments_(rank.arguments) {
   const WarmSocket names = warm_socket ? warm_socket->names : WarmSocket{};
   Pair pair = make_pair();
-  const std::string text = std::string(ddp_warm_template()).append(ddp_python_template());
+  const std::string text =
+      std::string(ddp_warm_template()).append(ddp_template_fitness()).append(ddp_python_template());
   check(::send(pair.ours.fd(), text.data(), text.size(), MSG_NOSIGNAL), "send", kLabel);
   const Descriptor request = make_file(import_request(modules, rank.environment, base_, names));
   std::vector<int> fds{request.fd()};

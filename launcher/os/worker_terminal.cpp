@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t kKept = 4096;     // bytes of what was shown
 constexpr std::size_t kLastLines = 10;  // of it, at most
 constexpr std::size_t kMostQueued = 1 << 20;
-constexpr std::chrono::milliseconds kQueuePause(5);
+constexpr std::chrono::milliseconds kShowPause(5);
 
 int open_controller() {
   const int fd = check(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC), "posix_openpt", "--debug");
@@ -67,7 +67,7 @@ asio::awaitable<void> WorkerTerminal::show() {
     if (shown_.size() > kKept) shown_.erase(0, shown_.size() - kKept);
     writer_.write(FileWriter::kStdout, std::string(piece));
     while (writer_.queued_bytes(FileWriter::kStdout) > kMostQueued && our_end_.is_open()) {
-      timer.expires_after(kQueuePause);
+      timer.expires_after(kShowPause);
       co_await timer.async_wait(kResult);
     }
   }

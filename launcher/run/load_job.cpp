@@ -24,6 +24,8 @@
 #include "launcher/os/python.h"
 #include "launcher/os/resources.h"
 #include "launcher/os/topology.h"
+#include "launcher/os/torch_devices.h"
+#include "launcher/plan/command_line/split_arguments.h"
 #include "launcher/plan/start/limits.h"
 #include "launcher/plan/start/numa.h"
 #include "launcher/plan/start/platform_settings.h"
@@ -99,13 +101,44 @@ VisibleGpus see_gpus(const std::vector<Gpu>& devices,
   return visible_gpus(devices, listed);
 }
 
-/// Whether the job asks for GPUs explicitly.
-bool wants_gpus(const JobValues& job) {
-  const auto* const workers = std::get_if<std::string>(&job.setting("launch.nproc_per_node").value);
-  return (workers != nullptr && *workers == "gpu") || job.text("device").starts_with("cuda");
+/// --nproc-per-node, if it is a word.
+std::string workers_by(const JobValues& job) {
+  const auto* const word = std::get_if<std::string>(&job.setting("launch.nproc_per_node").value);
+  return word == nullptr ? "" : *word;
 }
 
-NodeFacts look_at_node(const JobValues& job, const Environment& environment) {
+/// Whether the job asks for GPUs explicitly.
+bool wants_gpus(const JobValues& job) {
+  return workers_by(job) == "gpu" || job.text("device").starts_with("cuda");
+}
+
+/// Lets the torch of the job's Python count what we cannot: XPUs, and GPUs where AMD's driver is.
+/// ddp-worker trains on neither.
+void count_by_torch(NodeFacts& facts,
+                    const JobValues& job,
+                    const Options& options,
+                    const Environment& environment) {
+  const std::string word = workers_by(job);
+  const std::string program = options.program.empty()
+                                  ? job.maybe_text("launch.program").value_or("ddp-worker")
+                                  : options.program;
+  const bool is_for_worker = is_ddp_worker(program);
+  const bool on_xpus = word == "xpu";
+  const bool on_amd = (word == "gpu" || word == "auto") && facts.devices.empty() &&
+                      !is_for_worker && std::filesystem::exists("/dev/kfd");
+  if (on_xpus && is_for_worker) {
+    facts.torch_problem = "ddp-worker trains on NVIDIA's GPUs and on CPUs";
+  } else if (on_xpus || on_amd) {
+    const PythonChoice python = choose_python(environment, own_file(), program);
+    TorchDevices found = ask_torch(python.program, on_xpus ? "xpu" : "cuda");
+    facts.torch_devices = found.count;
+    facts.torch_problem = std::move(found.problem);
+  }
+}
+
+NodeFacts look_at_node(const JobValues& job,
+                       const Options& options,
+                       const Environment& environment) {
   NodeFacts facts;
   facts.cpu_limits = find_cpu_limits();
   facts.cpus = cpus_within(facts.cpu_limits.mask, facts.cpu_limits.quota);
@@ -118,6 +151,7 @@ NodeFacts look_at_node(const JobValues& job, const Environment& environment) {
   VisibleGpus visible = see_gpus(facts.devices, job, environment);
   facts.gpus = static_cast<int>(visible.gpus.size());
   facts.refused_gpu = std::move(visible.refused);
+  count_by_torch(facts, job, options, environment);
   facts.loopback = loopback_address();
   return facts;
 }
@@ -223,7 +257,7 @@ JobValues load_values_to_explain(const Options& options, const Environment& envi
 
 JobSpec load_job(const Options& options, const Environment& environment, const Secret& token) {
   LoadedValues loaded = load_values(options, environment);
-  const NodeFacts facts = look_at_node(loaded.job, environment);
+  const NodeFacts facts = look_at_node(loaded.job, options, environment);
   JobSpec spec = make_job_spec(options, std::move(loaded.job), facts, environment);
   spec.notes = std::move(loaded.notes);
   spec.shares_console = options.token_stdin;

@@ -66,8 +66,10 @@ void WorkerGroup::end_now() {
     if (!worker->process->is_reaped()) sessions.push_back(worker->session);
     worker->process->signal(SIGKILL);  // all at once, then each destructor reaps
   }
-  if (!sessions.empty()) kill_all_in_cgroup();
-  if (!sessions.empty()) kill_descendants(marker_, sessions);
+  if (!sessions.empty()) {
+    kill_all_in_cgroup();
+    kill_descendants(marker_, sessions);
+  }
   for (const Session& session : sessions)
     parts_.guard.forget_session(session.number);
   if (terminal_) terminal_->give_back();
@@ -95,8 +97,7 @@ void WorkerGroup::take_over(Worker& worker, const Placement& placement) {
   // Nodes may have come or gone, so the worker may have a new rank. Its lines show it from now on.
   if (placement != worker.placement) {
     worker.placement = placement;
-    set_prefix(worker, *worker.output, WorkerStream::output);
-    set_prefix(worker, *worker.errors, WorkerStream::errors);
+    set_prefixes(worker);
   }
   begin_next_round(survivor_page(*worker.page), identity_in_round(placement, facts_.round));
 }
@@ -140,8 +141,7 @@ void WorkerGroup::start_one(const Placement& placement,
   worker->pid = worker->process->pid();
   worker->session = session_of(worker->pid);
   worker->started_at = Clock::now();
-  set_prefix(*worker, *worker->output, WorkerStream::output);
-  set_prefix(*worker, *worker->errors, WorkerStream::errors);
+  set_prefixes(*worker);
   // At once: from here on, however this agent ends, the guard must find this session. Until here
   // the death signal covers the worker.
   parts_.guard.watch_session(worker->session);
@@ -243,16 +243,20 @@ std::unique_ptr<LogStream> WorkerGroup::open_stream(
       parts_.io, mux_, route, "rank " + std::to_string(placement.rank));
 }
 
-void WorkerGroup::set_prefix(const Worker& worker, LogStream& stream, WorkerStream kind) {
-  PrefixFacts facts;
-  facts.placement = worker.placement;
-  facts.role = parts_.spec.role;
-  facts.host = host_;
-  facts.pid = worker.pid;
-  facts.stream = kind;
-  const int local_rank = worker.placement.local_rank;
-  const StreamPlan plan = plan_stream(parts_.spec.logs, parts_.spec.has_run_dir, local_rank, kind);
-  stream.set_prefix(Prefix(parts_.spec.logs, plan, facts), worker.placement);
+void WorkerGroup::set_prefixes(const Worker& worker) {
+  const LogSpec& logs = parts_.spec.logs;
+  const Placement& placement = worker.placement;
+  for (LogStream* const stream : {worker.output.get(), worker.errors.get()}) {
+    const bool is_output = stream == worker.output.get();
+    const PrefixFacts facts{.placement = placement,
+                            .role = parts_.spec.role,
+                            .host = host_,
+                            .pid = worker.pid,
+                            .stream = is_output ? WorkerStream::output : WorkerStream::errors};
+    const StreamPlan plan =
+        plan_stream(logs, parts_.spec.has_run_dir, placement.local_rank, facts.stream);
+    stream->set_prefix(Prefix(logs, plan, facts), placement);
+  }
 }
 
 asio::awaitable<void> WorkerGroup::wait_for_exit(std::size_t index) {

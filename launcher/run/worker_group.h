@@ -146,7 +146,7 @@ class WorkerGroup {
                                          const WorkerFiles& files,
                                          WorkerStream stream);
   std::unique_ptr<Process> start_process(const ProcessSpec& spec, bool may_copy_template);
-  void set_prefix(const Worker& worker, LogStream& stream, WorkerStream kind);
+  void set_prefixes(const Worker& worker);
   asio::awaitable<void> wait_for_exit(std::size_t index);
   asio::awaitable<void> read_output(LogStream& stream);
   void lend_terminal(ProcessSpec& process);

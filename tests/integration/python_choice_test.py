@@ -69,16 +69,16 @@ class Choice(ProcessTest):
         (self.folder / "link/bin/ddp-launch").symlink_to(self.folder / "venv/bin/ddp-launch")
         self.environment = {name: text for name, text in self.environment.items() if name not in ("VIRTUAL_ENV", "CONDA_PREFIX", "PYTHON_EXEC")}
 
-    def make_program(self, file):
+    def make_program(self, file, does=""):
         path = self.folder / file
-        path.write_text("#!/bin/sh\n", encoding="utf-8")
+        path.write_text(f"#!/bin/sh\n{does}\n", encoding="utf-8")
         path.chmod(0o755)
         return path
 
-    def plan(self, launcher, variables, *words):
+    def plan(self, launcher, variables, *words, check=True):
         environment = {**self.environment, "PATH": self.places["system"] + "/bin", **variables}
         command = [self.folder / launcher / "bin/ddp-launch", "--dry-run", *words]
-        return subprocess.run(command, env=environment, cwd=self.folder, capture_output=True, text=True, check=True)
+        return subprocess.run(command, env=environment, cwd=self.folder, capture_output=True, text=True, check=check)
 
     def test_each_environment_s_own_python_runs_the_script(self):
         for name, (launcher, variables, first_line, python, source, note) in TABLE.items():
@@ -105,6 +105,27 @@ class Choice(ProcessTest):
         (self.folder / "train.py").write_text("import sys; print(sys.prefix)", encoding="utf-8")
         text = self.run_program(self.folder / ".venv/bin/ddp-launch", "train.py")
         self.assertIn(f"[0:0] {self.folder}/.venv\n", text)
+
+    def test_xpus_are_those_that_its_torch_counts(self):
+        words = ("--nproc-per-node=xpu", "train.py")
+        (self.folder / "train.py").touch()
+        python = self.make_program("venv/bin/python3", 'echo noise; case "$2" in *torch.xpu.device_count*) echo "devices: 3";; esac')
+        self.assertIn("workers: 3, one per XPU (xpu)\n", self.plan("venv", {}, *words).stderr)
+        question = f"{python} -c 'import torch; print(torch.xpu.device_count())'"
+        for does, why in (
+            ("echo devices: 0", f"the torch of {python} sees none: {question} says 0"),
+            ("echo devices: many", f"{python} cannot tell. Try: {question}"),
+            ("exit 1", f"{python} cannot tell. Try: {question}"),
+        ):
+            with self.subTest(does):
+                self.make_program("venv/bin/python3", does)
+                refused = self.plan("venv", {}, *words, check=False)
+                self.assertEqual(refused.returncode, 2)
+                self.assertIn(f"--nproc-per-node: xpu: {why}. Or give a number or cpu.", refused.stderr)
+        (self.folder / "job.yaml").write_text("data: {name: digits, batch_per_rank: 8}\nmodel: {name: fast}\n", encoding="utf-8")
+        refused = self.plan("venv", {}, "--nproc-per-node=xpu", "job.yaml", check=False)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("xpu: ddp-worker trains on NVIDIA's GPUs and on CPUs. Or give", refused.stderr)
 
     def test_pythons_with_torch_are_named_when_it_is_missing(self):
         site = self.folder / ".venv/lib/python3.11/site-packages/torch"

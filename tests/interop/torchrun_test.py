@@ -174,6 +174,7 @@ CASES = [
     Case("a module without python", ["-m", "--no-python"], code=2, theirs=1),
     Case("no workers", ["--nproc-per-node=0"], code=2, theirs=1),
     Case("workers that are not a number", ["--nproc-per-node=foo"], code=2, theirs=1),
+    Case("XPUs on a node without one", ["--nproc-per-node=xpu"], code=2, theirs=1),
     Case("nodes that are not a number", ["--nnodes=a"], code=2, theirs=1),
     Case("settings without a value", ["--rdzv-conf=a"], code=2, theirs=1),
     Case("no such plug-in for logs", ["--logs-specs=DOES_NOT_EXIST"], code=2, theirs=1),

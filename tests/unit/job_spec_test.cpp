@@ -198,6 +198,18 @@ TEST(MakeJobSpec, AWordForTheNumberOfWorkersIsAnswered) {
   EXPECT_THAT(
       spec_problems({"--nproc-per-node=gpu", "p"}, {}, asked),
       HasSubstr("no GPU can be used on this node: the driver is asleep. ddp-launch doctor"));
+  NodeFacts by_torch;
+  by_torch.torch_devices = 3;
+  for (const auto& [word, kind] : {std::pair("gpu", "GPU"), {"auto", "GPU"}, {"xpu", "XPU"}}) {
+    EXPECT_THAT(make({std::string("--nproc-per-node=") + word, "p"}, {}, by_torch).warnings,
+                ElementsAre(std::string("workers: 3, one per ") + kind + " (" + word + ")"));
+  }
+  NodeFacts none;
+  none.torch_problem = "the torch of p sees none";
+  EXPECT_THAT(spec_problems({"--nproc-per-node=xpu", "p"}, {}, none),
+              HasSubstr("--nproc-per-node: xpu: the torch of p sees none. Or give a number"));
+  EXPECT_THAT(spec_problems({"--nproc-per-node=gpu", "p"}, {}, none),
+              HasSubstr("no GPU can be used on this node: the torch of p sees none. ddp-launch"));
 }
 
 TEST(MakeJobSpec, AnEndpointIsReadWhole) {

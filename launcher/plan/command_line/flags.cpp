@@ -27,7 +27,8 @@ const std::vector<Flag>& table() {
        .placeholder = "N",
        .help =
            "workers on this node; cpu: one per CPU that we may use (mask and quota), gpu: one per "
-           "GPU, auto: GPUs if there are any, else CPUs",
+           "GPU, xpu: one per XPU that the program's torch sees, auto: GPUs if there are any, else "
+           "CPUs",
        .group = kJob},
       {.name = "nnodes",
        .value = plain,

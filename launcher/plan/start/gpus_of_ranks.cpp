@@ -35,6 +35,7 @@ std::string describe_missing_gpus(const JobSpec& spec) {
              "CUDA_VISIBLE_DEVICES=" + visible_devices(spec) +
                  " leaves none of this node's GPUs: " + list_gpus(facts.devices));
   if (!facts.gpu_problem.empty()) add_word(why, facts.gpu_problem, ", and ");
+  if (!facts.torch_problem.empty()) add_word(why, facts.torch_problem, ", and ");
   if (why.empty()) why = "this node has no GPU device files (/dev/nvidia0, ...)";
   return "no GPU can be used on this node: " + why +
          ". ddp-launch doctor looks further. To go without, give " +

@@ -135,14 +135,21 @@ class Maker {
       return static_cast<int>(*number);
     }
     const std::string word = std::get<std::string>(value);
-    if (word == "gpu" && spec_.facts.gpus == 0) {
+    const NodeFacts& facts = spec_.facts;
+    const int gpus = facts.gpus > 0 ? facts.gpus : facts.torch_devices;
+    if (word == "xpu" && facts.torch_devices == 0) {
+      complain(key, "xpu: " + facts.torch_problem + ". Or give a number or cpu.");
+      return 1;
+    }
+    if (word == "gpu" && gpus == 0) {
       complain(key, "gpu: " + describe_missing_gpus(spec_));
       return 1;
     }
-    const bool on_gpus = word == "gpu" || (word == "auto" && spec_.facts.gpus > 0);
-    const int count = on_gpus ? spec_.facts.gpus : spec_.facts.cpus;
-    spec_.warnings.push_back("workers: " + std::to_string(count) + ", one per " +
-                             (on_gpus ? "GPU" : "CPU that we may use") + " (" + word + ")");
+    const bool on_devices = word == "gpu" || word == "xpu" || (word == "auto" && gpus > 0);
+    const int count = on_devices ? gpus : facts.cpus;
+    const std::string kind = word == "xpu" ? "XPU" : on_devices ? "GPU" : "CPU that we may use";
+    spec_.warnings.push_back("workers: " + std::to_string(count) + ", one per " + kind + " (" +
+                             word + ")");
     return count;
   }
 

@@ -33,6 +33,10 @@ struct NodeFacts {
   std::string loopback = kUsualLoopback;  // "::1" if loopback has only IPv6
   std::string gpu_problem = {};           // why CUDA reported no GPU; empty: it was not asked
   CpuLimits cpu_limits = {};              // what `cpus` follows from
+  // Where neither CUDA nor NVML counts the devices that were asked for: those that the torch of the
+  // job's Python sees, XPUs or AMD's GPUs.
+  int torch_devices = 0;
+  std::string torch_problem = {};  // why it sees none; empty: it was not asked
 };
 
 struct JobSpec {
