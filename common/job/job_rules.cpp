@@ -8,6 +8,7 @@
 
 #include "common/job/job_keys.h"
 #include "common/job/resolve_job.h"
+#include "common/text/color.h"
 #include "common/text/join_words.h"
 #include "common/text/parse_whole.h"
 #include "common/text/spelling.h"
@@ -78,6 +79,11 @@ class Rules {
       problems_.push_back(
           "data: give exactly one of data.batch (samples of the whole job) and "
           "data.batch_per_rank.");
+    }
+    const std::optional<std::string> background = job_.maybe_text("data.background");
+    if (background && !parse_color(*background)) {
+      refuse("data.background",
+             *background + " is not a color. Give white, black, or \"#rrggbb\" in quotes.");
     }
     if (needs_data_root(job_) && job_.is_null("data.root")) {
       const std::string& data = job_.text("data.name");

@@ -35,6 +35,9 @@ std::vector<JobKey> training_keys() {
       {.path = "data.image_size", .type = integer, .default_value = "224", .min = 1, .max = 16384,
        .help = "image-folder, coco, synthetic: side in pixels of the images that the model takes; "
                "others are fitted to it"},
+      {.path = "data.background", .type = text, .default_value = "null",
+       .help = "image-folder, coco: what is seen through transparent pixels: white, black or "
+               "\"#rrggbb\"; null: their alpha is dropped, as torchvision's ImageFolder does"},
       {.path = "data.sampler", .type = choice, .default_value = "shuffle",
        .choices = {"shuffle", "sequential", "weighted", "class-balanced"},
        .help = "order of an epoch; the last two draw samples with replacement, by "

@@ -134,6 +134,41 @@ class FilesTest(unittest.TestCase):
             path.write_bytes(whole[: int(path.stem)])
         self.assertEqual([ours for ours in decode(paths) if not isinstance(ours, str)], [])
 
+    def test_transparent_images_are_pasted_onto_a_background_as_by_pillow(self):
+        rgb = PIL.Image.fromarray(picture())
+        grey = rgb.convert("L")
+        alpha = rgb.copy()
+        alpha.putalpha(PIL.Image.fromarray(numpy.arange(61 * 83, dtype=numpy.uint32).reshape(61, 83).astype(numpy.uint8)))
+        interlaced = self.folder / "interlaced.png"
+        interlaced.write_bytes(png_file(numpy.asarray(alpha), 6, 8, True))
+        paths = [
+            interlaced,
+            self.saved("rgb.png", rgb),
+            self.saved("grey.png", grey),
+            self.saved("alpha.png", alpha),
+            self.saved("grey-alpha.png", alpha.convert("LA")),
+            self.saved("palette.png", rgb.quantize(200)),
+            self.saved("palette-alpha.png", rgb.quantize(200), transparency=3),
+            self.saved("palette-alphas.png", rgb.quantize(200), transparency=bytes(range(200))),
+            self.saved("rgb-key.png", rgb, transparency=rgb.getpixel((5, 5))),
+            self.saved("grey-key.png", grey, transparency=grey.getpixel((5, 5))),
+            self.saved("one-bit-key.png", grey.convert("1"), transparency=0),
+            self.saved("frames.png", alpha, save_all=True, append_images=[alpha.rotate(90)]),
+            self.saved("lossy.webp", alpha, exact=True),
+            self.saved("lossless.webp", alpha, lossless=True, exact=True),
+            self.saved("frames.webp", alpha, save_all=True, append_images=[alpha.rotate(90)], lossless=True, exact=True),
+            self.saved("photo.jpg", rgb),
+        ]
+        for color in ((255, 255, 255), (0, 0, 0), (200, 3, 77)):
+            for channels in (1, 3):
+                for path, ours in zip(paths, images_of(image_tool("decode-on", *color, channels, *paths)), strict=True):
+                    with PIL.Image.open(path) as image:
+                        transparent = image.convert("RGBA")
+                    theirs = PIL.Image.new("RGB", transparent.size, color)
+                    theirs.paste(transparent, mask=transparent.getchannel("A"))
+                    with self.subTest(path.name, color=color, channels=channels):
+                        self.assertEqual(difference(ours, planes(theirs.convert(MODES[channels]))), 0)
+
     def test_other_formats_are_named(self):
         rgb = PIL.Image.fromarray(picture())
         paths = [self.saved(f"x.{ending}", rgb) for ending in ("gif", "bmp", "tif", "ppm", "jp2")]

@@ -60,6 +60,16 @@ void decode_whole(const Arguments& arguments) {
   decode(wish, std::span(arguments).subspan(3));
 }
 
+// decode-on RED GREEN BLUE CHANNELS FILE...: each, on that background.
+void decode_on(const Arguments& arguments) {
+  Color background{};
+  for (std::size_t i = 0; i < background.size(); ++i)
+    background[i] = static_cast<std::uint8_t>(std::stoi(arguments.at(i)));
+  const int channels = std::stoi(arguments.at(3));
+  decode({.channels = channels, .background = background, .at_least = {}},
+         std::span(arguments).subspan(4));
+}
+
 // decode-part CHANNELS TOP LEFT HEIGHT WIDTH FILE...: that part of each.
 void decode_part(const Arguments& arguments) {
   std::array<int, 5> given{};
@@ -324,6 +334,7 @@ int run(int argc, char** argv) {
   return test::run_verb("image_tool",
                         {{"decode", decode_whole},
                          {"decode-part", decode_part},
+                         {"decode-on", decode_on},
                          {"decode-oriented", decode_oriented},
                          {"encode-png", encode},
                          {"operate", operate},

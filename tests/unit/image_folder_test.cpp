@@ -12,6 +12,7 @@
 #include "tests/unit/scratch.h"
 #include "worker/data/augment/augment.h"
 #include "worker/data/sets/read_image.h"
+#include "worker/data/sets/unlabelled_images.h"
 #include "worker/image/png.h"
 
 namespace ddp::worker {
@@ -19,8 +20,17 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+
+// A PNG of two by two pixels, all black and transparent.
+const std::vector<std::uint8_t> kTransparent{
+    0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0x00, 0x00, 0x00, 0x0d, 0x49, 0x48,
+    0x44, 0x52, 0x00, 0x00, 0x00, 0x02, 0x00, 0x00, 0x00, 0x02, 0x08, 0x06, 0x00, 0x00,
+    0x00, 0x72, 0xb6, 0x0d, 0x24, 0x00, 0x00, 0x00, 0x0b, 0x49, 0x44, 0x41, 0x54, 0x78,
+    0x9c, 0x63, 0x60, 0x40, 0x07, 0x00, 0x00, 0x12, 0x00, 0x01, 0x77, 0xf1, 0xfa, 0x00,
+    0x00, 0x00, 0x00, 0x00, 0x49, 0x45, 0x4e, 0x44, 0xae, 0x42, 0x60, 0x82};
 
 void write(const fs::path& path, const std::vector<std::uint8_t>& bytes) {
   fs::create_directories(path.parent_path());
@@ -77,6 +87,30 @@ TEST_F(ImageFolders, ClassesAndFilesAreSortedByTheirBytes) {
                           "cat/1.png",
                           "cat/2.png"));
   EXPECT_THAT(list.labels, ElementsAre(0, 0, 0, 1, 1, 1));
+  EXPECT_EQ(list.left_out, 2) << "notes.txt, .hidden.png";
+  write(root() / "train" / ".DS_Store", {1});
+  write(root() / "train" / "beside.png", {1});
+  EXPECT_EQ(load_image_folder(request()).train->facts().left_out, 4);
+}
+
+TEST_F(ImageFolders, TransparentImagesGetTheBackgroundHoweverTheyAreRead) {
+  DataRequest white = request();
+  white.background = Color{255, 255, 255};
+  write(root() / "train" / "cat" / "0.png", kTransparent);
+  for (const auto& [wanted, value] : {std::pair(request(), 0), {white, 255}}) {
+    const Sources sources = load_image_folder(wanted);
+    Sample sample;
+    sources.train->read(3, sample);
+    EXPECT_THAT(sample.input.bytes, Each(value));
+    DecodeRequest part;
+    part.part = [](ImageSize) { return Region{0, 0, 1, 1}; };
+    EXPECT_TRUE(sources.train->read_part(3, part, sample));
+    EXPECT_THAT(sample.input.bytes, Each(value));
+    const UnlabelledImages named({{root() / "train" / "cat" / "0.png", "0"}},
+                                 sources.train->facts());
+    named.read(0, sample);
+    EXPECT_THAT(sample.input.bytes, Each(value));
+  }
 }
 
 TEST_F(ImageFolders, ReadsImagesAsTheyAre) {

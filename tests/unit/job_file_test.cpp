@@ -227,7 +227,7 @@ TEST(JobFile, ASlipIsAnsweredByAllThatIsToBeTyped) {
   EXPECT_THAT(problems_of("", {"dta.name=mnist"}), HasSubstr("did you mean \"data.name\"?"));
   EXPECT_THAT(problems_of("dta: {name: mnist}"), HasSubstr("did you mean \"data\"?"));
   EXPECT_THAT(problems_of("launch: {nproc_per_node: atuo}"),
-              HasSubstr("or gpu (did you mean \"auto\"?)"));
+              HasSubstr("or xpu (did you mean \"auto\"?)"));
   EXPECT_THAT(problems_of("device: cuad"), HasSubstr("cuda:N (did you mean \"cuda\"?)."));
   EXPECT_THAT(problems_of("device: gpu:1"), HasSubstr("(did you mean \"cuda:1\"?)."));
   EXPECT_THAT(problems_of("device: cuda:x"), HasSubstr("(did you mean \"cuda\"?)."));
@@ -273,6 +273,14 @@ TEST(JobFile, TrainingRules) {
   EXPECT_THAT(problems_of("device: gpu"), HasSubstr("gpu is not auto, cpu, cuda or cuda:N"));
   EXPECT_THAT(problems_of("device: cuda:x"), HasSubstr("cuda:x is not auto"));
   EXPECT_EQ(problems_of("device: cuda:1"), "");
+  for (const std::string color : {"white", "black", "'#0aF99f'"})
+    EXPECT_EQ(problems_of("data: {background: " + color + "}"), "") << color;
+  for (const std::string color :
+       {"red", "'#12345'", "'#1234567'", "'#12345g'", "'#+1+2+3'", "''"}) {
+    EXPECT_THAT(problems_of("data: {background: " + color + "}"),
+                HasSubstr(" is not a color. Give white, black, or \"#rrggbb\" in quotes."))
+        << color;
+  }
   EXPECT_THAT(problems_of("devices: [cuda:0, auto]"), HasSubstr("auto is not cpu, cuda or cuda:N"));
   EXPECT_THAT(problems_of("{device: cpu, backend: nccl}"), HasSubstr("nccl needs GPUs"));
   EXPECT_THAT(problems_of("{ddp: {static_graph: true}, train: {accumulate: 2}}"),

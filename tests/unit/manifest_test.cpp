@@ -23,6 +23,7 @@ DataFacts data_facts() {
   data.standard_deviation = {1.0F / 3, 0.5F, 0.7F};
   data.has_varying_size = true;
   data.has_boxes = true;
+  data.background = Color{255, 128, 0};
   return data;
 }
 

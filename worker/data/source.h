@@ -29,9 +29,11 @@ struct DataFacts {
   bool has_boxes = false;  // target 0 of a sample: [boxes, 5], see data/augment/sample_image.h
   // Images have any size; the last augmentation fits them to `shape`.
   bool has_varying_size = false;
+  std::optional<Color> background{};       // under transparent pixels of images in files
   bool is_in_memory = false;               // reading a sample is cheap
   std::vector<std::string> class_names{};  // [classes], or empty
   std::string digest{};                    // of the files or of the pixels; empty: not known
+  std::int64_t left_out = 0;               // files beside the images that are none of the set's
 
   bool operator==(const DataFacts&) const = default;
 };

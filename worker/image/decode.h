@@ -1,11 +1,11 @@
 // Decodes JPEG, PNG and WebP files; the first bytes, not the name, tell the format. Headers are not
 // trusted: sizes are checked before memory is allocated.
 // The pixels are those of Pillow's Image.open(file).convert("RGB") (or "L"), which torchvision's
-// ImageFolder uses: a transparent image only loses its alpha; colour profiles and the orientation
-// in EXIF are ignored (data/sets/read_image looks at the latter).
-// Two exceptions: a JPEG with missing or damaged data is refused, where Pillow fills in grey;
-// 16-bit values keep their upper eight bits, even where Pillow would clip (grey PNG). Promises: the
-// same bytes always give the same pixels.
+// ImageFolder uses: a transparent image only loses its alpha, unless a background is asked for;
+// colour profiles and the orientation in EXIF are ignored (data/sets/read_image looks at the
+// latter). Two exceptions: a JPEG with missing or damaged data is refused, where Pillow fills in
+// grey; 16-bit values keep their upper eight bits, even where Pillow would clip (grey PNG).
+// Promises: the same bytes always give the same pixels.
 #pragma once
 
 #include <cstddef>
@@ -30,6 +30,9 @@ struct ImageHeader {
 /// What the caller wants from a file.
 struct DecodeRequest {
   int channels = 3;  // 1 or 3
+  /// What is seen through transparent pixels, as if the image had been pasted onto this color with
+  /// Pillow. No value: alpha is dropped.
+  std::optional<Color> background{};
   /// The smallest size that the caller can use. A JPEG is then decoded at 1/2, 1/4 or 1/8 of its
   /// size if neither side gets below this: that is faster, and each pixel is an average.
   std::optional<ImageSize> at_least;

@@ -107,6 +107,16 @@ void split_row(const std::uint8_t* row, int y, Image& into) {
            {into.row(0, y), into.row(1, y), into.row(2, y), nullptr});
 }
 
+void paste_onto(const Color& background, std::size_t count, std::uint8_t* row) {
+  for (std::uint8_t* const end = row + 4 * count; row != end; row += 4) {
+    const unsigned alpha = row[3];
+    for (std::size_t k = 0; k < background.size(); ++k) {
+      const unsigned sum = row[k] * alpha + background[k] * (255U - alpha) + 128;
+      row[k] = static_cast<std::uint8_t>((sum + (sum >> 8)) >> 8);
+    }
+  }
+}
+
 void write_grey_row(const std::uint8_t* row, int y, Image& into) {
   for (int channel = 0; channel < into.channels; ++channel)
     std::memcpy(into.row(channel, y), row, static_cast<std::size_t>(into.width));

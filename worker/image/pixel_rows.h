@@ -15,6 +15,10 @@ namespace ddp::worker {
 /// gets Pillow's luma, ITU-R 601-2 in 16-bit integers.
 void split_row(const std::uint8_t* row, int y, Image& into);
 
+/// Pastes `count` pixels of red, green, blue and alpha onto a background, in place. Rounds as
+/// Pillow's Image.paste() with a mask.
+void paste_onto(const Color& background, std::size_t count, std::uint8_t* row);
+
 /// Writes row `y` of `into`. `row` has one grey byte per pixel.
 void write_grey_row(const std::uint8_t* row, int y, Image& into);
 

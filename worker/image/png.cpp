@@ -59,9 +59,10 @@ class PngReader {
   PngReader& operator=(const PngReader&) = delete;
   ~PngReader() { ::png_destroy_read_struct(&png_, &info_, nullptr); }
 
-  void decode(ImageSize size, int channels, Image& into) {
+  void decode(ImageSize size, const DecodeRequest& request, Image& into) {
+    background_ = request.background;
     if (!guarded(png_, [&] { read_header(); })) throw_reason();
-    into.reshape(channels, size);
+    into.reshape(request.channels, size);
     if (is_interlaced_)
       decode_interlaced(into);
     else
@@ -75,11 +76,19 @@ class PngReader {
     ::png_read_info(png_, info_);
     const auto color = ::png_get_color_type(png_, info_);
     is_grey_ = (color & PNG_COLOR_MASK_COLOR) == 0;
+    const bool has_color_key = ::png_get_valid(png_, info_, PNG_INFO_tRNS) != 0;
+    if ((color & PNG_COLOR_MASK_ALPHA) == 0 && !has_color_key) background_.reset();
     if (color == PNG_COLOR_TYPE_PALETTE) ::png_set_palette_to_rgb(png_);
     if (is_grey_) ::png_set_expand_gray_1_2_4_to_8(png_);
+    if (background_ && has_color_key) ::png_set_tRNS_to_alpha(png_);
     ::png_set_strip_16(png_);
-    ::png_set_strip_alpha(png_);
-    if (!is_grey_) ::png_set_filler(png_, 0, PNG_FILLER_AFTER);
+    if (background_) {
+      if (is_grey_) ::png_set_gray_to_rgb(png_);
+      is_grey_ = false;
+    } else {
+      ::png_set_strip_alpha(png_);
+      if (!is_grey_) ::png_set_filler(png_, 0, PNG_FILLER_AFTER);
+    }
     is_interlaced_ = ::png_get_interlace_type(png_, info_) != PNG_INTERLACE_NONE;
     ::png_read_update_info(png_, info_);
     row_bytes_ = ::png_get_rowbytes(png_, info_);
@@ -90,7 +99,7 @@ class PngReader {
     const bool done = guarded(png_, [&] {
       for (int y = 0; y < into.height; ++y) {
         ::png_read_row(png_, pixels_.data(), nullptr);
-        put(pixels_.data(), y, into);
+        put(y, into);
       }
       ::png_read_end(png_, nullptr);
     });
@@ -109,7 +118,7 @@ class PngReader {
       part.reshape(into.channels, {1, columns});
       for (int y = 0; y < rows; ++y) {
         if (!guarded(png_, [&] { ::png_read_row(png_, pixels_.data(), nullptr); })) throw_reason();
-        put(pixels_.data(), 0, part);
+        put(0, part);
         scatter(part, pass, PNG_ROW_FROM_PASS_ROW(y, pass), into);
       }
     }
@@ -126,11 +135,13 @@ class PngReader {
     }
   }
 
-  void put(const std::uint8_t* row, int y, Image& into) const {
+  /// Writes the row that was read last.
+  void put(int y, Image& into) {
+    if (background_) paste_onto(*background_, static_cast<std::size_t>(into.width), pixels_.data());
     if (is_grey_)
-      write_grey_row(row, y, into);
+      write_grey_row(pixels_.data(), y, into);
     else
-      split_row(row, y, into);
+      split_row(pixels_.data(), y, into);
   }
 
   static void take(png_structp png, png_bytep into, std::size_t size) {
@@ -153,6 +164,7 @@ class PngReader {
   Complaint complaint_;
   png_structp png_ = nullptr;
   png_infop info_ = nullptr;
+  std::optional<Color> background_;  // no value: the image has no alpha, or it is dropped
   bool is_grey_ = false;
   bool is_interlaced_ = false;
   std::size_t row_bytes_ = 0;
@@ -250,7 +262,7 @@ ImageSize decode_png(std::span<const std::uint8_t> file,
                      Image& into) {
   const ImageSize size = read_png_size(file);
   require_within(limits, size, file.size());
-  PngReader(file).decode(size, request.channels, into);
+  PngReader(file).decode(size, request, into);
   return size;
 }
 

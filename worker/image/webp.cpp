@@ -40,14 +40,19 @@ std::size_t row_bytes(const Image& image) {
   return static_cast<std::size_t>(image.width) * 4;
 }
 
-/// Fills an image with `pixels`: red, green, blue, alpha of each, row by row.
-void put(const std::uint8_t* pixels, Image& into) {
-  for (int y = 0; y < into.height; ++y)
-    split_row(pixels + static_cast<std::size_t>(y) * row_bytes(into), y, into);
+/// Fills an image with `pixels`: red, green, blue, alpha of each, row by row. They may change.
+void put(std::uint8_t* pixels, const std::optional<Color>& background, Image& into) {
+  for (int y = 0; y < into.height; ++y) {
+    std::uint8_t* const row = pixels + static_cast<std::size_t>(y) * row_bytes(into);
+    if (background) paste_onto(*background, static_cast<std::size_t>(into.width), row);
+    split_row(row, y, into);
+  }
 }
 
 /// `into` has the file's size.
-void decode_still(std::span<const std::uint8_t> file, Image& into) {
+void decode_still(std::span<const std::uint8_t> file,
+                  const std::optional<Color>& background,
+                  Image& into) {
   std::vector<std::uint8_t> pixels(row_bytes(into) * static_cast<std::size_t>(into.height));
   WebPDecoderConfig config{};
   if (::WebPInitDecoderConfig(&config) == 0) refuse_version();
@@ -57,11 +62,13 @@ void decode_still(std::span<const std::uint8_t> file, Image& into) {
   const VP8StatusCode status = ::WebPDecode(file.data(), file.size(), &config);
   ::WebPFreeDecBuffer(&config.output);
   if (status != VP8_STATUS_OK) refuse(status);
-  put(pixels.data(), into);
+  put(pixels.data(), background, into);
 }
 
 /// The same of an animated file: its canvas with the first frame.
-void decode_first_frame(std::span<const std::uint8_t> file, Image& into) {
+void decode_first_frame(std::span<const std::uint8_t> file,
+                        const std::optional<Color>& background,
+                        Image& into) {
   WebPAnimDecoderOptions options{};
   if (::WebPAnimDecoderOptionsInit(&options) == 0) refuse_version();
   options.color_mode = MODE_RGBA;
@@ -76,7 +83,7 @@ void decode_first_frame(std::span<const std::uint8_t> file, Image& into) {
       info.canvas_height != static_cast<std::uint32_t>(into.height) ||
       ::WebPAnimDecoderGetNext(decoder.get(), &frame, &shown_until) == 0)
     throw BadImage("it is an animated WebP that is damaged or cut off");
-  put(frame, into);
+  put(frame, background, into);
 }
 
 }  // namespace
@@ -95,9 +102,9 @@ ImageSize decode_webp(std::span<const std::uint8_t> file,
   require_within(limits, size, file.size());
   into.reshape(request.channels, size);
   if (features.has_animation != 0)
-    decode_first_frame(file, into);
+    decode_first_frame(file, request.background, into);
   else
-    decode_still(file, into);
+    decode_still(file, request.background, into);
   return size;
 }
 

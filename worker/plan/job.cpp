@@ -8,6 +8,7 @@
 
 #include "common/job/job_keys.h"
 #include "common/job/job_text.h"
+#include "common/text/color.h"
 
 namespace ddp::worker {
 namespace {
@@ -206,6 +207,8 @@ DataJob make_data(const JobValues& values) {
   data.train_size = values.maybe_integer("data.train_size");
   data.test_size = values.maybe_integer("data.test_size");
   data.image_size = static_cast<int>(values.integer("data.image_size"));
+  if (const auto color = values.maybe_text("data.background"))
+    data.background = parse_color(*color);
   const JobValue& workers = values.setting("data.workers").value;
   if (const auto* const threads = std::get_if<std::int64_t>(&workers))
     data.threads = static_cast<int>(*threads);

@@ -2,6 +2,7 @@
 // later code sees YAML.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -34,7 +35,8 @@ struct DataJob {
   std::uint64_t seed = 1;
   std::optional<std::int64_t> train_size;
   std::optional<std::int64_t> test_size;
-  int image_size = 224;             // for sets whose images vary in size
+  int image_size = 224;                                   // for sets whose images vary in size
+  std::optional<std::array<std::uint8_t, 3>> background;  // red, green, blue
   std::optional<int> threads;       // of each rank's loader; no value: as fits the data
   std::vector<AugmentJob> augment;  // of the training set, in order
   Sampler sampler = Sampler::shuffle;

@@ -18,6 +18,7 @@
 #include "common/job/job_rules.h"
 #include "common/node/identity.h"
 #include "common/program/log.h"
+#include "common/text/join_words.h"
 #include "common/text/parse_whole.h"
 #include "worker/data/loading/cached_source.h"
 #include "worker/data/sets/memory_source.h"
@@ -150,6 +151,7 @@ DataRequest request_for(const Loading& loading) {
   request.test_size = job.test_size;
   request.args = job.args;
   request.image_size = job.image_size;
+  request.background = job.background;
   request.max_bad = job.max_bad;
   // Augmentations may use any part of an image at full size.
   if (job.augment.empty()) request.train_at_least = fitted_side(job.image_size);
@@ -334,6 +336,18 @@ std::string describe_data(const Sources& data) {
     text += "\n";
   }
   return text;
+}
+
+std::string describe_left_out(const Sources& data) {
+  std::string text;
+  for (const Source* const source : {data.train.get(), data.test.get()}) {
+    const DataFacts& facts = source->facts();
+    if (facts.left_out == 0) continue;
+    add_word(text, std::to_string(facts.left_out) + " of " + facts.name);
+  }
+  if (text.empty()) return text;
+  return "files left out: " + text +
+         "; they are hidden, beside the folders of classes, or not .jpg, .jpeg, .png or .webp";
 }
 
 void require_sizes(const DataJob& job, const Sources& data) {

@@ -41,6 +41,9 @@ void load_data(const Registry& registry,
 /// step, and different images or labels would go unnoticed.
 std::string describe_data(const Sources& data);
 
+/// Says how many files beside the images were left out; empty: none. Nodes may have different ones.
+std::string describe_left_out(const Sources& data);
+
 /// Refuses a user's own data set that ignores data.train_size or data.test_size. Errors:
 /// UsageError.
 void require_sizes(const DataJob& job, const Sources& data);

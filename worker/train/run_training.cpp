@@ -180,6 +180,8 @@ void load_and_compare(const RankContext& context, const Job& job, Group& group, 
   load_data(context.registry, job.data, group, context.page, data);
   group.require_same("data", describe_data(data.sources));
   require_sizes(job.data, data.sources);
+  const std::string left_out = describe_left_out(data.sources);
+  if (group.rank() == 0 && !left_out.empty()) log::info(left_out);
 }
 
 }  // namespace
@@ -223,8 +225,10 @@ int check_job(const RankContext& context) {
   const Footprint needs =
       footprint(size, job.optimizer, job.amp, own_states(context.registry, job));
   const std::int64_t memory = memory_of(device.device);
-  std::cout << describe_data(data) << "model " << job.model.name << ": "
-            << size.trainable + size.frozen << " parameters, " << size.trainable << " trained\n"
+  const std::string left_out = describe_left_out(data);
+  std::cout << describe_data(data) << left_out << (left_out.empty() ? "" : "\n") << "model "
+            << job.model.name << ": " << size.trainable + size.frozen << " parameters, "
+            << size.trainable << " trained\n"
             << "each device takes " << to_text(needs) << ", and activations\n"
             << device.name << ": " << format_bytes(memory) << std::endl;
   if (job.model.python_file)

@@ -268,6 +268,7 @@ DataFacts facts_of(const DataRequest& request,
   facts.shape = {3, request.image_size, request.image_size};
   facts.classes = classes;
   facts.class_names = std::move(names);
+  facts.background = request.background;
   return facts;
 }
 
@@ -305,7 +306,9 @@ DetectionSource::DetectionSource(fs::path root,
 void DetectionSource::read(std::int64_t index, Sample& into) const {
   const AnnotatedImage& annotated = images_.at(static_cast<std::size_t>(index));
   if (!annotated.problem.empty()) throw BadSample(annotated.problem);
-  read_image(root_ / annotated.file, {}, into);
+  DecodeRequest request;
+  request.background = facts_.background;
+  read_image(root_ / annotated.file, request, into);
   const auto height = static_cast<float>(into.input.shape[1]);
   const auto width = static_cast<float>(into.input.shape[2]);
   std::vector<float> rows;

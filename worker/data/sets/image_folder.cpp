@@ -31,15 +31,18 @@ fs::path find_split_folder(const DataRequest& request, const std::vector<std::st
                    "each class in both.");
 }
 
-DataFacts facts_of(const ImageList& list, std::string name, int side) {
+DataFacts facts_of(const ImageList& list, const DataRequest& request, const char* split) {
+  const int side = request.image_size;
   DataFacts facts;
-  facts.name = std::move(name);
+  facts.name = request.name + split;
   facts.shape = {3, side, side};
   facts.classes = static_cast<int>(list.classes.size());
   facts.class_names = list.classes;
   facts.mean = kMean;
   facts.standard_deviation = kDeviation;
   facts.has_varying_size = true;
+  facts.background = request.background;
+  facts.left_out = list.left_out;
   facts.digest = list.digest();
   return facts;
 }
@@ -83,13 +86,11 @@ void take(ImageList& list, std::optional<std::int64_t> wanted, const char* key) 
 
 }  // namespace
 
-ImageFolder::ImageFolder(ImageList list, std::string name, int side, int at_least)
-    : ImageFolder(list, facts_of(list, std::move(name), side), at_least) {}
-
 ImageFolder::ImageFolder(ImageList list, DataFacts facts, int at_least)
     : list_(std::move(list)), facts_(std::move(facts)) {
   facts_.count = static_cast<std::int64_t>(list_.files.size());
   request_.channels = static_cast<int>(facts_.shape.at(0));
+  request_.background = facts_.background;
   if (at_least > 0) request_.at_least = ImageSize{at_least, at_least};
 }
 
@@ -104,7 +105,14 @@ void ImageFolder::read(std::int64_t index, Sample& into) const {
 
 bool ImageFolder::read_part(std::int64_t index, const DecodeRequest& request, Sample& into) const {
   const auto place = static_cast<std::size_t>(index);
-  read_image(list_.root / list_.files.at(place), request, into);
+  const fs::path path = list_.root / list_.files.at(place);
+  if (request.background == facts_.background) {
+    read_image(path, request, into);
+  } else {
+    DecodeRequest on_background = request;
+    on_background.background = facts_.background;
+    read_image(path, on_background, into);
+  }
   into.targets.resize(1);
   const std::int64_t label = list_.labels[place];
   into.targets[0].assign({}, std::span<const std::int64_t>(&label, 1));
@@ -129,11 +137,12 @@ Sources load_image_folder(const DataRequest& request) {
   }
   take(train, request.train_size, "train_size");
   take(test, request.test_size, "test_size");
-  const int side = request.image_size;
-  return {std::make_shared<ImageFolder>(
-              std::move(train), request.name + " train", side, request.train_at_least),
-          std::make_shared<ImageFolder>(
-              std::move(test), request.name + " test", side, fitted_side(side))};
+  DataFacts of_train = facts_of(train, request, " train");
+  DataFacts of_test = facts_of(test, request, " test");
+  const int test_at_least = fitted_side(request.image_size);
+  return {
+      std::make_shared<ImageFolder>(std::move(train), std::move(of_train), request.train_at_least),
+      std::make_shared<ImageFolder>(std::move(test), std::move(of_test), test_at_least)};
 }
 
 }  // namespace ddp::worker

@@ -10,14 +10,13 @@ namespace ddp::worker {
 
 class ImageFolder : public Source {
  public:
-  /// Samples have three channels and any size, and are fitted to `side` x `side` later. With
-  /// `at_least` above 0 an image may be decoded smaller than its file, but not below that side.
-  ImageFolder(ImageList list, std::string name, int side, int at_least);
-  /// The same with given facts, such as those of the set that a model was trained on.
+  /// `facts` are those of this set, or of the one that a model was trained on. Samples have any
+  /// size, and are fitted to facts.shape later. With `at_least` above 0 an image may be decoded
+  /// smaller than its file, but not below that side.
   ImageFolder(ImageList list, DataFacts facts, int at_least);
 
   [[nodiscard]] const DataFacts& facts() const override { return facts_; }
-  /// Errors: BadSample; read_part() also those of the request.
+  /// Errors: BadSample; read_part() also those of the request, whose background is ours.
   void read(std::int64_t index, Sample& into) const override;
   [[nodiscard]] bool read_part(std::int64_t index,
                                const DecodeRequest& request,

@@ -22,6 +22,7 @@ constexpr std::size_t kSized = 64;  // files, and up to twice as many
 struct Found {
   std::vector<std::string> folders;
   std::vector<std::string> images;
+  std::int64_t others = 0;  // files that are no images, and whatever is hidden
 };
 
 bool is_hidden(const std::string& name) {
@@ -41,13 +42,16 @@ Found read_folder(const fs::path& folder) {
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
-    if (is_hidden(name)) continue;
     // What cannot be examined counts as a file, and reading it gives the error.
     std::error_code ignored;
-    if (at->is_directory(ignored)) {
+    if (is_hidden(name)) {
+      ++found.others;
+    } else if (at->is_directory(ignored)) {
       found.folders.push_back(name);
     } else if (is_image_name(name)) {
       found.images.push_back(name);
+    } else {
+      ++found.others;
     }
   }
   if (error) {
@@ -72,17 +76,21 @@ bool leads_back(const fs::path& root, const fs::path& below) {
 }
 
 /// Adds the images in root / below and in its folders. `below` is empty, or ends with a slash.
-void add_images(const fs::path& root,
-                const std::string& below,
-                int depth,
-                std::vector<std::string>& files) {
+/// Returns how many other files are there.
+std::int64_t add_images(const fs::path& root,
+                        const std::string& below,
+                        int depth,
+                        std::vector<std::string>& files) {
   const Found found = read_folder(root / below);
   for (const std::string& name : found.images)
     files.push_back(below + name);
-  if (depth == kMaxDepth) return;
+  std::int64_t others = found.others;
+  if (depth == kMaxDepth) return others;
   for (const std::string& name : found.folders) {
-    if (!leads_back(root, below + name)) add_images(root, below + name + "/", depth + 1, files);
+    if (!leads_back(root, below + name))
+      others += add_images(root, below + name + "/", depth + 1, files);
   }
+  return others;
 }
 
 }  // namespace
@@ -111,7 +119,7 @@ std::string sizes_of_some(const fs::path& root,
 
 std::vector<std::string> list_images(const fs::path& root) {
   std::vector<std::string> files;
-  add_images(root, "", 0, files);
+  (void)add_images(root, "", 0, files);
   return files;
 }
 
@@ -119,10 +127,12 @@ ImageList list_classes(const fs::path& root) {
   ImageList list;
   list.root = root;
   std::vector<std::string> problems;
-  for (const std::string& name : read_folder(root).folders) {
+  const Found top = read_folder(root);
+  list.left_out = top.others + static_cast<std::int64_t>(top.images.size());
+  for (const std::string& name : top.folders) {
     list.classes.push_back(name);
     const std::size_t before = list.files.size();
-    add_images(root, name + "/", 1, list.files);
+    list.left_out += add_images(root, name + "/", 1, list.files);
     list.labels.resize(list.files.size(), static_cast<std::int32_t>(list.classes.size()) - 1);
     if (list.files.size() == before) {
       problems.push_back(

@@ -16,6 +16,7 @@ struct ImageList {
   std::vector<std::string> classes;  // names of the folders, sorted by their bytes
   std::vector<std::string> files;    // below root, by class, then sorted by their bytes
   std::vector<std::int32_t> labels;  // [files]: which class
+  std::int64_t left_out = 0;         // files that are hidden, or have another ending
 
   /// 32 hexadecimal digits, from all names and sizes_of_some(); equal for lists with the same files
   /// in any root.
@@ -33,9 +34,9 @@ std::string sizes_of_some(const std::filesystem::path& root,
                           const std::function<const std::string&(std::size_t)>& name);
 
 /// Every folder in `root` is a class. Its images are the files in it or below it that end in .jpg,
-/// .jpeg, .png or .webp, in upper or lower case. Skips files of other names, hidden ones, and links
-/// to a folder above them. Errors: UsageError when `root` cannot be read, has no folder, or a class
-/// has no image.
+/// .jpeg, .png or .webp, in upper or lower case. Leaves out, and counts, files of other names and
+/// hidden ones; links to a folder above them are not followed. Errors: UsageError when `root`
+/// cannot be read, has no folder, or a class has no image.
 ImageList list_classes(const std::filesystem::path& root);
 
 }  // namespace ddp::worker

@@ -233,6 +233,7 @@ std::vector<std::string> ignored_keys(const DataRequest& request) {
   note(request.root.is_ignored({}), "data.root");
   note(request.seed.is_ignored(1), "data.seed");
   note(request.image_size.is_ignored(kImageSize), "data.image_size");
+  note(request.background.is_ignored({}), "data.background");
   return keys;
 }
 

@@ -1,6 +1,7 @@
 // An image set in memory as plain bytes, and the request by which a job asks for a data set.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -50,7 +51,8 @@ struct DataRequest {
   std::optional<std::int64_t> test_size{};
   Args args{};                           // data.args, for the sets of a program's own
   Tracked<int> image_size = kImageSize;  // images of varying size are fitted to it
-  double max_bad = 0.01;                 // the share of a set's samples that may be bad
+  Tracked<std::optional<std::array<std::uint8_t, 3>>> background{};  // of transparent images
+  double max_bad = 0.01;   // the share of a set's samples that may be bad
   int train_at_least = 0;  // training images may be decoded down to this side; 0: full size only
   LabelCacheUse label_cache = LabelCacheUse::none;
 };

@@ -120,6 +120,7 @@ ImageSize decode_oriented(std::span<const std::uint8_t> bytes,
   Image whole;
   DecodeRequest all;
   all.channels = request.channels;
+  all.background = request.background;
   const ImageSize size = oriented_size(decode_image(bytes, all, limits, whole), orientation);
   orient(whole, orientation);
   const Region part = wanted_part(request, size);

@@ -68,7 +68,8 @@ json::value to_json(const std::optional<DataFacts>& data) {
           {"mean", to_json(data->mean)},
           {"deviation", to_json(data->standard_deviation)},
           {"is_fitted", data->has_varying_size},
-          {"has_boxes", data->has_boxes}};
+          {"has_boxes", data->has_boxes},
+          {"background", data->background ? json::value_from(*data->background) : nullptr}};
 }
 
 std::vector<float> read_numbers(const json::value& texts) {
@@ -91,6 +92,9 @@ std::optional<DataFacts> read_data(const json::value* value) {
   data.has_varying_size = entry.at("is_fitted").as_bool();
   const json::value* const has_boxes = entry.if_contains("has_boxes");  // not in older ones
   data.has_boxes = has_boxes != nullptr && has_boxes->as_bool();
+  const json::value* const background = entry.if_contains("background");  // not in older ones
+  if (background != nullptr && !background->is_null())
+    data.background = json::value_to<Color>(*background);
   return data;
 }
 

@@ -1,6 +1,7 @@
 #include "worker/save/format/torch_file.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <stdexcept>
 #include <string_view>
@@ -47,11 +48,40 @@ const PickleValue& find_state(const TorchArchive& archive) {
 
 // safetensors has a JSON header after its length. Trap: that length may look like the first bytes
 // of any other format.
+constexpr std::size_t kLengthBytes = 8;
+
+bool has_header(std::span<const std::byte> bytes) {
+  return bytes.size() > kLengthBytes && bytes[kLengthBytes] == std::byte{'{'};
+}
+
 bool is_safetensors(std::span<const std::byte> bytes) {
   std::uint64_t length = 0;
-  if (bytes.size() <= sizeof length) return false;
-  std::memcpy(&length, bytes.data(), sizeof length);
-  return length < bytes.size() - sizeof length && bytes[sizeof length] == std::byte{'{'};
+  if (!has_header(bytes)) return false;
+  std::memcpy(&length, bytes.data(), kLengthBytes);
+  return length < bytes.size() - kLengthBytes;
+}
+
+struct Magic {
+  std::string_view head;
+  std::string_view name;
+};
+// What people take for weights, and what to do.
+constexpr std::array<Magic, 7> kNotWeights{
+    {{"version https://git-lfs", "a pointer of Git LFS and not the file: git lfs pull gets that"},
+     {"<!", "a page of a server and not the file: look at it, and get the file again"},
+     {"<html", "a page of a server and not the file: look at it, and get the file again"},
+     {"\x89HDF", "an HDF5 file, as Keras writes them: save a state_dict from torch"},
+     {"\x93NUMPY", "an array of NumPy: save a state_dict from torch"},
+     {"GGUF", "a GGUF file: give the safetensors that it was made of"},
+     {"\x1f\x8b", "compressed by gzip: unpack it"}}};
+
+/// Refuses by its name what is neither safetensors nor torch's. Errors: UsageError.
+void refuse_others(std::span<const std::byte> bytes, const std::string& file) {
+  if (has_header(bytes)) return;
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  for (const Magic& magic : kNotWeights)
+    if (text.starts_with(magic.head))
+      throw UsageError(file + ": it is " + std::string(magic.name) + ".");
 }
 
 // Writes torch._utils._rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks).
@@ -100,6 +130,7 @@ TensorFile parse_torch_file(std::vector<std::byte> bytes, const std::string& nam
 TensorFile read_tensor_file(const std::filesystem::path& path, bool trust) {
   std::vector<std::byte> bytes = read_trusted(path, trust);
   try {
+    refuse_others(bytes, path.string());
     return is_torch_file(bytes) ? parse_torch_file(std::move(bytes), path.string())
                                 : TensorFile::parse(std::move(bytes), path.string());
   } catch (const UsageError& error) {

@@ -105,7 +105,8 @@ Directory read_directory(ArchiveBytes archive, const std::string& file) {
     const bool is_64 = directory.entries == 0xFFFF || size == kIn64 || directory.offset == kIn64;
     return is_64 ? read_directory64(archive, end, file) : directory;
   }
-  throw UsageError(file + ": it is cut off, the table of contents at its end is missing");
+  throw UsageError(file +
+                   ": it is cut off, the table of contents at its end is missing. Get it again.");
 }
 
 struct Entry {
