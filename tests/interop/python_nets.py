@@ -76,6 +76,24 @@ class NoGrad(nn.Module):
         return self.fc(x / scale - self.average)
 
 
+class Mixed(nn.Module):
+    """Layers in bfloat16 and an island of float32, as the code says, whatever is around it."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(1, 8, 3, stride=2)
+        self.middle = nn.Linear(8, 16)
+        self.fc = nn.Linear(16, 10)
+
+    def forward(self, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            x = torch.relu(self.conv(x)).mean([2, 3])
+            with torch.autocast("cpu", enabled=False):
+                x = self.middle(x.float())
+            x = torch.relu(x)
+            return self.fc(x).float()
+
+
 def one_channel(net, first):
     """With its first convolution (a name) for images of one channel."""
     name, _, leaf = first.rpartition(".")
@@ -118,6 +136,7 @@ NETS = {
     "mobilenet": lambda: no_dropout(one_channel(models.mobilenet_v3_small(num_classes=10), "features.0.0")),
     "branches": Branches,
     "no_grad": NoGrad,
+    "mixed": Mixed,
 }
 
 

@@ -152,8 +152,9 @@ TEST(ExportedModel, ABatchBeyondThatOfTheExportIsRefused) {
               HasSubstr("of [up to 4x1x2x2], and gets [5x1x2x2]"));
 }
 
-/// flat -> linear under no_grad, whose result is called as in the graph around it.
-ExportedParts with_block(bool enabled) {
+/// flat -> linear and then a block, whose result is called as in the graph around it. `settings`:
+/// the block's arguments before its graph.
+ExportedParts with_block(const std::string& kind, const std::string& settings) {
   ExportedParts parts = with_node(
       "add.Tensor", of_scores() + "," + input_entry("other", tensor_argument("of_block")));
   const std::string inner = node_entry("mul.Tensor",
@@ -161,10 +162,8 @@ ExportedParts with_block(bool enabled) {
                                            input_entry("other", R"({"as_int":2})"),
                                        "flat");
   const std::string block =
-      R"({"target":"torch.ops.higher_order.wrap_with_set_grad_enabled","inputs":[{"name":"",)"
-      R"("arg":{"as_bool":)" +
-      std::string(enabled ? "true" : "false") +
-      R"(}},{"name":"","arg":{"as_graph":{"name":"submod_1","graph":{"inputs":[)" +
+      R"({"target":"torch.ops.higher_order.)" + kind + R"(","inputs":[)" + settings +
+      R"(,{"name":"","arg":{"as_graph":{"name":"submod_1","graph":{"inputs":[)" +
       tensor_argument("scores") + R"(],"outputs":[)" + tensor_argument("flat") + R"(],"nodes":[)" +
       inner + "]}}}}," + input_entry("", tensor_argument("scores")) + R"(],"outputs":[)" +
       tensor_argument("of_block") + R"(],"name":"block","metadata":{}},)";
@@ -175,13 +174,32 @@ ExportedParts with_block(bool enabled) {
 TEST(ExportedModel, ABlockUnderNoGradIsRunWithoutGradients) {
   const at::Tensor images = torch::ones({1, 1, 2, 2});
   for (const bool enabled : {false, true}) {
-    ExportedModel model = load_export(with_block(enabled));
+    const std::string flag = enabled ? R"({"as_bool":true})" : R"({"as_bool":false})";
+    ExportedModel model =
+        load_export(with_block("wrap_with_set_grad_enabled", input_entry("", flag)));
     const at::Tensor scores = model.forward(images);  // 3 times those of the layer
     EXPECT_TRUE(torch::equal(scores, torch::tensor({{18.F, 66.F, 114.F}})));
     scores.sum().backward();
     EXPECT_TRUE(torch::equal(parameters_of(model).at(0).tensor.grad(),
                              torch::full({3, 4}, enabled ? 3.F : 1.F)));
   }
+}
+
+std::string autocast_settings(const std::string& device, int type, bool enabled) {
+  return input_entry("", R"({"as_string":")" + device + "\"}") + "," +
+         input_entry("", R"({"as_scalar_type":)" + std::to_string(type) + "}") + "," +
+         input_entry("", enabled ? R"({"as_bool":true})" : R"({"as_bool":false})") + "," +
+         input_entry("", R"({"as_bool":false})");
+}
+
+TEST(ExportedModel, ABlockUnderAutocastHasADeviceAndATypeThatWeKnow) {
+  EXPECT_EQ(refusal_of_model(with_block("wrap_with_autocast", autocast_settings("cuda", 6, false))),
+            "accepted");
+  EXPECT_THAT(
+      refusal_of_model(with_block("wrap_with_autocast", autocast_settings("xpu", 13, true))),
+      HasSubstr("torch.autocast() of the device xpu is not supported"));
+  EXPECT_THAT(refusal_of_model(with_block("wrap_with_autocast", autocast_settings("cpu", 7, true))),
+              HasSubstr("torch.autocast() of a type that is not bfloat16 or float16"));
 }
 
 TEST(ExportedModel, LayersHaveTheClassesOfPython) {

@@ -13,33 +13,6 @@ namespace {
 
 using c10::IValue;
 
-std::optional<at::ScalarType> scalar_type(FileDtype dtype) {
-  switch (static_cast<std::int64_t>(dtype)) {
-    case 1:
-      return at::kByte;
-    case 2:
-      return at::kChar;
-    case 3:
-      return at::kShort;
-    case 4:
-      return at::kInt;
-    case 5:
-      return at::kLong;
-    case 6:
-      return at::kHalf;
-    case 7:
-      return at::kFloat;
-    case 8:
-      return at::kDouble;
-    case 12:
-      return at::kBool;
-    case 13:
-      return at::kBFloat16;
-    default:
-      return {};
-  }
-}
-
 std::optional<at::MemoryFormat> memory_format(FileMemoryFormat format) {
   switch (static_cast<std::int64_t>(format)) {
     case 1:
@@ -111,6 +84,33 @@ class ConstantReader {
 };
 
 }  // namespace
+
+std::optional<at::ScalarType> scalar_type(FileDtype dtype) {
+  switch (static_cast<std::int64_t>(dtype)) {
+    case 1:
+      return at::kByte;
+    case 2:
+      return at::kChar;
+    case 3:
+      return at::kShort;
+    case 4:
+      return at::kInt;
+    case 5:
+      return at::kLong;
+    case 6:
+      return at::kHalf;
+    case 7:
+      return at::kFloat;
+    case 8:
+      return at::kDouble;
+    case 12:
+      return at::kBool;
+    case 13:
+      return at::kBFloat16;
+    default:
+      return {};
+  }
+}
 
 void refuse_node(const ExportedNode& node, const std::string& what) {
   throw UsageError("node " + node.place + ": " + what);

@@ -5,6 +5,7 @@
 #include <ATen/core/function_schema.h>
 #include <ATen/core/ivalue.h>
 
+#include <optional>
 #include <string>
 
 #include "worker/save/format/exported_program.h"
@@ -13,6 +14,9 @@ namespace ddp::worker {
 
 /// Errors: UsageError that names the node by its place in the Python code.
 [[noreturn]] void refuse_node(const ExportedNode& node, const std::string& what);
+
+/// LibTorch's type; none: it is not supported.
+std::optional<at::ScalarType> scalar_type(FileDtype dtype);
 
 /// What the schema wants: the type below Optional.
 c10::TypePtr plain_type(const c10::TypePtr& type);

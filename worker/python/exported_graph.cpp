@@ -18,6 +18,7 @@
 
 #include "common/error.h"
 #include "common/text/join_words.h"
+#include "worker/model/autocast.h"
 #include "worker/python/exported_constants.h"
 #include "worker/python/size_functions.h"
 
@@ -39,6 +40,12 @@ struct Input {
   std::vector<ListItem> items;  // of a list
 };
 
+struct AutocastBlock {
+  at::DeviceType device;
+  at::ScalarType type;
+  Autocast::Use use;
+};
+
 struct Step {
   std::optional<c10::OperatorHandle> operation;
   SizeFunction on_numbers = nullptr;  // instead: sizes are computed by Python's operators
@@ -47,6 +54,7 @@ struct Step {
   std::vector<ValueId> last_used;
   std::string place;
   bool has_grad = true;
+  std::optional<AutocastBlock> autocast;
 };
 
 bool is_tensor_list(const c10::TypePtr& type) {
@@ -58,11 +66,25 @@ bool has_optional_elements(const c10::TypePtr& type) {
   return list && list->getElementType()->kind() == c10::TypeKind::OptionalType;
 }
 
+/// Errors: as refuse_node(), for a device or a type that is not supported.
+AutocastBlock block_of(const ExportedNode& node, const ExportedAutocast& block) {
+  const std::optional<at::ScalarType> type = scalar_type(block.type);
+  if (block.device != "cpu" && block.device != "cuda")
+    refuse_node(node, "torch.autocast() of the device " + block.device + " is not supported");
+  if (type != at::kBFloat16 && type != at::kHalf)
+    refuse_node(node, "torch.autocast() of a type that is not bfloat16 or float16");
+  // torch.export turns the cache off.
+  return {block.device == "cpu" ? at::kCPU : at::kCUDA,
+          *type,
+          block.is_enabled ? Autocast::Use::on_without_cache : Autocast::Use::off};
+}
+
 Step step_of(const ExportedNode& node) {
   Step step;
   step.results = node.results;
   step.place = node.place;
   step.has_grad = node.has_grad;
+  if (node.autocast) step.autocast = block_of(node, *node.autocast);
   return step;
 }
 
@@ -415,6 +437,13 @@ void take_results(const Step& step, std::vector<IValue>& stack, std::vector<IVal
 void run_step(const Step& step, std::vector<IValue>& values, Mode mode, at::Device device) {
   std::optional<at::NoGradGuard> no_grad;
   if (!step.has_grad) no_grad.emplace();
+  std::optional<Autocast> autocast;
+  if (step.autocast) {
+    // What was exported on a CPU is run on the job's device.
+    const AutocastBlock& block = *step.autocast;
+    autocast.emplace(
+        block.device == at::kCPU ? device.type() : block.device, block.type, block.use);
+  }
   std::vector<IValue> stack;
   stack.reserve(step.inputs.size());
   for (const Input& input : step.inputs)

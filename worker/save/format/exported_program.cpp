@@ -21,6 +21,7 @@ namespace json = boost::json;
 
 constexpr std::string_view kFormatRecord = "archive_format";
 constexpr std::string_view kGradBlock = "torch.ops.higher_order.wrap_with_set_grad_enabled";
+constexpr std::string_view kAutocastBlock = "torch.ops.higher_order.wrap_with_autocast";
 constexpr std::int64_t kSchemaMajor = 8;
 constexpr std::size_t kMaxJsonDepth = 64;
 constexpr std::size_t kMostGuard = 200;  // characters that are looked at
@@ -238,12 +239,11 @@ class GraphReader {
   }
 
   void read_node(const json::object& node, std::map<std::string, std::string>& classes) {
-    if (node.at("target").as_string() == kGradBlock) {
-      read_grad_block(node, classes);
-      return;
-    }
+    if (node.at("target").as_string() == kGradBlock) return read_grad_block(node, classes);
+    if (node.at("target").as_string() == kAutocastBlock) return read_autocast_block(node, classes);
     ExportedNode read;
     read.has_grad = has_grad_;
+    read.autocast = autocast_;
     read.target = string_of(node.at("target"));
     const json::object& facts = node.at("metadata").as_object();
     const json::value* const name = node.if_contains("name");
@@ -272,26 +272,50 @@ class GraphReader {
     throw Malformed(json::serialize(argument) + " is not a value");
   }
 
-  /// A block under torch.no_grad() or enable_grad(): {enabled, a graph, its inputs}. Its nodes
-  /// become nodes of the graph around it; its names are its own.
+  /// A block under torch.no_grad() or enable_grad(): {enabled, a graph, its inputs}.
   void read_grad_block(const json::object& node, std::map<std::string, std::string>& classes) {
     const json::array& given = node.at("inputs").as_array();
-    const json::value& graph = entry_of(given.at(1).at("arg")).value().at("graph");
+    const bool was_enabled =
+        std::exchange(has_grad_, entry_of(given.at(0).at("arg")).value().as_bool());
+    read_block(node, 1, classes);
+    has_grad_ = was_enabled;
+  }
+
+  /// A block under torch.autocast(): {device, type, enabled, cached, a graph, its inputs}.
+  void read_autocast_block(const json::object& node, std::map<std::string, std::string>& classes) {
+    const json::array& given = node.at("inputs").as_array();
+    const auto setting = [&](std::size_t i) -> const json::value& {
+      return entry_of(given.at(i).at("arg")).value();
+    };
+    const ExportedAutocast block{
+        string_of(setting(0)), FileDtype(integer_of(setting(1))), setting(2).as_bool()};
+    if (autocast_ && autocast_->device != block.device)
+      refuse_unsupported("torch.autocast() of " + block.device + " inside of that of " +
+                         autocast_->device);
+    const std::optional<ExportedAutocast> around = std::exchange(autocast_, block);
+    read_block(node, 4, classes);
+    autocast_ = around;
+  }
+
+  /// The block's graph is its argument `at`, behind which its inputs follow. Its nodes become nodes
+  /// of the graph around it; its names are its own.
+  void read_block(const json::object& node,
+                  std::size_t at,
+                  std::map<std::string, std::string>& classes) {
+    const json::array& given = node.at("inputs").as_array();
+    const json::value& graph = entry_of(given.at(at).at("arg")).value().at("graph");
     const json::array& inputs = graph.at("inputs").as_array();
-    if (given.size() != inputs.size() + 2)
+    if (given.size() != inputs.size() + at + 1)
       throw Malformed("a block has other inputs than it is given");
     std::map<std::string, ValueId> names;
     for (std::size_t i = 0; i < inputs.size(); ++i)
-      names.try_emplace(name_of(entry_of(inputs[i])), reference(given[i + 2].at("arg")));
-    const bool was_enabled =
-        std::exchange(has_grad_, entry_of(given.at(0).at("arg")).value().as_bool());
+      names.try_emplace(name_of(entry_of(inputs[i])), reference(given[at + 1 + i].at("arg")));
     names_.swap(names);
     for (const json::value& inner : graph.at("nodes").as_array())
       read_node(inner.as_object(), classes);
     const auto results = list_of<ValueId>(
         graph.at("outputs"), [this](const json::value& output) { return reference(output); });
     names_.swap(names);
-    has_grad_ = was_enabled;
     const json::array& outputs = node.at("outputs").as_array();
     if (outputs.size() != results.size())
       throw Malformed("a block has other outputs than it gives");
@@ -355,10 +379,8 @@ class GraphReader {
     }
     if (kind == "as_optional_tensor") return read_value(entry_of(value));
     if (kind == "as_graph")
-      refuse_unsupported(
-          "a part of the model with a graph of its own (control flow, or "
-          "torch.autocast() in forward())",
-          "write the model without it, or take model.script");
+      refuse_unsupported("a part of the model with a graph of its own (control flow)",
+                         "write the model without it, or take model.script");
     refuse_unsupported("an argument of kind " + std::string(kind));
   }
 
@@ -430,7 +452,9 @@ class GraphReader {
 
   ExportedGraph graph_;
   bool has_images_ = false;
-  bool has_grad_ = true;  // of the nodes that are read now
+  // Of the nodes that are read now:
+  bool has_grad_ = true;
+  std::optional<ExportedAutocast> autocast_;
   std::map<std::string, ValueId> names_;
 };
 

@@ -63,12 +63,22 @@ struct ExportedResult {
   bool is_list = false;
 };
 
+/// A block under torch.autocast().
+struct ExportedAutocast {
+  std::string device;  // "cpu", "cuda"
+  FileDtype type;
+  bool is_enabled = true;
+
+  bool operator==(const ExportedAutocast&) const = default;
+};
+
 struct ExportedNode {
   std::string target;  // "torch.ops.aten.conv2d.default"
   std::vector<ExportedArgument> arguments;
   std::vector<ExportedResult> results;
-  std::string place;     // "conv2d at net.py:12"
-  bool has_grad = true;  // not under torch.no_grad()
+  std::string place;                         // "conv2d at net.py:12"
+  bool has_grad = true;                      // not under torch.no_grad()
+  std::optional<ExportedAutocast> autocast;  // the innermost one
 };
 
 /// A tensor of the state that a graph takes as an input.
