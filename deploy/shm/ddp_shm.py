@@ -1,9 +1,9 @@
-"""Sums of tensors on CPUs over the ranks of one node, through memory that the ranks share: DDP without a network.
+"""Sums of tensors on CPUs through memory that the ranks of a node share: DDP without a network. Between nodes they go by Gloo.
 
     import ddp_shm
     torch.distributed.init_process_group("ddp_shm")    # or "cpu:ddp_shm,cuda:nccl"
 
-All else, and the ranks of several nodes, go by Gloo, as before. Works under ddp-launch and torchrun.
+All else goes by Gloo, as before. Works under ddp-launch and torchrun.
 """
 
 import logging

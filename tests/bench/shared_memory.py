@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
-"""What shared memory gains over Gloo on one node, in turn: sums, a Python DDP step and a job of ddp-worker.
+"""What shared memory gains over Gloo, in turn: sums, a Python DDP step and a job of ddp-worker.
 
-python3 tests/bench/shared_memory.py --programs build/release --python PYTHON_WITH_TORCH [--ranks 2] [--times 5]
+python3 tests/bench/shared_memory.py --programs build/release --python PYTHON_WITH_TORCH [--ranks 2] [--nodes 1] [--times 5]
+
+--nodes: agents on this machine, each with `--ranks` ranks in a namespace of processes of its own, so that they share memory with no other
+node's; between them is the loopback. Needs root.
 
 Sums and steps: both groups are in the same processes and take turns; medians of rank 0. Sums come in a row, as a barrier before each would
 leave one rank late. Of a step: the share that communication costs, against the same step of a rank alone beside the other. One thread per rank. The job: digits.yaml, the
@@ -12,6 +15,7 @@ import argparse
 import os
 import pathlib
 import re
+import socket
 import statistics
 import subprocess
 import tempfile
@@ -70,21 +74,38 @@ dist.destroy_process_group()
 """
 
 
+def run_job(options, folder, variables, *words):
+    """What node 0 prints."""
+    flags = ["--nproc-per-node", str(options.ranks)]
+    commands = [[options.programs / "ddp-launch", *flags, *words]]
+    if options.nodes > 1:
+        with socket.socket() as chosen:
+            chosen.bind(("127.0.0.1", 0))
+            port = chosen.getsockname()[1]
+        several = ["--nnodes", str(options.nodes), "--master-addr", "127.0.0.1", "--master-port", str(port)]
+        apart = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+        launch = [*apart, options.programs / "ddp-launch", *flags, *several]
+        commands = [[*launch, "--node-rank", str(node), *words] for node in range(options.nodes)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", **variables}
+    agents = [subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for command in commands]
+    said = [agent.communicate() for agent in agents]
+    for agent, (text, errors) in zip(agents, said, strict=True):
+        if agent.returncode != 0:
+            raise SystemExit(text + errors)
+    return said[0][0]
+
+
 def measure_python(options, folder):
     script = folder / "sums.py"
     script.write_text(SCRIPT, encoding="utf-8")
     (library,) = options.programs.glob("libddp-shm-*.so")
-    variables = {"PYTHON_EXEC": options.python, "PYTHONPATH": str(ROOT / "deploy/shm"), "DDP_SHM_LIBRARY": str(library), "OMP_NUM_THREADS": "1"}
-    command = [options.programs / "ddp-launch", "--nproc-per-node", str(options.ranks), script]
-    done = subprocess.run(command, cwd=folder, env={**os.environ, **variables}, stdout=subprocess.PIPE, text=True, check=True)
-    print(done.stdout.replace("[0:0] ", ""), end="")
+    variables = {"PYTHON_EXEC": options.python, "PYTHONPATH": str(ROOT / "deploy/shm"), "DDP_SHM_LIBRARY": str(library)}
+    print(run_job(options, folder, variables, script).replace("[0:0] ", ""), end="")
 
 
 def rate_of(options, folder, backend):
-    command = [options.programs / "ddp-launch", "--nproc-per-node", str(options.ranks), ROOT / "configs/digits.yaml", f"backend={backend}"]
-    more = ["train.epochs=3", f"output={folder}", "checkpoint.resume=never"]
-    done = subprocess.run([*command, *more], cwd=folder, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=True)
-    return float(re.findall(r"(\d+) images/s", done.stdout)[-1])
+    words = [ROOT / "configs/digits.yaml", f"backend={backend}", "train.epochs=3", f"output={folder}", "checkpoint.resume=never"]
+    return float(re.findall(r"(\d+) images/s", run_job(options, folder, {}, *words))[-1])
 
 
 def measure_worker(options, folder):
@@ -101,9 +122,10 @@ def main():
     parser.add_argument("--programs", type=lambda text: pathlib.Path(text).resolve(), required=True)
     parser.add_argument("--python", required=True)
     parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--nodes", type=int, default=1)
     parser.add_argument("--times", type=int, default=5)
     options = parser.parse_args()
-    print(f"{options.ranks} ranks, load {os.getloadavg()[0]:.1f}\n{'':28} {'gloo':>10}    {'shm':>10}")
+    print(f"{options.nodes} x {options.ranks} ranks, load {os.getloadavg()[0]:.1f}\n{'':28} {'gloo':>10}    {'shm':>10}")
     with tempfile.TemporaryDirectory() as folder:
         measure_python(options, pathlib.Path(folder))
         measure_worker(options, pathlib.Path(folder))

@@ -16,7 +16,7 @@ namespace ddp::worker {
 
 class CudaModule;
 
-/// Whether sums over the ranks of one node go through shared memory.
+/// Whether sums over the ranks of a node go through shared memory.
 enum class SharedMemory { never, if_possible, required };
 
 struct Device {

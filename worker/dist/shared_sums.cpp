@@ -19,7 +19,6 @@
 #include <cstring>
 #include <ctime>
 #include <exception>
-#include <filesystem>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -27,7 +26,6 @@
 #include <utility>
 
 #include "common/files/descriptor.h"
-#include "common/files/files.h"
 #include "common/text/parse_whole.h"
 #include "common/text/split.h"
 #include "worker/dist/polling.h"
@@ -85,19 +83,16 @@ struct MemoryOffer {
   pid_t pid = ::getpid();
   int file = -1;  // rank 0's descriptor of the memory; -1: none
   std::uint64_t nonce = random_nonce();
-  std::string node = this_node();
 
   [[nodiscard]] std::string text() const {
-    return std::to_string(pid) + " " + std::to_string(file) + " " + std::to_string(nonce) + " " +
-           node;
+    return std::to_string(pid) + " " + std::to_string(file) + " " + std::to_string(nonce);
   }
   /// The inverse of text().
   static MemoryOffer parse(const std::string& text) {
     const std::vector<std::string_view> words = split(text, ' ');
     return {parse_whole<pid_t>(words.at(0)).value_or(-1),
             parse_whole<int>(words.at(1)).value_or(-1),
-            parse_whole<std::uint64_t>(words.at(2)).value_or(0),
-            std::string(words.at(3))};
+            parse_whole<std::uint64_t>(words.at(2)).value_or(0)};
   }
   [[nodiscard]] std::string path() const {
     return "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(file);
@@ -107,13 +102,6 @@ struct MemoryOffer {
   static std::uint64_t random_nonce() {
     std::random_device random;
     return (static_cast<std::uint64_t>(random()) << 32) | random();
-  }
-  /// Equal only on ranks that can open each other's files in /proc: same boot, same pid namespace.
-  static std::string this_node() {
-    std::error_code ignored;
-    std::string boot = read_file("/proc/sys/kernel/random/boot_id", 64).value_or("");
-    std::erase(boot, '\n');
-    return "boot:" + boot + std::filesystem::read_symlink("/proc/self/ns/pid", ignored).string();
   }
 };
 
@@ -260,13 +248,6 @@ SharedSums::Connected SharedSums::connect(int rank, int world_size, const Gather
   std::vector<MemoryOffer> offers;
   for (const std::string& text : gather(own.text()))
     offers.push_back(MemoryOffer::parse(text));
-  const bool on_one_node =
-      std::ranges::all_of(offers, [&](const auto& offer) { return offer.node == offers[0].node; });
-  if (!on_one_node) {
-    return {nullptr,
-            "not all ranks can share memory: they are on several nodes, or in containers with "
-            "process numbers of their own"};
-  }
   if (rank != 0 && offers[0].file >= 0) {
     file = Descriptor(::open(offers[0].path().c_str(), O_RDWR | O_CLOEXEC));
     if (file) mapping = Mapping::open(file.fd(), world_size, /*is_new=*/false);
@@ -425,7 +406,22 @@ void SharedSums::execute(const Call& call) {
     sum_small(data);
   else
     sum_large(data);
+  if (exchange_ && kind_.operation == kSum) sum_over_nodes(whole);
   if (!whole.is_same(call.tensor)) call.tensor.copy_(whole);
+}
+
+void SharedSums::sum_over_nodes(const at::Tensor& sum) {
+  if (rank_ == 0) {
+    try {
+      const auto left = std::chrono::ceil<milliseconds>(deadline_ - Clock::now());
+      exchange_(sum, std::max(left, milliseconds(1)));
+    } catch (const std::exception&) {
+      end_all(End::loss);
+      throw;
+    }
+  }
+  kind_.operation = 0;
+  broadcast(static_cast<char*>(sum.mutable_data_ptr()));
 }
 
 void SharedSums::broadcast(char* data) {

@@ -1,5 +1,5 @@
 // Sums, broadcasts and gathers over the ranks of one node through shared memory instead of Gloo's
-// connections.
+// connections; sums also over several nodes, where the first rank of each exchanges its node's.
 // The memory has no name: rank 0 makes it (memfd_create(2)), the others open it by rank 0's
 // descriptor in /proc, and it ends with the last of them.
 // Promises: element i of a sum is ((x0 + x1) + x2) + ..., in the order of ranks, whatever the
@@ -31,6 +31,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace ddp::worker {
@@ -44,12 +45,19 @@ class SharedSums {
     std::string why_not;               // why `sums` is null; the same on all ranks
   };
 
-  /// All ranks call it. Blocks: until all have called it. Errors: those of `gather`.
+  /// All ranks of a node call it. Blocks: until all have called it. Errors: those of `gather`.
   static Connected connect(int rank, int world_size, const Gather& gather);
   SharedSums(const SharedSums&) = delete;
   SharedSums& operator=(const SharedSums&) = delete;
   /// Blocks: until started calls have ended, because calls of other ranks depend on them.
   ~SharedSums();
+
+  /// Sums in place over nodes what the ranks of a node have summed.
+  using Exchange = std::function<void(const at::Tensor& sum, std::chrono::milliseconds timeout)>;
+  /// From now on sums are over several nodes; broadcasts and gathers stay this node's. Rank 0 alone
+  /// calls `exchange`, whose errors fail the sum on every rank of the node, and later calls. Call
+  /// it on all ranks before the first sum.
+  void sum_over_nodes(Exchange exchange) { exchange_ = std::move(exchange); }
 
   /// Whether sums and broadcasts support the tensor's type and device.
   static bool can_sum(const at::Tensor& tensor);
@@ -121,6 +129,7 @@ class SharedSums {
   void serve();
   std::exception_ptr execute(const Call& call, int spins);
   void execute(const Call& call);
+  void sum_over_nodes(const at::Tensor& sum);
   void broadcast(char* data);
   void gather(char* data, const std::vector<at::Tensor>& outputs);
   void sum_small(char* data);
@@ -140,6 +149,7 @@ class SharedSums {
   const int world_size_;
   const bool may_spin_;  // there is a core for each rank
   const std::unique_ptr<Mapping> mapping_;
+  Exchange exchange_;  // empty: sums are over this node alone
 
   // Used by the thread that runs a call.
   std::uint32_t barriers_ = 0;

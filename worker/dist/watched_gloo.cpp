@@ -1,23 +1,37 @@
 #include "worker/dist/watched_gloo.h"
 
 #include <ATen/ops/zeros.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <iterator>
+#include <system_error>
 #include <utility>
 
+#include "common/files/files.h"
 #include "worker/dist/default_stream.h"
 #include "worker/dist/peer_watch.h"
 
 namespace ddp::worker {
 namespace {
 
+using std::chrono::milliseconds;
+
 std::set<Connection> opened_since(const std::set<Connection>& others) {
   const std::set<Connection> all = open_connections();
   std::set<Connection> found;
   std::ranges::set_difference(all, others, std::inserter(found, found.end()));
   return found;
+}
+
+/// Equal only on ranks that can open each other's files in /proc: same boot, same pid namespace.
+std::string this_node() {
+  std::error_code ignored;
+  std::string boot = read_file("/proc/sys/kernel/random/boot_id", 64).value_or("");
+  std::erase(boot, '\n');
+  return "boot:" + boot + std::filesystem::read_symlink("/proc/self/ns/pid", ignored).string();
 }
 
 }  // namespace
@@ -33,7 +47,9 @@ WatchedGloo::WatchedGloo(const std::set<Connection>& others,
                          int rank,
                          int size,
                          const c10::intrusive_ptr<Options>& options)
-    : ProcessGroupGloo(store, rank, size, options), connections_(opened_since(others)) {
+    : ProcessGroupGloo(store, rank, size, options),
+      c10d_store_(store),
+      connections_(opened_since(others)) {
   std::set<Connection> peers = only_connected(connections_);
   // Gloo opens one connection for each peer and device. If the number differs, another thread has
   // opened connections meanwhile, or Gloo connects lazily (TORCH_GLOO_LAZY_INIT): then we cannot
@@ -46,19 +62,21 @@ WatchedGloo::~WatchedGloo() = default;
 
 void WatchedGloo::stop_watching() {
   if (watch_) watch_->stop();
+  if (nodes_) nodes_->stop_watching();
 }
 
 bool WatchedGloo::has_lost_peer() const {
-  return watch_ && watch_->has_lost_peer();
+  return (watch_ && watch_->has_lost_peer()) || (nodes_ && nodes_->has_lost_peer());
 }
 
 void WatchedGloo::disconnect() {
   if (sums_) sums_->abandon();
+  if (nodes_) nodes_->disconnect();
   shut_down(connections_);
 }
 
 bool WatchedGloo::has_stuck_work() const {
-  return watch_ && watch_->has_stuck_work();
+  return (watch_ && watch_->has_stuck_work()) || (nodes_ && nodes_->has_stuck_work());
 }
 
 c10::intrusive_ptr<c10d::Work> WatchedGloo::allreduce(Tensors& tensors,
@@ -75,7 +93,7 @@ c10::intrusive_ptr<c10d::Work> WatchedGloo::broadcast(Tensors& tensors,
                                                       const c10d::BroadcastOptions& options) {
   const bool is_plain = tensors.size() == 1 && options.rootTensor == 0 && options.rootRank >= 0 &&
                         options.rootRank < getSize();
-  if (sums_ && is_plain && SharedSums::can_broadcast(tensors[0])) {
+  if (sums_ && on_one_node_ && is_plain && SharedSums::can_broadcast(tensors[0])) {
     const auto from = static_cast<int>(options.rootRank);
     return run_shared({tensors[0], timeout_for(options.timeout), from, {}}, options.asyncOp);
   }
@@ -89,7 +107,7 @@ c10::intrusive_ptr<c10d::Work> WatchedGloo::allgather(std::vector<Tensors>& outp
                                                       const c10d::AllgatherOptions& options) {
   const bool is_plain = inputs.size() == 1 && outputs.size() == 1 &&
                         outputs[0].size() == static_cast<std::size_t>(getSize());
-  if (sums_ && is_plain && SharedSums::can_gather(inputs[0], outputs[0])) {
+  if (sums_ && on_one_node_ && is_plain && SharedSums::can_gather(inputs[0], outputs[0])) {
     return run_shared({inputs[0], timeout_for(options.timeout), {}, outputs[0]}, options.asyncOp);
   }
   require_default_stream(inputs);
@@ -107,29 +125,71 @@ c10::intrusive_ptr<c10d::Work> WatchedGloo::run_shared(SharedSums::Call call, bo
   return is_async ? sums_->start(std::move(call)) : sums_->run(std::move(call));
 }
 
-std::chrono::milliseconds WatchedGloo::timeout_for(std::chrono::milliseconds wanted) {
+milliseconds WatchedGloo::timeout_for(milliseconds wanted) {
   return wanted == c10d::kUnsetTimeout ? getOptions()->timeout : wanted;
 }
 
+/// A text of at most 255 bytes of each rank, by rank.
+std::vector<std::string> WatchedGloo::gather(const std::string& own) {
+  constexpr std::int64_t kBytes = 256;
+  std::string padded = own.substr(0, kBytes - 1);
+  padded.resize(kBytes);
+  std::vector<Tensors> all(1);
+  for (int rank = 0; rank < getSize(); ++rank)
+    all[0].push_back(at::zeros({kBytes}, at::kByte));
+  Tensors mine{at::zeros({kBytes}, at::kByte)};
+  std::ranges::copy(padded, static_cast<char*>(mine[0].mutable_data_ptr()));
+  allgather(all, mine, c10d::AllgatherOptions())->wait();
+  std::vector<std::string> texts;
+  for (const at::Tensor& one : all[0])
+    texts.emplace_back(static_cast<const char*>(one.const_data_ptr()));
+  return texts;
+}
+
 std::string WatchedGloo::share_memory() {
-  const auto gather = [this](const std::string& own) {
-    constexpr std::int64_t kBytes = 256;
-    std::string padded = own.substr(0, kBytes - 1);
-    padded.resize(kBytes);
-    std::vector<Tensors> all(1);
-    for (int rank = 0; rank < getSize(); ++rank)
-      all[0].push_back(at::zeros({kBytes}, at::kByte));
-    Tensors mine{at::zeros({kBytes}, at::kByte)};
-    std::ranges::copy(padded, static_cast<char*>(mine[0].mutable_data_ptr()));
-    allgather(all, mine, c10d::AllgatherOptions())->wait();
+  return share_memory(this_node());
+}
+
+std::string WatchedGloo::share_memory(const std::string& node) {
+  const std::vector<std::string> of_ranks = gather(node);
+  std::vector<std::string> nodes;  // by their first ranks
+  std::vector<std::size_t> here;   // the ranks of this node
+  for (std::size_t rank = 0; rank < of_ranks.size(); ++rank) {
+    if (std::ranges::find(nodes, of_ranks[rank]) == nodes.end()) nodes.push_back(of_ranks[rank]);
+    if (of_ranks[rank] == node) here.push_back(rank);
+  }
+  if (nodes.size() == of_ranks.size())
+    return "no two ranks can share memory: each is on a node of its own, or in a container with "
+           "process numbers of its own";
+  const auto gather_here = [&](const std::string& own) {
+    const std::vector<std::string> all = gather(own);
     std::vector<std::string> texts;
-    for (const at::Tensor& one : all[0])
-      texts.emplace_back(static_cast<const char*>(one.const_data_ptr()));
+    for (const std::size_t rank : here)
+      texts.push_back(all[rank]);
     return texts;
   };
-  SharedSums::Connected connected = SharedSums::connect(getRank(), getSize(), gather);
+  const auto place = std::ranges::find(here, static_cast<std::size_t>(getRank())) - here.begin();
+  SharedSums::Connected connected =
+      SharedSums::connect(static_cast<int>(place), static_cast<int>(here.size()), gather_here);
+  for (const std::string& why_not : gather(connected.why_not))
+    if (!why_not.empty()) return why_not;
+  on_one_node_ = nodes.size() == 1;
+  if (!on_one_node_) {
+    if (place == 0)
+      nodes_ = c10::make_intrusive<WatchedGloo>(
+          c10::make_intrusive<c10d::PrefixStore>("nodes", c10d_store_),
+          static_cast<int>(std::ranges::find(nodes, node) - nodes.begin()),
+          static_cast<int>(nodes.size()),
+          getOptions());
+    connected.sums->sum_over_nodes([this](const at::Tensor& sum, milliseconds timeout) {
+      Tensors tensors{sum};
+      c10d::AllreduceOptions options;
+      options.timeout = timeout;
+      nodes_->allreduce(tensors, options)->wait();
+    });
+  }
   sums_ = std::move(connected.sums);
-  return connected.why_not;
+  return "";
 }
 
 }  // namespace ddp::worker

@@ -30,10 +30,12 @@ class WatchedGloo : public c10d::ProcessGroupGloo {
               const c10::intrusive_ptr<Options>& options);
   ~WatchedGloo() override;
 
-  /// From now on sums, broadcasts and gathers of CPU tensors go through shared memory, if all ranks
-  /// are on one node. All ranks call it. Returns why that is not possible; empty: it is. Errors:
-  /// those of Gloo.
+  /// From now on sums of CPU tensors go through shared memory inside of each node, and by Gloo
+  /// between the first ranks of the nodes; on a single node broadcasts and gathers do, too. All
+  /// ranks call it. Returns why that is not possible; empty: it is. Errors: those of Gloo.
   std::string share_memory();
+  /// The same with a text that is equal on ranks that can share memory, of at most 255 bytes.
+  std::string share_memory(const std::string& node);
 
   /// From now on peers may exit without an error.
   void stop_watching();
@@ -64,12 +66,16 @@ class WatchedGloo : public c10d::ProcessGroupGloo {
               int size,
               const c10::intrusive_ptr<Options>& options);
 
+  std::vector<std::string> gather(const std::string& own);
   c10::intrusive_ptr<c10d::Work> run_shared(SharedSums::Call call, bool is_async);
   [[nodiscard]] std::chrono::milliseconds timeout_for(std::chrono::milliseconds wanted);
 
+  c10::intrusive_ptr<c10d::Store> c10d_store_;
   std::set<Connection> connections_;
-  std::unique_ptr<SharedSums> sums_;  // null: Gloo does everything
-  std::unique_ptr<PeerWatch> watch_;  // null if Gloo's connections are not known
+  bool on_one_node_ = true;
+  c10::intrusive_ptr<WatchedGloo> nodes_;  // of the first ranks of several nodes, on these
+  std::unique_ptr<SharedSums> sums_;       // null: Gloo does everything
+  std::unique_ptr<PeerWatch> watch_;       // null if Gloo's connections are not known
 };
 
 }  // namespace ddp::worker

@@ -14,8 +14,8 @@
 namespace ddp::worker {
 namespace {
 
-/// Gives `group` a backend for tensors on CPUs: Gloo, whose sums, broadcasts and gathers go through
-/// shared memory where all ranks are on one node. Returns why they do not; empty: they do. All
+/// Gives `group` a backend for tensors on CPUs: Gloo, with sums through the memory that ranks of a
+/// node share (WatchedGloo::share_memory). Returns why they do not go there; empty: they do. All
 /// ranks of the group call it. Blocks: until they have. Errors: those of Gloo.
 std::string add_backend(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                         std::int64_t timeout_ms) {
