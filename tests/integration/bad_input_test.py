@@ -74,7 +74,8 @@ class BadInput(WorkerTest):
             begin = time.monotonic()
             text = self.launch(2, "data.name=mnist", "data.root=mnist", expect=2)
             self.assert_said_once(what, text)
-            self.assertLess(time.monotonic() - begin, 5)  # the bound is 1 s after the group is there, on an idle machine
+            # The bound is 1 s after the group is there, on an idle machine.
+            self.assertLess(time.monotonic() - begin, 25 if os.environ.get("DDP_SANITIZE") else 5)
             shutil.rmtree(folder)
 
     def test_a_rank_by_hand_without_its_numbers_is_told_what_to_type(self):

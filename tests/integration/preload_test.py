@@ -14,7 +14,7 @@ import time
 import unittest
 
 import processes
-from preload_scripts import ALLREDUCE, ARGUMENTS, BAD_MODULES, DRAWS, HEAVY, INPUT, LOADER, ONLY_THERE, SCRIPTS
+from preload_scripts import ALLREDUCE, ARGUMENTS, BAD_MODULES, COMPILED, DRAWS, HEAVY, INPUT, LOADER, ONLY_THERE, SCRIPTS
 
 
 class PreloadTest(processes.ProcessTest):
@@ -547,8 +547,10 @@ class Torch(PreloadTest):
         self.assertEqual(warm[:2], cold[:2])
 
     def test_scripts(self):
-        self.compare(ALLREDUCE, "--nproc-per-node", 2)
-        self.compare(LOADER)
+        every = {"all-reduce": (ALLREDUCE, 2), "loaders": (LOADER, 1), "torch.compile": (COMPILED, 2)}
+        for name, (text, ranks) in processes.cases(every, ("all-reduce", "loaders")).items():
+            with self.subTest(name):
+                self.compare(text, "--nproc-per-node", ranks)
 
     def test_threads_of_blas_give_way(self):
         del self.environment["OMP_NUM_THREADS"]

@@ -239,4 +239,25 @@ if __name__ == "__main__":
     torch.multiprocessing.spawn(work, (shared,), 2)
     print(shared.tolist(), torch.cuda.is_available(), torch.backends.mkldnn.is_available())
 """
+COMPILED = """
+import os
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+step = torch.compile(DistributedDataParallel(model))
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+for _ in range(3):
+    optimizer.zero_grad()
+    loss = step(torch.full((3, 4), 1.0 + dist.get_rank())).square().mean()
+    loss.backward()
+    optimizer.step()
+    print(round(loss.item(), 4))
+counters = torch._dynamo.utils.counters
+print(counters["stats"]["unique_graphs"], dict(counters["graph_break"]), flush=True)
+dist.barrier()
+os._exit(0)
+"""
 DRAWS = "import numpy, torch; print(torch.rand(1).item(), numpy.random.rand())"
