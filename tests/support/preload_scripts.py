@@ -247,7 +247,7 @@ from torch.nn.parallel import DistributedDataParallel
 dist.init_process_group("gloo")
 torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
-step = torch.compile(DistributedDataParallel(model))
+step = DistributedDataParallel(torch.compile(model))
 optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
 for _ in range(3):
     optimizer.zero_grad()
