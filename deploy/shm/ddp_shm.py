@@ -52,7 +52,7 @@ _add_backend = _load(_find_library())
 def _make_backend(store, rank, world_size, timeout):
     group = dist.ProcessGroup(store, rank, world_size)
     why_not = _add_backend(group.boxed(), int(timeout.total_seconds() * 1000))
-    logging.getLogger("ddp_shm").info("%d ranks: %s", world_size, f"sums go by Gloo: {why_not}" if why_not else "sums go through shared memory")
+    logging.getLogger("ddp_shm").info("%d ranks: %s", world_size, f"sums go by Gloo: {why_not}" if why_not else "sums go through the shared memory of nodes")
     return group._get_backend(torch.device("cpu"))
 
 

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <optional>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "common/node/helper_process.h"
 #include "common/text/parse_whole.h"
@@ -15,13 +17,19 @@ constexpr std::chrono::seconds kPatience(60);  // an import of torch over a busy
 
 }  // namespace
 
-TorchDevices ask_torch(const std::string& python, const std::string& kind) {
+TorchDevices ask_torch(const std::string& python,
+                       const std::string& kind,
+                       const std::map<std::string, std::string>& variables) {
   constexpr std::string_view kMark = "devices: ";  // an import may print, too
   // Trap: Python would take modules from the current directory, and run them.
-  const std::string answer_of =
+  const std::string code =
       "import sys; sys.path[:] = [p for p in sys.path if p]; import torch; print(\"\\n" +
       std::string(kMark) + "%d\" % torch." + kind + ".device_count())";
-  const HelperAnswer answer = ask_command({python, "-c", answer_of}, kPatience);
+  std::vector<std::string> words{"env"};
+  for (const auto& [name, value] : variables)
+    words.push_back(name + "=" + value);
+  words.insert(words.end(), {python, "-c", code});
+  const HelperAnswer answer = ask_command(std::move(words), kPatience);
   std::optional<int> count;
   for (const std::string_view line : split(answer.text, '\n'))
     if (line.starts_with(kMark)) count = parse_whole<int>(line.substr(kMark.size()), 0);

@@ -1,6 +1,7 @@
 // How many devices the torch of a Python sees: for the kinds that this program cannot count itself.
 #pragma once
 
+#include <map>
 #include <string>
 
 namespace ddp::launcher {
@@ -12,8 +13,10 @@ struct TorchDevices {
 
 /// Asks `python` for torch.KIND.device_count(), as torchrun does for --nproc-per-node. `kind`:
 /// "xpu", or "cuda", by which torch means AMD's GPUs, too. `python` is a path or a name that is
-/// searched on PATH. Blocks: as long as the import of torch takes, at most a minute. Errors:
-/// SystemError: no process can be made.
-TorchDevices ask_torch(const std::string& python, const std::string& kind);
+/// searched on PATH; `variables` are added to our environment. Blocks: as long as the import of
+/// torch takes, at most a minute. Errors: SystemError: no process can be made.
+TorchDevices ask_torch(const std::string& python,
+                       const std::string& kind,
+                       const std::map<std::string, std::string>& variables);
 
 }  // namespace ddp::launcher

@@ -25,11 +25,11 @@
 #include "launcher/os/resources.h"
 #include "launcher/os/topology.h"
 #include "launcher/os/torch_devices.h"
-#include "launcher/plan/command_line/split_arguments.h"
 #include "launcher/plan/start/limits.h"
 #include "launcher/plan/start/numa.h"
 #include "launcher/plan/start/platform_settings.h"
 #include "launcher/plan/start/preload.h"
+#include "launcher/plan/start/torch_question.h"
 #include "launcher/run/token.h"
 
 namespace ddp::launcher {
@@ -112,28 +112,24 @@ bool wants_gpus(const JobValues& job) {
   return workers_by(job) == "gpu" || job.text("device").starts_with("cuda");
 }
 
-/// Lets the torch of the job's Python count what we cannot: XPUs, and GPUs where AMD's driver is.
-/// ddp-worker trains on neither.
+/// Lets the torch of the job's Python count what we cannot.
 void count_by_torch(NodeFacts& facts,
                     const JobValues& job,
                     const Options& options,
                     const Environment& environment) {
-  const std::string word = workers_by(job);
-  const std::string program = options.program.empty()
-                                  ? job.maybe_text("launch.program").value_or("ddp-worker")
-                                  : options.program;
-  const bool is_for_worker = is_ddp_worker(program);
-  const bool on_xpus = word == "xpu";
-  const bool on_amd = (word == "gpu" || word == "auto") && facts.devices.empty() &&
-                      !is_for_worker && std::filesystem::exists("/dev/kfd");
-  if (on_xpus && is_for_worker) {
-    facts.torch_problem = "ddp-worker trains on NVIDIA's GPUs and on CPUs";
-  } else if (on_xpus || on_amd) {
-    const PythonChoice python = choose_python(environment, own_file(), program);
-    TorchDevices found = ask_torch(python.program, on_xpus ? "xpu" : "cuda");
-    facts.torch_devices = found.count;
-    facts.torch_problem = std::move(found.problem);
-  }
+  const ProgramEntry entry = entry_of(options, job);
+  const TorchQuestion question = torch_question(workers_by(job),
+                                                entry.by_python(),
+                                                !facts.devices.empty(),
+                                                std::filesystem::exists("/dev/kfd"));
+  facts.torch_kind = question.kind;
+  facts.torch_problem = question.problem;
+  if (question.kind.empty()) return;
+  const std::string script = entry.is_script ? entry.name : "";
+  const std::string python = choose_python(environment, own_file(), script).program;
+  TorchDevices found = ask_torch(python, question.kind, job.text_map("launch.env"));
+  facts.torch_devices = found.count;
+  facts.torch_problem = std::move(found.problem);
 }
 
 NodeFacts look_at_node(const JobValues& job,

@@ -121,11 +121,16 @@ class Choice(ProcessTest):
                 self.make_program("venv/bin/python3", does)
                 refused = self.plan("venv", {}, *words, check=False)
                 self.assertEqual(refused.returncode, 2)
-                self.assertIn(f"--nproc-per-node: xpu: {why}. Or give a number or cpu.", refused.stderr)
+                self.assertIn(f"--nproc-per-node: xpu: {why}. Give a number or cpu.", refused.stderr)
         (self.folder / "job.yaml").write_text("data: {name: digits, batch_per_rank: 8}\nmodel: {name: fast}\n", encoding="utf-8")
         refused = self.plan("venv", {}, "--nproc-per-node=xpu", "job.yaml", check=False)
         self.assertEqual(refused.returncode, 2)
-        self.assertIn("xpu: ddp-worker trains on NVIDIA's GPUs and on CPUs. Or give", refused.stderr)
+        self.assertIn("xpu: only the torch of a Python script can count them. Give a number", refused.stderr)
+        self.make_program("venv/bin/python3", 'echo "devices: $MASK"')
+        (self.folder / "masked.yaml").write_text("launch: {program: train.py, nproc_per_node: xpu, env: {MASK: 2}}\n", encoding="utf-8")
+        masked = self.plan("venv", {}, "masked.yaml")
+        self.assertIn("workers: 2, one per XPU (xpu)\n", masked.stderr)
+        self.assertIn("device: xpu:1", masked.stdout)
 
     def test_pythons_with_torch_are_named_when_it_is_missing(self):
         site = self.folder / ".venv/lib/python3.11/site-packages/torch"

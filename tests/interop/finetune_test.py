@@ -62,7 +62,7 @@ class FineTune(unittest.TestCase):
 
 
 class KindsOfFiles(unittest.TestCase):
-    """What people call the weights of a model: 14 kinds are loaded, 9 refused with what to do instead."""
+    """What people call the weights of a model: 14 kinds are loaded, 10 refused with what to do instead."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -142,6 +142,7 @@ class KindsOfFiles(unittest.TestCase):
         (self.folder / "weights.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(1000))
         (self.folder / "pointer.safetensors").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n", encoding="utf-8")
         (self.folder / "page.pt").write_text("<!DOCTYPE html><title>Sign in</title>", encoding="utf-8")
+        (self.folder / "denied.pt").write_text("\ufeff\n<?xml version='1.0'?><Error><Code>AccessDenied</Code></Error>", encoding="utf-8")
         (self.folder / "packed.pt").write_bytes(gzip.compress(whole.getvalue()))
         reasons = {
             "old.pt": "from before torch 1.6",
@@ -151,7 +152,8 @@ class KindsOfFiles(unittest.TestCase):
             "cut.pt": "it is cut off, the table of contents at its end is missing. Get it again.",
             "weights.h5": "it is an HDF5 file, as Keras writes them: save a state_dict from torch.",
             "pointer.safetensors": "it is a pointer of Git LFS and not the file: git lfs pull gets that.",
-            "page.pt": "it is a page of a server and not the file",
+            "page.pt": "it is a page of a server (HTML or XML) and not the file",
+            "denied.pt": "it is a page of a server (HTML or XML) and not the file",
             "packed.pt": "it is compressed by gzip: unpack it.",
         }
         for name, reason in reasons.items():

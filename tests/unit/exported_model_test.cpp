@@ -195,6 +195,9 @@ std::string autocast_settings(const std::string& device, int type, bool enabled)
 TEST(ExportedModel, ABlockUnderAutocastHasADeviceAndATypeThatWeKnow) {
   EXPECT_EQ(refusal_of_model(with_block("wrap_with_autocast", autocast_settings("cuda", 6, false))),
             "accepted");
+  // torch writes a block of float32 as one that is off.
+  EXPECT_EQ(refusal_of_model(with_block("wrap_with_autocast", autocast_settings("cpu", 7, false))),
+            "accepted");
   EXPECT_THAT(
       refusal_of_model(with_block("wrap_with_autocast", autocast_settings("xpu", 13, true))),
       HasSubstr("torch.autocast() of the device xpu is not supported"));

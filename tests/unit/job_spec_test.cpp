@@ -204,10 +204,16 @@ TEST(MakeJobSpec, AWordForTheNumberOfWorkersIsAnswered) {
     EXPECT_THAT(make({std::string("--nproc-per-node=") + word, "p"}, {}, by_torch).warnings,
                 ElementsAre(std::string("workers: 3, one per ") + kind + " (" + word + ")"));
   }
+  by_torch.torch_kind = "xpu";
+  EXPECT_EQ(device_of(make({"--nproc-per-node=xpu", "p"}, {}, by_torch), 2), "xpu:2");
   NodeFacts none;
   none.torch_problem = "the torch of p sees none";
   EXPECT_THAT(spec_problems({"--nproc-per-node=xpu", "p"}, {}, none),
-              HasSubstr("--nproc-per-node: xpu: the torch of p sees none. Or give a number"));
+              HasSubstr("--nproc-per-node: xpu: the torch of p sees none. Give a number"));
+  none.cpus = 2;
+  EXPECT_THAT(
+      make({"--nproc-per-node=auto", "p"}, {}, none).warnings,
+      ElementsAre("workers: 2, one per CPU that we may use (auto; the torch of p sees none)"));
   EXPECT_THAT(spec_problems({"--nproc-per-node=gpu", "p"}, {}, none),
               HasSubstr("no GPU can be used on this node: the torch of p sees none. ddp-launch"));
 }

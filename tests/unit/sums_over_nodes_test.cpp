@@ -65,7 +65,7 @@ c10::intrusive_ptr<c10d::Work> start_sum(WatchedGloo& gloo, const at::Tensor& te
 const std::vector<std::string> kNodes{"a", "c", "a", "b", "c", "c"};
 
 TEST(SumsOverNodes, AreTheSameBitsOnEveryRank) {
-  // One element, those of a small sum, a whole piece, and several with a rest.
+  // Nothing, one element, a small sum, a part of a chunk, and several chunks.
   const std::vector<std::int64_t> sizes{0, 1, 1000, 65536, 400003};
   std::vector<std::vector<at::Tensor>> sums(kNodes.size());
   std::vector<at::Tensor> wanted;
@@ -124,7 +124,7 @@ TEST(SumsOverNodes, ARankThatEndsFailsTheSumOnEveryNode) {
     start_sum(gloo, at::ones({70000}))->wait();
   });
   EXPECT_THAT(errors, Each(Not("")));
-  EXPECT_THAT(errors[5], testing::HasSubstr("rank 1 has ended"));
+  EXPECT_THAT(errors[5], testing::HasSubstr("rank 4 has ended"));
 }
 
 TEST(SumsOverNodes, RanksOfWhichEachIsAloneHaveNothingToShare) {

@@ -173,8 +173,8 @@ GlooGroup::GlooGroup(const GlooOptions& options)
                                            options.rank,
                                            options.world_size,
                                            gloo_options);
+  share_memory(options.device.shared_memory);  // connects, so it has the time-out of the join
   gloo_->setTimeout(options.collective_timeout);
-  share_memory(options.device.shared_memory);
   group_ = c10::make_intrusive<c10d::ProcessGroup>(store_, options.rank, options.world_size);
   // Trap: call it before the first setBackend(). Without it NCCL's barrier guesses its device.
   if (device_.is_cuda()) group_->setBoundDeviceId(device_);

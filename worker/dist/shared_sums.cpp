@@ -229,13 +229,17 @@ class SharedSums::Mapping {
   const int world_size_;
 };
 
-SharedSums::Connected SharedSums::connect(int rank, int world_size, const Gather& gather) {
+SharedSums::Connected SharedSums::connect(int rank,
+                                          int world_size,
+                                          const Gather& gather,
+                                          const std::vector<int>& names) {
   MemoryOffer own;
   Descriptor file;
   std::unique_ptr<Mapping> mapping;
   std::string problem;
   const auto fail = [&](const std::string& what) {
-    problem = "rank " + std::to_string(rank) + " cannot share memory: " + what + ": " +
+    const int name = names.empty() ? rank : names.at(static_cast<std::size_t>(rank));
+    problem = "rank " + std::to_string(name) + " cannot share memory: " + what + ": " +
               std::strerror(errno);
   };
   if (rank == 0) {
@@ -255,7 +259,7 @@ SharedSums::Connected SharedSums::connect(int rank, int world_size, const Gather
     if (!mapping) fail("that of rank 0, " + offers[0].path());
   }
   std::unique_ptr<SharedSums> sums;
-  if (mapping) sums.reset(new SharedSums(rank, world_size, std::move(mapping)));
+  if (mapping) sums.reset(new SharedSums(rank, world_size, std::move(mapping), names));
   // Each rank must know that all have mapped the memory. After that nobody needs rank 0's
   // descriptor.
   for (const std::string& why_not : gather(problem))
@@ -263,11 +267,15 @@ SharedSums::Connected SharedSums::connect(int rank, int world_size, const Gather
   return {std::move(sums), ""};
 }
 
-SharedSums::SharedSums(int rank, int world_size, std::unique_ptr<Mapping> mapping)
+SharedSums::SharedSums(int rank,
+                       int world_size,
+                       std::unique_ptr<Mapping> mapping,
+                       std::vector<int> names)
     : rank_(rank),
       world_size_(world_size),
       may_spin_(world_size <= usable_cores()),
-      mapping_(std::move(mapping)) {
+      mapping_(std::move(mapping)),
+      names_(std::move(names)) {
   threads_.emplace_back([this] {
     RankState& rank_state = mapping_->rank_state(rank_);
     ::pthread_mutex_lock(&rank_state.alive_lock);
@@ -406,11 +414,16 @@ void SharedSums::execute(const Call& call) {
     sum_small(data);
   else
     sum_large(data);
-  if (exchange_ && kind_.operation == kSum) sum_over_nodes(whole);
+  if (exchange_ && kind_.operation == kSum) exchange(whole);
   if (!whole.is_same(call.tensor)) call.tensor.copy_(whole);
 }
 
-void SharedSums::sum_over_nodes(const at::Tensor& sum) {
+std::string SharedSums::name_of(int rank) const {
+  return "rank " +
+         std::to_string(names_.empty() ? rank : names_.at(static_cast<std::size_t>(rank)));
+}
+
+void SharedSums::exchange(const at::Tensor& sum) {
   if (rank_ == 0) {
     try {
       const auto left = std::chrono::ceil<milliseconds>(deadline_ - Clock::now());
@@ -552,8 +565,8 @@ void SharedSums::wait_for(int peer) {
     if (!is_behind(rank_state.barriers.load(), barriers_)) return;
     // It may have reached the barrier and then ended.
     if (rank_state.has_ended() && is_behind(rank_state.barriers.load(), barriers_))
-      fail("rank " + std::to_string(peer) + " has ended");
-    if (Clock::now() >= deadline_) fail("rank " + std::to_string(peer) + " did not come in time");
+      fail(name_of(peer) + " has ended");
+    if (Clock::now() >= deadline_) fail(name_of(peer) + " did not come in time");
   }
 }
 
@@ -573,9 +586,9 @@ void SharedSums::require_not_ended() {
   const std::string what = kind_.operation == kSum ? "sums"
                            : kind_.operation == kGather
                                ? "gathers"
-                               : "broadcasts from rank " + std::to_string(kind_.operation);
-  throw std::logic_error("rank " + std::to_string(rank_) + " " + what + " " +
-                         std::to_string(kind_.bytes) + " bytes of " + c10::toString(kind_.type) +
+                               : "broadcasts from " + name_of(kind_.operation);
+  throw std::logic_error(name_of(rank_) + " " + what + " " + std::to_string(kind_.bytes) +
+                         " bytes of " + c10::toString(kind_.type) +
                          ", another rank does something else");
 }
 

@@ -1,15 +1,15 @@
 // Sums, broadcasts and gathers over the ranks of one node through shared memory instead of Gloo's
-// connections; sums also over several nodes, where the first rank of each exchanges its node's.
+// connections. Over several nodes the first rank of each exchanges its node's sum (set_exchange).
 // The memory has no name: rank 0 makes it (memfd_create(2)), the others open it by rank 0's
 // descriptor in /proc, and it ends with the last of them.
-// Promises: element i of a sum is ((x0 + x1) + x2) + ..., in the order of ranks, whatever the
-// layout of buckets: bit-equal on every rank. fp16 and bf16 are summed in float32 and rounded once.
-// A peer that ends is noticed within kPeerCheck, one that does not come at the time-out; then the
-// call fails on every rank, and each later one at once. A large sum is a reduce-scatter and an
-// all-gather: for each chunk of the tensor, rank r sums the r-th part for all ranks. Calls of
-// start() run in threads, so that backward continues, as with Gloo; those of run() in the caller's
-// thread. A callback of a call may wait for another call. Trap: callbacks run in those threads; it
-// is up to the caller that all ranks make their calls in the same order.
+// Promises, inside of a node: element i of a sum is ((x0 + x1) + x2) + ..., in the order of ranks,
+// whatever the layout of buckets: bit-equal on every rank. fp16 and bf16 are summed in float32 and
+// rounded once. A peer that ends is noticed within kPeerCheck, one that does not come at the
+// time-out; then the call fails on every rank, and each later one at once. A large sum is a
+// reduce-scatter and an all-gather: for each chunk of the tensor, rank r sums the r-th part for all
+// ranks. Calls of start() run in threads, so that backward continues, as with Gloo; those of run()
+// in the caller's thread. A callback of a call may wait for another call. Trap: callbacks run in
+// those threads; it is up to the caller that all ranks make their calls in the same order.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -45,8 +45,12 @@ class SharedSums {
     std::string why_not;               // why `sums` is null; the same on all ranks
   };
 
-  /// All ranks of a node call it. Blocks: until all have called it. Errors: those of `gather`.
-  static Connected connect(int rank, int world_size, const Gather& gather);
+  /// All ranks of a node call it. `names`: the numbers that messages give them; empty: 0, 1, ...
+  /// Blocks: until all have called it. Errors: those of `gather`.
+  static Connected connect(int rank,
+                           int world_size,
+                           const Gather& gather,
+                           const std::vector<int>& names = {});
   SharedSums(const SharedSums&) = delete;
   SharedSums& operator=(const SharedSums&) = delete;
   /// Blocks: until started calls have ended, because calls of other ranks depend on them.
@@ -57,7 +61,7 @@ class SharedSums {
   /// From now on sums are over several nodes; broadcasts and gathers stay this node's. Rank 0 alone
   /// calls `exchange`, whose errors fail the sum on every rank of the node, and later calls. Call
   /// it on all ranks before the first sum.
-  void sum_over_nodes(Exchange exchange) { exchange_ = std::move(exchange); }
+  void set_exchange(Exchange exchange) { exchange_ = std::move(exchange); }
 
   /// Whether sums and broadcasts support the tensor's type and device.
   static bool can_sum(const at::Tensor& tensor);
@@ -97,7 +101,7 @@ class SharedSums {
   class Mapping;
   enum class End : std::uint32_t { none, loss, disagreement };  // why all calls of all ranks fail
 
-  SharedSums(int rank, int world_size, std::unique_ptr<Mapping> mapping);
+  SharedSums(int rank, int world_size, std::unique_ptr<Mapping> mapping, std::vector<int> names);
   static constexpr std::uint32_t kSlots = 3;
   static constexpr int kSum = -1;
   static constexpr int kGather = -2;
@@ -129,7 +133,8 @@ class SharedSums {
   void serve();
   std::exception_ptr execute(const Call& call, int spins);
   void execute(const Call& call);
-  void sum_over_nodes(const at::Tensor& sum);
+  void exchange(const at::Tensor& sum);
+  [[nodiscard]] std::string name_of(int rank) const;
   void broadcast(char* data);
   void gather(char* data, const std::vector<at::Tensor>& outputs);
   void sum_small(char* data);
@@ -149,7 +154,8 @@ class SharedSums {
   const int world_size_;
   const bool may_spin_;  // there is a core for each rank
   const std::unique_ptr<Mapping> mapping_;
-  Exchange exchange_;  // empty: sums are over this node alone
+  const std::vector<int> names_;  // of the ranks; empty: their places
+  Exchange exchange_;             // empty: sums are over this node alone
 
   // Used by the thread that runs a call.
   std::uint32_t barriers_ = 0;

@@ -62,21 +62,20 @@ WatchedGloo::~WatchedGloo() = default;
 
 void WatchedGloo::stop_watching() {
   if (watch_) watch_->stop();
-  if (nodes_) nodes_->stop_watching();
 }
 
 bool WatchedGloo::has_lost_peer() const {
-  return (watch_ && watch_->has_lost_peer()) || (nodes_ && nodes_->has_lost_peer());
+  return watch_ && watch_->has_lost_peer();
 }
 
 void WatchedGloo::disconnect() {
   if (sums_) sums_->abandon();
-  if (nodes_) nodes_->disconnect();
+  if (first_ranks_) first_ranks_->disconnect();
   shut_down(connections_);
 }
 
 bool WatchedGloo::has_stuck_work() const {
-  return (watch_ && watch_->has_stuck_work()) || (nodes_ && nodes_->has_stuck_work());
+  return watch_ && watch_->has_stuck_work();
 }
 
 c10::intrusive_ptr<c10d::Work> WatchedGloo::allreduce(Tensors& tensors,
@@ -153,10 +152,11 @@ std::string WatchedGloo::share_memory() {
 std::string WatchedGloo::share_memory(const std::string& node) {
   const std::vector<std::string> of_ranks = gather(node);
   std::vector<std::string> nodes;  // by their first ranks
-  std::vector<std::size_t> here;   // the ranks of this node
-  for (std::size_t rank = 0; rank < of_ranks.size(); ++rank) {
-    if (std::ranges::find(nodes, of_ranks[rank]) == nodes.end()) nodes.push_back(of_ranks[rank]);
-    if (of_ranks[rank] == node) here.push_back(rank);
+  std::vector<int> here;           // the ranks of this node
+  for (int rank = 0; rank < getSize(); ++rank) {
+    const std::string& its_node = of_ranks.at(static_cast<std::size_t>(rank));
+    if (std::ranges::find(nodes, its_node) == nodes.end()) nodes.push_back(its_node);
+    if (its_node == node) here.push_back(rank);
   }
   if (nodes.size() == of_ranks.size())
     return "no two ranks can share memory: each is on a node of its own, or in a container with "
@@ -164,32 +164,37 @@ std::string WatchedGloo::share_memory(const std::string& node) {
   const auto gather_here = [&](const std::string& own) {
     const std::vector<std::string> all = gather(own);
     std::vector<std::string> texts;
-    for (const std::size_t rank : here)
-      texts.push_back(all[rank]);
+    for (const int rank : here)
+      texts.push_back(all.at(static_cast<std::size_t>(rank)));
     return texts;
   };
-  const auto place = std::ranges::find(here, static_cast<std::size_t>(getRank())) - here.begin();
+  const auto place = static_cast<int>(std::ranges::find(here, getRank()) - here.begin());
   SharedSums::Connected connected =
-      SharedSums::connect(static_cast<int>(place), static_cast<int>(here.size()), gather_here);
+      SharedSums::connect(place, static_cast<int>(here.size()), gather_here, here);
   for (const std::string& why_not : gather(connected.why_not))
     if (!why_not.empty()) return why_not;
   on_one_node_ = nodes.size() == 1;
   if (!on_one_node_) {
     if (place == 0)
-      nodes_ = c10::make_intrusive<WatchedGloo>(
+      first_ranks_ = c10::make_intrusive<WatchedGloo>(
           c10::make_intrusive<c10d::PrefixStore>("nodes", c10d_store_),
           static_cast<int>(std::ranges::find(nodes, node) - nodes.begin()),
           static_cast<int>(nodes.size()),
           getOptions());
-    connected.sums->sum_over_nodes([this](const at::Tensor& sum, milliseconds timeout) {
-      Tensors tensors{sum};
-      c10d::AllreduceOptions options;
-      options.timeout = timeout;
-      nodes_->allreduce(tensors, options)->wait();
-    });
+    connected.sums->set_exchange(
+        [this](const at::Tensor& sum, milliseconds timeout) { exchange(sum, timeout); });
   }
   sums_ = std::move(connected.sums);
   return "";
+}
+
+/// Any rank's loss ends it, not only that of a first rank.
+void WatchedGloo::exchange(const at::Tensor& sum, milliseconds timeout) {
+  Tensors tensors{sum};
+  c10d::AllreduceOptions options;
+  options.timeout = timeout;
+  const auto work = first_ranks_->ProcessGroupGloo::allreduce(tensors, options);
+  (watch_ ? watch_->watch(work) : work)->wait();
 }
 
 }  // namespace ddp::worker

@@ -31,8 +31,9 @@ class WatchedGloo : public c10d::ProcessGroupGloo {
   ~WatchedGloo() override;
 
   /// From now on sums of CPU tensors go through shared memory inside of each node, and by Gloo
-  /// between the first ranks of the nodes; on a single node broadcasts and gathers do, too. All
-  /// ranks call it. Returns why that is not possible; empty: it is. Errors: those of Gloo.
+  /// between the first ranks of the nodes. If there is one node, broadcasts and gathers go through
+  /// its memory, too. All ranks call it. Returns why that is not possible; empty: it is. Errors:
+  /// those of Gloo.
   std::string share_memory();
   /// The same with a text that is equal on ranks that can share memory, of at most 255 bytes.
   std::string share_memory(const std::string& node);
@@ -67,15 +68,17 @@ class WatchedGloo : public c10d::ProcessGroupGloo {
               const c10::intrusive_ptr<Options>& options);
 
   std::vector<std::string> gather(const std::string& own);
+  void exchange(const at::Tensor& sum, std::chrono::milliseconds timeout);
   c10::intrusive_ptr<c10d::Work> run_shared(SharedSums::Call call, bool is_async);
   [[nodiscard]] std::chrono::milliseconds timeout_for(std::chrono::milliseconds wanted);
 
   c10::intrusive_ptr<c10d::Store> c10d_store_;
   std::set<Connection> connections_;
   bool on_one_node_ = true;
-  c10::intrusive_ptr<WatchedGloo> nodes_;  // of the first ranks of several nodes, on these
-  std::unique_ptr<SharedSums> sums_;       // null: Gloo does everything
-  std::unique_ptr<PeerWatch> watch_;       // null if Gloo's connections are not known
+  // The group of the nodes' first ranks; null on other ranks, and where there is one node.
+  c10::intrusive_ptr<WatchedGloo> first_ranks_;
+  std::unique_ptr<SharedSums> sums_;  // null: Gloo does everything
+  std::unique_ptr<PeerWatch> watch_;  // null if Gloo's connections are not known
 };
 
 }  // namespace ddp::worker

@@ -39,7 +39,7 @@ inline bool is_inside(const Region& region, ImageSize image) {
          region.top <= image.height - region.height && region.left <= image.width - region.width;
 }
 
-/// Red, green, blue; for a grey image only the first counts.
+/// Red, green, blue; where a grey image is drawn on or filled, only the first counts.
 using Color = std::array<std::uint8_t, 3>;
 
 struct Image {

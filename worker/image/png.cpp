@@ -76,11 +76,12 @@ class PngReader {
     ::png_read_info(png_, info_);
     const auto color = ::png_get_color_type(png_, info_);
     is_grey_ = (color & PNG_COLOR_MASK_COLOR) == 0;
-    const bool has_color_key = ::png_get_valid(png_, info_, PNG_INFO_tRNS) != 0;
-    if ((color & PNG_COLOR_MASK_ALPHA) == 0 && !has_color_key) background_.reset();
+    // A color that is transparent, or the alphas of a palette.
+    const bool has_transparency = ::png_get_valid(png_, info_, PNG_INFO_tRNS) != 0;
+    if ((color & PNG_COLOR_MASK_ALPHA) == 0 && !has_transparency) background_.reset();
     if (color == PNG_COLOR_TYPE_PALETTE) ::png_set_palette_to_rgb(png_);
     if (is_grey_) ::png_set_expand_gray_1_2_4_to_8(png_);
-    if (background_ && has_color_key) ::png_set_tRNS_to_alpha(png_);
+    if (background_ && has_transparency) ::png_set_tRNS_to_alpha(png_);
     ::png_set_strip_16(png_);
     if (background_) {
       if (is_grey_) ::png_set_gray_to_rgb(png_);

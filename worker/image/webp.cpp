@@ -101,10 +101,11 @@ ImageSize decode_webp(std::span<const std::uint8_t> file,
   const ImageSize size{features.height, features.width};
   require_within(limits, size, file.size());
   into.reshape(request.channels, size);
+  const auto background = features.has_alpha != 0 ? request.background : std::nullopt;
   if (features.has_animation != 0)
-    decode_first_frame(file, request.background, into);
+    decode_first_frame(file, background, into);
   else
-    decode_still(file, request.background, into);
+    decode_still(file, background, into);
   return size;
 }
 

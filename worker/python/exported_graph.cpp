@@ -71,11 +71,11 @@ AutocastBlock block_of(const ExportedNode& node, const ExportedAutocast& block) 
   const std::optional<at::ScalarType> type = scalar_type(block.type);
   if (block.device != "cpu" && block.device != "cuda")
     refuse_node(node, "torch.autocast() of the device " + block.device + " is not supported");
-  if (type != at::kBFloat16 && type != at::kHalf)
+  if (block.is_enabled && type != at::kBFloat16 && type != at::kHalf)
     refuse_node(node, "torch.autocast() of a type that is not bfloat16 or float16");
   // torch.export turns the cache off.
   return {block.device == "cpu" ? at::kCPU : at::kCUDA,
-          *type,
+          type.value_or(at::kBFloat16),
           block.is_enabled ? Autocast::Use::on_without_cache : Autocast::Use::off};
 }
 

@@ -177,11 +177,12 @@ std::unique_ptr<Group> join_ranks(const RankContext& context,
 /// AlreadyReported; PeerError.
 void load_and_compare(const RankContext& context, const Job& job, Group& group, LoadedData& data) {
   context.page.phase = Phase::loading;
+  const bool is_first_round = data.sources.train == nullptr;
   load_data(context.registry, job.data, group, context.page, data);
   group.require_same("data", describe_data(data.sources));
   require_sizes(job.data, data.sources);
   const std::string left_out = describe_left_out(data.sources);
-  if (group.rank() == 0 && !left_out.empty()) log::info(left_out);
+  if (is_first_round && group.rank() == 0 && !left_out.empty()) log::info(left_out);
 }
 
 }  // namespace

@@ -138,7 +138,7 @@ class Maker {
     const NodeFacts& facts = spec_.facts;
     const int gpus = facts.gpus > 0 ? facts.gpus : facts.torch_devices;
     if (word == "xpu" && facts.torch_devices == 0) {
-      complain(key, "xpu: " + facts.torch_problem + ". Or give a number or cpu.");
+      complain(key, "xpu: " + facts.torch_problem + ". Give a number or cpu.");
       return 1;
     }
     if (word == "gpu" && gpus == 0) {
@@ -148,8 +148,9 @@ class Maker {
     const bool on_devices = word == "gpu" || word == "xpu" || (word == "auto" && gpus > 0);
     const int count = on_devices ? gpus : facts.cpus;
     const std::string kind = word == "xpu" ? "XPU" : on_devices ? "GPU" : "CPU that we may use";
+    const bool is_reduced = !on_devices && !facts.torch_problem.empty();
     spec_.warnings.push_back("workers: " + std::to_string(count) + ", one per " + kind + " (" +
-                             word + ")");
+                             word + (is_reduced ? "; " + facts.torch_problem : "") + ")");
     return count;
   }
 
@@ -421,19 +422,17 @@ class Maker {
   }
 
   void take_command() {
-    const std::string from_file =
-        options_.job_file ? job().maybe_text("launch.program").value_or("ddp-worker") : "";
-    spec_.entry = options_.program.empty() ? from_file : options_.program;
-    const bool is_module = job().flag("launch.module");
-    const bool no_python = job().flag("launch.no_python");
-    if (is_module && no_python) {
+    const ProgramEntry entry = entry_of(options_, job());
+    spec_.entry = entry.name;
+    const bool is_module = entry.is_module;
+    if (is_module && job().flag("launch.no_python")) {
       problems_.push_back("-m and --no-python: a module is run by Python. Leave one of them out.");
     }
     const bool is_its_name = is_ddp_worker(spec_.entry);
     if (is_module && is_its_name)
       problems_.push_back("-m: " + spec_.entry + " is not a Python module. Leave it out.");
-    spec_.script = !is_module && !no_python && is_python_file(spec_.entry);
-    spec_.by_python = is_module || spec_.script;
+    spec_.script = entry.is_script;
+    spec_.by_python = entry.by_python();
     spec_.takes_job_file =
         is_its_name || (options_.job_file && !is_module && !is_script(spec_.entry));
     if (spec_.by_python) {
@@ -573,6 +572,15 @@ std::vector<JobOverride> layer_overrides(const Options& options) {
   return layers;
 }
 
+ProgramEntry entry_of(const Options& options, const JobValues& job) {
+  const std::string from_file =
+      options.job_file ? job.maybe_text("launch.program").value_or("ddp-worker") : "";
+  ProgramEntry entry{.name = options.program.empty() ? from_file : options.program};
+  entry.is_module = job.flag("launch.module");
+  entry.is_script = !entry.is_module && !job.flag("launch.no_python") && is_python_file(entry.name);
+  return entry;
+}
+
 std::string visible_devices_variable(const Environment& environment) {
   const std::string hip = "HIP_VISIBLE_DEVICES";
   return find_variable(environment, hip) ? hip : "CUDA_VISIBLE_DEVICES";
@@ -587,6 +595,8 @@ int threads_of_rank(const JobSpec& spec, int ranks) {
 std::string device_of(const JobSpec& spec, int local_rank) {
   const std::string& device = spec.job.text("device");
   if (device != "auto" && device != "cuda") return device;
+  if (local_rank < spec.facts.torch_devices)
+    return spec.facts.torch_kind + ":" + std::to_string(local_rank);
   const int gpus = spec.facts.gpus;
   // ddp-worker ranks beyond the GPUs share them if gloo adds gradients; else ddp-worker refuses
   // them. None falls back to a CPU.

@@ -36,6 +36,7 @@ struct NodeFacts {
   // Where neither CUDA nor NVML counts the devices that were asked for: those that the torch of the
   // job's Python sees, XPUs or AMD's GPUs.
   int torch_devices = 0;
+  std::string torch_kind = {};     // "cuda" or "xpu"
   std::string torch_problem = {};  // why it sees none; empty: it was not asked
 };
 
@@ -116,6 +117,16 @@ JobSpec make_job_spec(const Options& options,
 /// the file. Without a job file the keys of training get values that satisfy their rules and are
 /// never read.
 std::vector<JobOverride> layer_overrides(const Options& options);
+
+/// The program that a job starts.
+struct ProgramEntry {
+  std::string name;  // as typed; of a job file without one: ddp-worker
+  bool is_module = false;
+  bool is_script = false;  // of Python
+
+  [[nodiscard]] bool by_python() const { return is_module || is_script; }
+};
+ProgramEntry entry_of(const Options& options, const JobValues& job);
 
 /// The variable that names a node's GPUs: HIP_VISIBLE_DEVICES where it is set, as on ROCm it beats
 /// CUDA_VISIBLE_DEVICES.

@@ -66,10 +66,8 @@ struct ExportedResult {
 /// A block under torch.autocast().
 struct ExportedAutocast {
   std::string device;  // "cpu", "cuda"
-  FileDtype type;
+  FileDtype type{};
   bool is_enabled = true;
-
-  bool operator==(const ExportedAutocast&) const = default;
 };
 
 struct ExportedNode {

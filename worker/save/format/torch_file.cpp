@@ -66,10 +66,9 @@ struct Magic {
   std::string_view name;
 };
 // What people take for weights, and what to do.
-constexpr std::array<Magic, 7> kNotWeights{
+constexpr std::array<Magic, 6> kNotWeights{
     {{"version https://git-lfs", "a pointer of Git LFS and not the file: git lfs pull gets that"},
-     {"<!", "a page of a server and not the file: look at it, and get the file again"},
-     {"<html", "a page of a server and not the file: look at it, and get the file again"},
+     {"<", "a page of a server (HTML or XML) and not the file: look at it, and get the file again"},
      {"\x89HDF", "an HDF5 file, as Keras writes them: save a state_dict from torch"},
      {"\x93NUMPY", "an array of NumPy: save a state_dict from torch"},
      {"GGUF", "a GGUF file: give the safetensors that it was made of"},
@@ -78,7 +77,9 @@ constexpr std::array<Magic, 7> kNotWeights{
 /// Refuses by its name what is neither safetensors nor torch's. Errors: UsageError.
 void refuse_others(std::span<const std::byte> bytes, const std::string& file) {
   if (has_header(bytes)) return;
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  constexpr std::string_view kBeforeText = "\xef\xbb\xbf \t\r\n";
+  text.remove_prefix(std::min(text.find_first_not_of(kBeforeText), text.size()));
   for (const Magic& magic : kNotWeights)
     if (text.starts_with(magic.head))
       throw UsageError(file + ": it is " + std::string(magic.name) + ".");

@@ -84,10 +84,12 @@ void write(const fs::path& path, std::string_view content) {
 
 ObjectFiles::ObjectFiles(fs::path directory,
                          std::vector<NamedImage> images,
-                         std::vector<std::string> class_names)
+                         std::vector<std::string> class_names,
+                         std::optional<Color> background)
     : directory_(std::move(directory)),
       images_(std::move(images)),
-      class_names_(std::move(class_names)) {
+      class_names_(std::move(class_names)),
+      background_(background) {
   require_own_names(directory_, images_);
   std::vector<fs::path> names;
   std::set<fs::path> folders;
@@ -105,7 +107,9 @@ ObjectFiles::ObjectFiles(fs::path directory,
 void ObjectFiles::put(std::size_t index, std::span<const FoundObject> objects) {
   const NamedImage& named = images_.at(index);
   Image image;
-  read_image(named.path, {}, {}, image);
+  DecodeRequest request;
+  request.background = background_;
+  read_image(named.path, request, {}, image);
   const int scale = std::max(1, std::max(image.height, image.width) / kSidePerScale);
   // The one with the highest score is drawn last, above the others.
   for (std::size_t i = objects.size(); i-- > 0;) {

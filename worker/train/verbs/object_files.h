@@ -20,7 +20,8 @@ class ObjectFiles {
   /// file, or an output file would replace an image; also when a directory cannot be made.
   ObjectFiles(std::filesystem::path directory,
               std::vector<NamedImage> images,
-              std::vector<std::string> class_names);
+              std::vector<std::string> class_names,
+              std::optional<Color> background);
 
   /// Writes the files of image number `index`. A second call replaces them.
   /// Errors: BadSample when it cannot be read; UsageError when a file cannot be written.
@@ -32,6 +33,7 @@ class ObjectFiles {
   std::filesystem::path directory_;
   std::vector<NamedImage> images_;
   std::vector<std::string> class_names_;
+  std::optional<Color> background_;  // under transparent pixels, as the model sees them
   std::vector<std::string> image_ids_;
   std::string results_;  // content of predictions.json so far
 };

@@ -52,7 +52,7 @@ class ObjectPrinter : public PredictionPrinter {
         is_json_(options.is_json) {
     for (int i = 0; i < facts.classes; ++i)
       class_names_.push_back(class_name(static_cast<std::size_t>(i), facts));
-    if (options.output) files_.emplace(*options.output, images_, class_names_);
+    if (options.output) files_.emplace(*options.output, images_, class_names_, facts.background);
   }
 
   std::size_t print(const Batch& batch, const Outputs& outputs) override {

@@ -121,6 +121,8 @@ int preview(const RankContext& context, const std::filesystem::path& path) {
     throw UsageError("cannot write " + path.string() + ": " + error.what() +
                      ". Give another path behind -o.");
   }
+  const std::string left_out = describe_left_out(data);
+  if (!left_out.empty()) log::info(left_out);
   std::cout << describe_data(data) << path.string() << ": " << shown.images.size()
             << " training samples, as the first epoch augments them" << std::endl;
   return exit_code::kOk;
