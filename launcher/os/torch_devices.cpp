@@ -25,7 +25,7 @@ TorchDevices ask_torch(const std::string& python,
   const std::string code =
       "import sys; sys.path[:] = [p for p in sys.path if p]; import torch; print(\"\\n" +
       std::string(kMark) + "%d\" % torch." + kind + ".device_count())";
-  std::vector<std::string> words{"env"};
+  std::vector<std::string> words{"/usr/bin/env"};
   for (const auto& [name, value] : variables)
     words.push_back(name + "=" + value);
   words.insert(words.end(), {python, "-c", code});

@@ -127,7 +127,7 @@ class Choice(ProcessTest):
         self.assertEqual(refused.returncode, 2)
         self.assertIn("xpu: only the torch of a Python script can count them. Give a number", refused.stderr)
         self.make_program("venv/bin/python3", 'echo "devices: $MASK"')
-        (self.folder / "masked.yaml").write_text("launch: {program: train.py, nproc_per_node: xpu, env: {MASK: 2}}\n", encoding="utf-8")
+        (self.folder / "masked.yaml").write_text("data: {batch_per_rank: 8}\nlaunch: {program: train.py, nproc_per_node: xpu, env: {MASK: 2}}\n", encoding="utf-8")
         masked = self.plan("venv", {}, "masked.yaml")
         self.assertIn("workers: 2, one per XPU (xpu)\n", masked.stderr)
         self.assertIn("device: xpu:1", masked.stdout)
