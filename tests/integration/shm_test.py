@@ -94,10 +94,10 @@ APART = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
 class SeveralNodes(WorkerTest):
     """Two agents, each in a namespace of processes of its own, so that their ranks cannot share memory: as on two nodes."""
 
-    def agents(self, *arguments):
+    def agents(self, *arguments, flags=()):
         port = free_port()
-        flags = ("--nnodes", 2, "--master-addr", "127.0.0.1", "--master-port", port, "--nproc-per-node", 2)
-        return [self.start(*APART, self.bin / "ddp-launch", *flags, "--node-rank", node, "job.yaml", *arguments) for node in range(2)]
+        nodes = ("--nnodes", 2, "--master-addr", "127.0.0.1", "--master-port", port, "--nproc-per-node", 2)
+        return [self.start(*APART, self.bin / "ddp-launch", *nodes, *flags, "--node-rank", node, "job.yaml", *arguments) for node in range(2)]
 
     def losses(self, name):
         return [record["loss"] for record in records(self.run_dir(name), "step")]
@@ -128,6 +128,28 @@ class SeveralNodes(WorkerTest):
                 self.assertLess(time.monotonic() - begin, 3.0 if not os.environ.get("DDP_SANITIZE") else 15)
                 self.assertRegex(agents[0].text, rf"Root Cause .*\n(.*\n){{1,9}}  rank +: {rank} \(local_rank: .*\n.*SIGKILL")
                 self.assertEqual(self.alive(), [])
+
+    def test_a_stopped_rank_of_another_node_is_named(self):
+        agents = self.agents("backend=shm", "ddp.timeout=5s", "data.train_size=8000", "train.epochs=50")
+        agents[0].wait_for("epoch 1/50")
+        stopped = int(self.ranks()[3].name)
+        os.kill(stopped, signal.SIGSTOP)
+        for agent in agents:
+            self.assertEqual(agent.finish(), 124, agent.text)
+        self.assertIn("rank 3 of 4 did not come", agents[0].text)
+        self.assertEqual(self.alive(), [])
+
+    def test_a_killed_rank_is_replaced_alone(self):
+        for rank in (1, 2):
+            with self.subTest(rank):
+                flags = ("--restart", "failed", "--max-restarts", 1)
+                agents = self.agents("backend=shm", "train.epochs=8", f"name=replaced-{rank}", flags=flags)
+                agents[0].wait_for("epoch 2/8")
+                os.kill(int(self.ranks()[rank].name), signal.SIGKILL)
+                for agent in agents:
+                    self.assertEqual(agent.finish(), 0, agent.text)
+                self.assertIn("epoch 8/8", agents[0].text)
+                self.assertRegex(agents[0].text, r"round 1 starts now, 3 of 4 ranks go on from step \d+")
 
     def ranks(self):
         """The folders in /proc of all ranks, by rank."""

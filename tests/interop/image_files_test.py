@@ -169,6 +169,27 @@ class FilesTest(unittest.TestCase):
                     with self.subTest(path.name, color=color, channels=channels):
                         self.assertEqual(difference(ours, planes(theirs.convert(MODES[channels]))), 0)
 
+    def test_of_16_bits_the_transparent_color_is_compared_before_it_is_shortened(self):
+        pixels = picture().astype(numpy.uint16) * 256
+        pixels[5, 5:7] = [[0x4200, 0x4200, 0x4200], [0x4201, 0x4200, 0x4200]]  # the first one alone is transparent
+        grey, rgb, alphas = self.folder / "grey.png", self.folder / "rgb.png", self.folder / "alphas.png"
+        grey.write_bytes(png_file(pixels[..., :1], 0, 16, False, (0x4200,)))
+        rgb.write_bytes(png_file(pixels, 2, 16, True, (0x4200, 0x4200, 0x4200)))
+        alphas.write_bytes(png_file(numpy.concatenate([pixels, pixels[..., ::-1][..., :1]], -1), 6, 16, False))
+        white = (255, 255, 255)
+        grey_key, rgb_key = (pixels[..., 0] == 0x4200), (pixels == 0x4200).all(-1)
+        short = (pixels >> 8).astype(numpy.uint32)
+        alpha = short[..., 2:3]
+        total = short * alpha + 255 * (255 - alpha) + 128
+        wanted = [
+            numpy.where(grey_key[..., None], 255, short[..., :1].repeat(3, -1)),
+            numpy.where(rgb_key[..., None], 255, short),
+            (total + (total >> 8)) >> 8,
+        ]
+        for path, theirs, ours in zip((grey, rgb, alphas), wanted, images_of(image_tool("decode-on", *white, 3, grey, rgb, alphas)), strict=True):
+            with self.subTest(path.name):
+                self.assertEqual(difference(ours, planes(theirs.astype(numpy.uint8))), 0)
+
     def test_other_formats_are_named(self):
         rgb = PIL.Image.fromarray(picture())
         paths = [self.saved(f"x.{ending}", rgb) for ending in ("gif", "bmp", "tif", "ppm", "jp2")]
@@ -213,8 +234,8 @@ def is_read_by_pillow(path):
     return True
 
 
-def png_file(samples, kind, depth, interlaced):
-    """What Pillow does not write: interlaced, and colour of 16 bits."""
+def png_file(samples, kind, depth, interlaced, key=()):
+    """What Pillow does not write: interlaced, and colour of 16 bits. `key`: the color that is transparent."""
     def chunk(name, body):
         return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
 
@@ -226,7 +247,8 @@ def png_file(samples, kind, depth, interlaced):
         if part.size:
             rows += b"".join(b"\0" + row.astype(">u2" if depth == 16 else "u1").tobytes() for row in part)
     header = struct.pack(">IIBBBBB", width, height, depth, kind, 0, 0, interlaced)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    transparent = chunk(b"tRNS", struct.pack(f">{len(key)}H", *key)) if key else b""
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + transparent + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
 if __name__ == "__main__":
