@@ -112,7 +112,7 @@ class Completion(CompletionTest):
         self.assertEqual(self.bash("ddp-launch --hang"), ["--hang-timeout"])
         self.assertEqual(self.bash("ddp-launch --restart "), ["all", "failed"])
         self.assertEqual(self.bash("ddp-launch --restart=f"), ["failed"])
-        self.assertEqual(self.bash("ddp-launch --nproc-per-node "), ["auto", "cpu", "gpu"])
+        self.assertEqual(self.bash("ddp-launch --nproc-per-node "), ["auto", "cpu", "gpu", "xpu"])
         self.assertEqual(self.bash("ddp-launch --append-local-rank=u"), ["underscore"])
         self.assertEqual(self.bash("ddp-launch st"), ["status", "stop"])
         self.assertEqual(self.bash("ddp-launch job"), ["job.yaml"])
