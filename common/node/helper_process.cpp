@@ -7,10 +7,13 @@
 
 #include <array>
 #include <cerrno>
+#include <string_view>
+#include <utility>
 
 #include "common/error.h"
 #include "common/files/descriptor.h"
 #include "common/node/process_signals.h"
+#include "common/text/split.h"
 
 namespace ddp {
 namespace {
@@ -134,6 +137,26 @@ HelperAnswer ask_command(std::vector<std::string> words, std::chrono::seconds li
     become_command(fd, words);
   };
   return ask_helper(body, limit);
+}
+
+PythonAnswer ask_python(const std::string& python,
+                        const PythonQuestion& question,
+                        std::chrono::seconds limit,
+                        const std::map<std::string, std::string>& variables) {
+  // Trap: it would take modules from the current directory, and run them.
+  const std::string code = "import sys; sys.path[:] = [p for p in sys.path if p]; " +
+                           question.statements + "; print(\"\\n" + question.mark + "\" + str(" +
+                           question.expression + "))";
+  std::vector<std::string> words;
+  if (!variables.empty()) words.emplace_back("/usr/bin/env");
+  for (const auto& [name, value] : variables)
+    words.push_back(name + "=" + value);
+  words.insert(words.end(), {python, "-c", code});
+  const HelperAnswer answer = ask_command(std::move(words), limit);
+  PythonAnswer found{.text = {}, .is_whole = answer.is_whole};
+  for (const std::string_view line : split(answer.text, '\n'))
+    if (line.starts_with(question.mark)) found.text = line.substr(question.mark.size());
+  return found;
 }
 
 }  // namespace ddp

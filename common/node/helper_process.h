@@ -8,6 +8,8 @@
 #include <chrono>
 #include <csignal>
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,5 +53,24 @@ HelperAnswer ask_helper(const HelperBody& body, std::chrono::seconds limit);
 /// As ask_helper(), of a command that is found on the PATH; it reads nothing, and what it writes
 /// into stderr is dropped. No text: it cannot be started, or has printed nothing.
 HelperAnswer ask_command(std::vector<std::string> words, std::chrono::seconds limit);
+
+/// What a Python was asked for.
+struct PythonQuestion {
+  std::string statements;  // are run first, on one line
+  std::string mark;        // begins the line of the answer: what is imported may print, too
+  std::string expression;  // its text is the answer
+};
+
+struct PythonAnswer {
+  std::optional<std::string> text;  // nothing: it does not answer, or fails
+  bool is_whole = false;            // as of HelperAnswer
+};
+
+/// As ask_command(). `python` is a path, or a name that is searched on PATH. It takes no modules
+/// from the current directory. `variables` are added to our environment.
+PythonAnswer ask_python(const std::string& python,
+                        const PythonQuestion& question,
+                        std::chrono::seconds limit,
+                        const std::map<std::string, std::string>& variables = {});
 
 }  // namespace ddp

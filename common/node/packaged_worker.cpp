@@ -11,7 +11,6 @@
 #include "common/text/join_words.h"
 #include "common/text/parse_whole.h"
 #include "common/text/shell_quotes.h"
-#include "common/text/split.h"
 
 namespace ddp {
 namespace {
@@ -63,7 +62,6 @@ fs::path site_of_package(const fs::path& prefix) {
 
 /// The directory that holds torch/, as the environment's Python finds it; empty: it finds none.
 /// Blocks: at most `patience`. Errors: SystemError(kTimeout): it does not answer.
-/// Trap: that Python would take modules from the current directory, and run them.
 fs::path site_of_torch_by_python(const fs::path& prefix,
                                  const fs::path& site,
                                  std::chrono::seconds patience) {
@@ -73,15 +71,12 @@ fs::path site_of_torch_by_python(const fs::path& prefix,
   const std::string python = fs::exists(beside, ignored)     ? beside
                              : version.starts_with("python") ? version
                                                              : "python3";
-  constexpr std::string_view kMark = "torch is ";  // the start of Python may print, too
-  const std::string program =
-      "import sys; sys.path[:] = [p for p in sys.path if p]; import importlib.util as u;"
-      " s = u.find_spec(\"torch\"); print(\"\\n" +
-      std::string(kMark) + "\" + (s.origin or \"\") if s else \"\")";
-  const HelperAnswer answer = ask_command({python, "-c", program}, patience);
-  for (const std::string_view line : split(answer.text, '\n'))
-    if (line.starts_with(kMark))
-      return fs::path(line.substr(kMark.size())).parent_path().parent_path();
+  const PythonQuestion question{
+      .statements = "import importlib.util as u; s = u.find_spec(\"torch\")",
+      .mark = "torch is ",
+      .expression = "s.origin or \"\" if s else \"\""};
+  const PythonAnswer answer = ask_python(python, question, patience);
+  if (answer.text) return fs::path(*answer.text).parent_path().parent_path();
   if (!answer.is_whole) {
     throw SystemError(python + " was asked where its torch is, and did not answer within " +
                           std::to_string(patience.count()) +

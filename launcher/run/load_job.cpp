@@ -29,6 +29,7 @@
 #include "launcher/plan/start/numa.h"
 #include "launcher/plan/start/platform_settings.h"
 #include "launcher/plan/start/preload.h"
+#include "launcher/plan/start/program_entry.h"
 #include "launcher/plan/start/torch_question.h"
 #include "launcher/run/token.h"
 

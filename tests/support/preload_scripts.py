@@ -240,10 +240,13 @@ if __name__ == "__main__":
     print(shared.tolist(), torch.cuda.is_available(), torch.backends.mkldnn.is_available())
 """
 COMPILED = """
+import logging
 import os
 import torch
+import torch._logging
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
+torch._logging.set_logs(all=logging.ERROR)  # a line of its log has the time
 dist.init_process_group("gloo")
 torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))

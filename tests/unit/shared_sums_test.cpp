@@ -15,6 +15,7 @@
 #include <barrier>
 #include <functional>
 #include <latch>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -37,6 +38,8 @@ std::vector<std::string> run_ranks(int world_size, const Work& work) {
   std::vector<std::string> errors(static_cast<std::size_t>(world_size));
   std::vector<std::string> texts(static_cast<std::size_t>(world_size));
   std::barrier meeting(world_size);
+  std::vector<int> names(errors.size());
+  std::iota(names.begin(), names.end(), 0);
   std::vector<std::jthread> ranks;
   for (int rank = 0; rank < world_size; ++rank) {
     ranks.emplace_back([&, rank] {
@@ -48,7 +51,7 @@ std::vector<std::string> run_ranks(int world_size, const Work& work) {
         return all;
       };
       try {
-        const auto connected = SharedSums::connect(rank, world_size, gather);
+        const auto connected = SharedSums::connect(rank, names, gather);
         if (!connected.sums) throw std::logic_error(connected.why_not);
         work(*connected.sums, rank);
       } catch (const std::exception& error) {

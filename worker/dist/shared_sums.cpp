@@ -230,17 +230,16 @@ class SharedSums::Mapping {
 };
 
 SharedSums::Connected SharedSums::connect(int rank,
-                                          int world_size,
-                                          const Gather& gather,
-                                          const std::vector<int>& names) {
+                                          const std::vector<int>& names,
+                                          const Gather& gather) {
+  const auto world_size = static_cast<int>(names.size());
   MemoryOffer own;
   Descriptor file;
   std::unique_ptr<Mapping> mapping;
   std::string problem;
   const auto fail = [&](const std::string& what) {
-    const int name = names.empty() ? rank : names.at(static_cast<std::size_t>(rank));
-    problem = "rank " + std::to_string(name) + " cannot share memory: " + what + ": " +
-              std::strerror(errno);
+    problem = "rank " + std::to_string(names.at(static_cast<std::size_t>(rank))) +
+              " cannot share memory: " + what + ": " + std::strerror(errno);
   };
   if (rank == 0) {
     file = Descriptor(::memfd_create("ddp-sums", MFD_CLOEXEC));
@@ -259,7 +258,7 @@ SharedSums::Connected SharedSums::connect(int rank,
     if (!mapping) fail("that of rank 0, " + offers[0].path());
   }
   std::unique_ptr<SharedSums> sums;
-  if (mapping) sums.reset(new SharedSums(rank, world_size, std::move(mapping), names));
+  if (mapping) sums.reset(new SharedSums(rank, names, std::move(mapping)));
   // Each rank must know that all have mapped the memory. After that nobody needs rank 0's
   // descriptor.
   for (const std::string& why_not : gather(problem))
@@ -267,15 +266,12 @@ SharedSums::Connected SharedSums::connect(int rank,
   return {std::move(sums), ""};
 }
 
-SharedSums::SharedSums(int rank,
-                       int world_size,
-                       std::unique_ptr<Mapping> mapping,
-                       std::vector<int> names)
+SharedSums::SharedSums(int rank, const std::vector<int>& names, std::unique_ptr<Mapping> mapping)
     : rank_(rank),
-      world_size_(world_size),
-      may_spin_(world_size <= usable_cores()),
+      world_size_(static_cast<int>(names.size())),
+      may_spin_(world_size_ <= usable_cores()),
       mapping_(std::move(mapping)),
-      names_(std::move(names)) {
+      names_(names) {
   threads_.emplace_back([this] {
     RankState& rank_state = mapping_->rank_state(rank_);
     ::pthread_mutex_lock(&rank_state.alive_lock);
@@ -419,8 +415,7 @@ void SharedSums::execute(const Call& call) {
 }
 
 std::string SharedSums::name_of(int rank) const {
-  return "rank " +
-         std::to_string(names_.empty() ? rank : names_.at(static_cast<std::size_t>(rank)));
+  return "rank " + std::to_string(names_.at(static_cast<std::size_t>(rank)));
 }
 
 void SharedSums::exchange(const at::Tensor& sum) {

@@ -45,12 +45,9 @@ class SharedSums {
     std::string why_not;               // why `sums` is null; the same on all ranks
   };
 
-  /// All ranks of a node call it. `names`: the numbers that messages give them; empty: 0, 1, ...
-  /// Blocks: until all have called it. Errors: those of `gather`.
-  static Connected connect(int rank,
-                           int world_size,
-                           const Gather& gather,
-                           const std::vector<int>& names = {});
+  /// All ranks of a node call it, each with its place among them. `names`: by place, the ranks'
+  /// numbers in messages. Blocks: until all have called it. Errors: those of `gather`.
+  static Connected connect(int rank, const std::vector<int>& names, const Gather& gather);
   SharedSums(const SharedSums&) = delete;
   SharedSums& operator=(const SharedSums&) = delete;
   /// Blocks: until started calls have ended, because calls of other ranks depend on them.
@@ -101,7 +98,7 @@ class SharedSums {
   class Mapping;
   enum class End : std::uint32_t { none, loss, disagreement };  // why all calls of all ranks fail
 
-  SharedSums(int rank, int world_size, std::unique_ptr<Mapping> mapping, std::vector<int> names);
+  SharedSums(int rank, const std::vector<int>& names, std::unique_ptr<Mapping> mapping);
   static constexpr std::uint32_t kSlots = 3;
   static constexpr int kSum = -1;
   static constexpr int kGather = -2;
@@ -154,7 +151,7 @@ class SharedSums {
   const int world_size_;
   const bool may_spin_;  // there is a core for each rank
   const std::unique_ptr<Mapping> mapping_;
-  const std::vector<int> names_;  // of the ranks; empty: their places
+  const std::vector<int> names_;  // of the ranks
   Exchange exchange_;             // empty: sums are over this node alone
 
   // Used by the thread that runs a call.

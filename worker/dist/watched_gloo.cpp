@@ -169,8 +169,7 @@ std::string WatchedGloo::share_memory(const std::string& node) {
     return texts;
   };
   const auto place = static_cast<int>(std::ranges::find(here, getRank()) - here.begin());
-  SharedSums::Connected connected =
-      SharedSums::connect(place, static_cast<int>(here.size()), gather_here, here);
+  SharedSums::Connected connected = SharedSums::connect(place, here, gather_here);
   for (const std::string& why_not : gather(connected.why_not))
     if (!why_not.empty()) return why_not;
   on_one_node_ = nodes.size() == 1;

@@ -17,18 +17,10 @@
 #include "launcher/plan/start/gpus_of_ranks.h"
 #include "launcher/plan/start/kept_daemons.h"
 #include "launcher/plan/start/preload.h"
+#include "launcher/plan/start/program_entry.h"
 
 namespace ddp::launcher {
 namespace {
-
-bool is_python_file(const std::string& program) {
-  return program.ends_with(".py");
-}
-
-/// Whether the name is a script's, which may start anything.
-bool is_script(const std::string& program) {
-  return is_python_file(program) || program.ends_with(".sh");
-}
 
 /// Makes a valid run name of a program's: letters, digits, '_', '-'.
 std::string as_run_name(const std::string& program) {
@@ -434,7 +426,7 @@ class Maker {
     spec_.script = entry.is_script;
     spec_.by_python = entry.by_python();
     spec_.takes_job_file =
-        is_its_name || (options_.job_file && !is_module && !is_script(spec_.entry));
+        is_its_name || (options_.job_file && !is_module && !is_script_file(spec_.entry));
     if (spec_.by_python) {
       spec_.arguments = {"python3", "-u"};  // os/python chooses another one
       if (is_module) spec_.arguments.emplace_back("-m");
@@ -570,15 +562,6 @@ std::vector<JobOverride> layer_overrides(const Options& options) {
     layers.insert(layers.end(), layer->begin(), layer->end());
   }
   return layers;
-}
-
-ProgramEntry entry_of(const Options& options, const JobValues& job) {
-  const std::string from_file =
-      options.job_file ? job.maybe_text("launch.program").value_or("ddp-worker") : "";
-  ProgramEntry entry{.name = options.program.empty() ? from_file : options.program};
-  entry.is_module = job.flag("launch.module");
-  entry.is_script = !entry.is_module && !job.flag("launch.no_python") && is_python_file(entry.name);
-  return entry;
 }
 
 std::string visible_devices_variable(const Environment& environment) {

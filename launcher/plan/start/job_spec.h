@@ -118,16 +118,6 @@ JobSpec make_job_spec(const Options& options,
 /// never read.
 std::vector<JobOverride> layer_overrides(const Options& options);
 
-/// The program that a job starts.
-struct ProgramEntry {
-  std::string name;  // as typed; of a job file without one: ddp-worker
-  bool is_module = false;
-  bool is_script = false;  // of Python
-
-  [[nodiscard]] bool by_python() const { return is_module || is_script; }
-};
-ProgramEntry entry_of(const Options& options, const JobValues& job);
-
 /// The variable that names a node's GPUs: HIP_VISIBLE_DEVICES where it is set, as on ROCm it beats
 /// CUDA_VISIBLE_DEVICES.
 std::string visible_devices_variable(const Environment& environment);

@@ -306,9 +306,7 @@ DetectionSource::DetectionSource(fs::path root,
 void DetectionSource::read(std::int64_t index, Sample& into) const {
   const AnnotatedImage& annotated = images_.at(static_cast<std::size_t>(index));
   if (!annotated.problem.empty()) throw BadSample(annotated.problem);
-  DecodeRequest request;
-  request.background = facts_.background;
-  read_image(root_ / annotated.file, request, into);
+  read_image(root_ / annotated.file, {.background = facts_.background, .at_least = {}}, into);
   const auto height = static_cast<float>(into.input.shape[1]);
   const auto width = static_cast<float>(into.input.shape[2]);
   std::vector<float> rows;

@@ -90,7 +90,6 @@ ImageFolder::ImageFolder(ImageList list, DataFacts facts, int at_least)
     : list_(std::move(list)), facts_(std::move(facts)) {
   facts_.count = static_cast<std::int64_t>(list_.files.size());
   request_.channels = static_cast<int>(facts_.shape.at(0));
-  request_.background = facts_.background;
   if (at_least > 0) request_.at_least = ImageSize{at_least, at_least};
 }
 
@@ -105,14 +104,9 @@ void ImageFolder::read(std::int64_t index, Sample& into) const {
 
 bool ImageFolder::read_part(std::int64_t index, const DecodeRequest& request, Sample& into) const {
   const auto place = static_cast<std::size_t>(index);
-  const fs::path path = list_.root / list_.files.at(place);
-  if (request.background == facts_.background) {
-    read_image(path, request, into);
-  } else {
-    DecodeRequest on_background = request;
-    on_background.background = facts_.background;
-    read_image(path, on_background, into);
-  }
+  DecodeRequest on_background = request;
+  on_background.background = facts_.background;
+  read_image(list_.root / list_.files.at(place), on_background, into);
   into.targets.resize(1);
   const std::int64_t label = list_.labels[place];
   into.targets[0].assign({}, std::span<const std::int64_t>(&label, 1));

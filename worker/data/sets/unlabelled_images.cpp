@@ -41,10 +41,8 @@ UnlabelledImages::UnlabelledImages(std::vector<NamedImage> images, DataFacts fac
 
 void UnlabelledImages::read(std::int64_t index, Sample& into) const {
   const fs::path& path = images_.at(static_cast<std::size_t>(index)).path;
-  DecodeRequest request;
-  request.channels = static_cast<int>(facts_.shape.at(0));
-  request.background = facts_.background;
-  read_image(path, request, into);
+  const auto channels = static_cast<int>(facts_.shape.at(0));
+  read_image(path, {.channels = channels, .background = facts_.background, .at_least = {}}, into);
   into.targets.resize(2);
   for (std::size_t i = 0; i < 2; ++i)
     into.targets[i].assign({}, std::span<const std::int64_t>(&into.input.shape[i + 1], 1));

@@ -107,9 +107,7 @@ ObjectFiles::ObjectFiles(fs::path directory,
 void ObjectFiles::put(std::size_t index, std::span<const FoundObject> objects) {
   const NamedImage& named = images_.at(index);
   Image image;
-  DecodeRequest request;
-  request.background = background_;
-  read_image(named.path, request, {}, image);
+  read_image(named.path, {.background = background_, .at_least = {}}, {}, image);
   const int scale = std::max(1, std::max(image.height, image.width) / kSidePerScale);
   // The one with the highest score is drawn last, above the others.
   for (std::size_t i = objects.size(); i-- > 0;) {
