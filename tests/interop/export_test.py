@@ -10,7 +10,7 @@ import unittest
 import zipfile
 
 import torch
-from python_nets import DEVIATION, EVERY_CASE, MEAN, NETS, PAGE, NetLosses, PythonModelTest
+from python_nets import DEVIATION, EVERY_CASE, MEAN, NETS, PAGE, NetLosses, PythonModelTest, net_called
 from safetensors.torch import load_file
 from tools import files_tool, run_program
 from torch import nn
@@ -59,7 +59,7 @@ class ExportTest(PythonModelTest):
     @functools.cache
     def file_of(cls, name):
         torch.manual_seed(7)
-        torch.export.save(program_of(NETS[name]().train()), cls.path / f"{name}.pt2")
+        torch.export.save(program_of(net_called(name).train()), cls.path / f"{name}.pt2")
         return f"{name}.pt2"
 
     def save(self, net, name):
@@ -219,6 +219,9 @@ class Refusals(ExportTest):
     def test_images_of_another_size(self):
         said = self.refuses(self.file_of("swin"), "data.name=synthetic", "data.image_size=32", "data.args.channels=1")
         self.assertIn("of [anyx1x28x28], and gets [2x1x32x32]", said)
+
+    def test_casts_to_the_weights_16_bits(self):
+        self.refuses_casts()
 
     def test_control_flow_by_its_line(self):
         class Conditional(nn.Module):

@@ -62,7 +62,7 @@ class FineTune(unittest.TestCase):
 
 
 class KindsOfFiles(unittest.TestCase):
-    """What people call the weights of a model: 14 kinds are loaded, 10 refused with what to do instead."""
+    """What people call the weights of a model: 15 kinds are loaded, 10 refused with what to do instead."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -106,6 +106,7 @@ class KindsOfFiles(unittest.TestCase):
             "compiled_ddp.pt": {"model": self.with_prefix("_orig_mod.module.")},
             "lightning.ckpt": {"state_dict": self.with_prefix("model."), "pytorch-lightning_version": "2.5.0"},
             "half.pt": self.to(torch.float16),
+            "tied.pt": self.state | {"again.weight": self.state["fc3.weight"]},
         }
         prefixes = {
             "data_parallel.pt": "module.",

@@ -1,5 +1,6 @@
 """What the tests of models from Python share: nets as people write them, and a job that trains the file of one beside Python's DDP."""
 
+import functools
 import json
 import os
 import pathlib
@@ -16,11 +17,12 @@ from torch import nn
 from torchvision import models
 from torchvision.models.convnext import CNBlockConfig
 from torchvision.models.efficientnet import MBConvConfig
+from torchvision.ops import StochasticDepth
 
 HERE = pathlib.Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "any-model.md"
 COUNT, BATCH, MEAN, DEVIATION = 640, 16, 0.163, 0.23  # 20 steps of two ranks
-OUTPUTS = {"main": 1.0, "aux": 0.4}
+OUTPUTS = {"branches": {"main": 1.0, "aux": 0.4}, "nested": {"0": 1.0, "1.middle": 0.5, "1.early": 0.3}}
 
 JOB = """
 name: net
@@ -94,6 +96,40 @@ class Mixed(nn.Module):
             return self.fc(x).float()
 
 
+class Nested(nn.Module):
+    """Outputs inside others, and one that is none."""
+
+    def __init__(self):
+        super().__init__()
+        self.main, self.middle, self.early = nn.Linear(784, 10), nn.Linear(784, 10), nn.Linear(784, 10)
+
+    def forward(self, x):
+        x = x.flatten(1)
+        return self.main(x), {"middle": self.middle(x), "early": self.early(x)}
+
+
+class Casts(nn.Module):
+    """Weights in 16 bits, and a forward() that relies on it."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(784, 10).bfloat16()
+
+    def forward(self, x):
+        return self.fc(x.flatten(1).bfloat16()).float()
+
+
+class AtFullSize(nn.Module):
+    """A published net as it is, of images of one channel and any size."""
+
+    def __init__(self, net):
+        super().__init__()
+        self.net = no_dropout(net)
+
+    def forward(self, x):
+        return self.net(nn.functional.interpolate(x.expand(-1, 3, -1, -1), size=[224, 224]))
+
+
 def one_channel(net, first):
     """With its first convolution (a name) for images of one channel."""
     name, _, leaf = first.rpartition(".")
@@ -106,7 +142,7 @@ def one_channel(net, first):
 def no_dropout(net):
     """Python and ddp-worker draw other random numbers."""
     for module in net.modules():
-        if isinstance(module, nn.Dropout):
+        if isinstance(module, (nn.Dropout, StochasticDepth)):
             module.p = 0.0
     return net
 
@@ -137,7 +173,22 @@ NETS = {
     "branches": Branches,
     "no_grad": NoGrad,
     "mixed": Mixed,
+    "nested": Nested,
+    "casts": Casts,
 }
+FULL_SIZE = {
+    name: functools.partial(lambda name: AtFullSize(models.get_model(name, num_classes=10)), name)
+    for name in ("vit_b_16", "convnext_tiny", "efficientnet_b0", "swin_t", "regnet_y_400mf", "mobilenet_v3_small", "resnet34")
+}
+
+
+def net_called(name):
+    return (NETS | FULL_SIZE)[name]()
+
+
+def factors_of(file):
+    """Of the net's outputs in the loss, by name; none if it has one."""
+    return OUTPUTS.get(file.partition(".")[0], {})
 
 
 class PythonModelTest(unittest.TestCase):
@@ -159,19 +210,18 @@ class PythonModelTest(unittest.TestCase):
 
     def launch(self, file, output, *more, **keywords):
         """Losses of each step, of the job with that file."""
-        named = ["model.args.outputs.main=1", "model.args.outputs.aux=0.4"] if file.startswith("branches") else []
+        named = [f"model.args.outputs.{name}={factor}" for name, factor in factors_of(file).items()]
         run_program(
             self.bin / "ddp-launch", "job.yaml", f"{self.KEY}={file}", f"output={output}", *named, *more, folder=self.path, **keywords
         )
         return losses(self.path / output / "net")
 
-    def python(self, file, *more):
+    def python(self, file, *more, images="digits.bin", count=COUNT, batch=BATCH):
         out = self.path / "python.json"
-        factors = json.dumps(OUTPUTS) if file.startswith("branches") else "{}"
         run_program(
             sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", HERE / "reference_ddp.py",
-            "--images", "digits.bin", "--count", COUNT, "--mean", MEAN, "--deviation", DEVIATION, "--batch", BATCH,
-            self.FLAG, file, "--factors", factors, "--out", out, *more, folder=self.path,
+            "--images", images, "--count", count, "--mean", MEAN, "--deviation", DEVIATION, "--batch", batch,
+            self.FLAG, file, "--factors", json.dumps(factors_of(file)), "--out", out, *more, folder=self.path,
         )  # fmt: skip
         return json.loads(out.read_text(encoding="utf-8"))
 
@@ -188,6 +238,23 @@ class PythonModelTest(unittest.TestCase):
         self.assertEqual(len(ours), 20)
         self.assert_same(ours, theirs, 1e-5)
         self.assertLess(min(theirs[-5:]), theirs[0], "it learned nothing, so equality says little")
+
+    def same_at_full_size(self, name):
+        """Three steps of two images on each of two ranks."""
+        file = self.file_of(name)
+        (self.path / "few.bin").write_bytes(files_tool("digits", 1, "train", 12))
+        ours = self.launch(file, name, "data.train_size=12", "data.batch_per_rank=2")
+        theirs = self.python(file, images="few.bin", count=12, batch=2)
+        self.assertEqual(len(ours), 3)
+        self.assert_same(ours, theirs, 1e-4)
+
+    def same_at_o2(self, name):
+        """Weights in bfloat16 with float32 masters."""
+        file = self.file_of(name)
+        ours = self.launch(file, "o2", "amp.level=O2", "amp.dtype=bf16")
+        theirs = self.python(file, "--o2")
+        self.assertNotEqual(ours, self.launch(file, "o0"), "nothing was computed in 16 bits")
+        self.assert_same(ours, theirs, 2e-2)
 
     def same_in_bf16(self, name):
         file = self.file_of(name)
@@ -230,6 +297,9 @@ class PythonModelTest(unittest.TestCase):
         self.assertEqual(said.count(self.KEY), said.count("\n") or 1, said)
         return said
 
+    def refuses_casts(self):
+        self.assertIn("leave casts out of forward() and choose amp.level", self.refuses(self.file_of("casts")))
+
     def assert_same(self, ours, theirs, tolerance):
         self.assertEqual(len(ours), len(theirs))
         for step, (a, b) in enumerate(zip(ours, theirs, strict=True)):
@@ -261,3 +331,15 @@ class NetLosses:
 
     def test_a_dictionary_of_outputs(self):
         self.same_as_python("branches")
+
+    def test_outputs_inside_others(self):
+        self.same_as_python("nested")
+
+    def test_weights_in_16_bits(self):
+        self.same_at_o2("branches")
+
+    @EVERY_CASE
+    def test_published_nets_at_full_size(self):
+        for name in FULL_SIZE:
+            with self.subTest(name):
+                self.same_at_full_size(name)

@@ -34,16 +34,32 @@ class ConvNet(nn.Module):
 
 
 def loss_of(outputs, labels, factors):
-    """`outputs`: scores, or several by name, of which `factors` says how much each counts."""
+    """`outputs`: scores, or several, of which `factors` says by name ("main", "1.aux") how much each counts."""
     if not factors:
-        return nn.functional.cross_entropy(outputs, labels)
-    return sum(factor * nn.functional.cross_entropy(outputs[name], labels) for name, factor in factors.items())
+        return nn.functional.cross_entropy(outputs.float(), labels)
+    total = 0
+    for name, factor in factors.items():
+        output = outputs
+        for part in name.split("."):
+            output = output[int(part) if part.isdigit() else part]
+        total = total + factor * nn.functional.cross_entropy(output.float(), labels)
+    return total
 
 
 def net_of(args):
     if args.script:
         return torch.jit.load(args.script)
     return torch.export.load(args.export).module() if args.export else ConvNet()
+
+
+def to_low_precision(net):
+    """Weights and buffers in bfloat16, but those of norms."""
+    for name, module in net.named_modules():
+        if "norm" in name:
+            continue
+        for tensor in [*module.parameters(recurse=False), *module.buffers(recurse=False)]:
+            if tensor.is_floating_point():
+                tensor.data = tensor.data.bfloat16()
 
 
 def main():
@@ -58,6 +74,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--optimizer", choices=["sgd", "adam", "adamw"], default="sgd")
     parser.add_argument("--bf16", action="store_true", help="forward under autocast")
+    parser.add_argument("--o2", action="store_true", help="weights in bfloat16 with float32 masters, as apex's O2")
     parser.add_argument("--first-weights", help="a file for the weights before the first step")
     parser.add_argument("--script", help="a file of torch.jit.save, instead of the convnet")
     parser.add_argument("--export", help="a file of torch.export.save, instead of the convnet")
@@ -75,26 +92,37 @@ def main():
     loader = DataLoader(data, batch_size=args.batch, sampler=sampler)
 
     torch.manual_seed(args.seed)
-    model = DistributedDataParallel(net_of(args))
+    net = net_of(args)
+    if args.o2:
+        masters = [one.detach().clone() for one in net.parameters()]
+        to_low_precision(net)
+    model = DistributedDataParallel(net)
+    updated = masters if args.o2 else model.parameters()
     if args.first_weights and dist.get_rank() == 0:
         torch.save(model.module.state_dict(), args.first_weights)
     if args.optimizer == "sgd":
-        optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=0.9, weight_decay=1e-4)
+        optimizer = torch.optim.SGD(updated, lr=args.lr, momentum=0.9, weight_decay=1e-4)
     else:
         kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[args.optimizer]
-        optimizer = kind(model.parameters(), lr=args.lr, weight_decay=1e-4)
+        optimizer = kind(updated, lr=args.lr, weight_decay=1e-4)
     steps, losses = args.epochs * len(loader), []
     for epoch in range(args.epochs):
         sampler.set_epoch(epoch)
         for x, y in loader:
             optimizer.param_groups[0]["lr"] = args.lr * (1 + math.cos(math.pi * len(losses) / steps)) / 2
             with torch.autocast("cpu", torch.bfloat16, enabled=args.bf16):
-                loss = loss_of(model(x), y, args.factors)
-            optimizer.zero_grad()
+                loss = loss_of(model(x.bfloat16() if args.o2 else x), y, args.factors)
+            model.zero_grad()
             loss.backward()
             if args.gradients and not losses and dist.get_rank() == 0:
                 torch.save({name: one.grad for name, one in model.module.named_parameters()}, args.gradients)
+            if args.o2:
+                for master, one in zip(masters, net.parameters(), strict=True):
+                    master.grad = one.grad.float()
             optimizer.step()
+            if args.o2:
+                for master, one in zip(masters, net.parameters(), strict=True):
+                    one.data.copy_(master)
             mean = loss.detach().clone()
             dist.all_reduce(mean)
             losses.append(mean.item() / dist.get_world_size())

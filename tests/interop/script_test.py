@@ -9,7 +9,7 @@ import unittest
 import warnings
 
 import torch
-from python_nets import NETS, PAGE, NetLosses, PythonModelTest
+from python_nets import NETS, PAGE, NetLosses, PythonModelTest, net_called
 from safetensors.torch import load_file
 from tools import run_program
 
@@ -23,7 +23,7 @@ class ScriptTest(PythonModelTest):
         torch.manual_seed(7)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # "torch.jit.script is deprecated"
-            torch.jit.save(torch.jit.script(NETS[name]()), cls.path / f"{name}.pt")
+            torch.jit.save(torch.jit.script(net_called(name)), cls.path / f"{name}.pt")
         return f"{name}.pt"
 
 
@@ -123,6 +123,9 @@ class Refusals(ScriptTest):
     def test_images_of_another_size(self):
         said = self.refuses(self.file_of("vit"), "data.name=synthetic", "data.image_size=32", "data.args.channels=1")
         self.assertIn("does not take images of 1x32x32", said)
+
+    def test_casts_to_the_weights_16_bits(self):
+        self.refuses_casts()
 
     def test_a_frozen_module_and_weights_alone(self):
         with warnings.catch_warnings():

@@ -31,6 +31,9 @@ class ImageModel : public torch::nn::Module {
   /// Whether a training step computes with buffers that steps change, other than a batch norm's:
   /// these must be equal on all ranks in each step.
   [[nodiscard]] virtual bool reads_changed_buffers() const { return false; }
+  /// After so many passes with backward, further ones run the same code: a just-in-time compiler
+  /// watches the first.
+  [[nodiscard]] virtual int passes_until_steady() const { return 0; }
 };
 
 /// Shared by the module tree and its user, as torch::nn::Module requires.

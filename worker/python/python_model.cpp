@@ -96,8 +96,11 @@ std::string PythonModel::identity() const {
 
 void PythonModel::widen_tensors() {
   for (const bool is_buffer : {false, true}) {
-    for (at::Tensor& tensor : is_buffer ? buffers() : parameters())
-      if (is_16_bit(tensor)) tensor.set_data(tensor.detach().to(at::kFloat));
+    for (at::Tensor& tensor : is_buffer ? buffers() : parameters()) {
+      if (!is_16_bit(tensor)) continue;
+      tensor.set_data(tensor.detach().to(at::kFloat));
+      had_16_bits_ = true;
+    }
   }
 }
 
@@ -122,8 +125,11 @@ void PythonModel::choose_heads(const PythonModelData& data, const Args& args) tr
   const std::vector<std::int64_t> shape{data.channels, data.height, data.width};
   throw UsageError(where() + ": does not take images of " + shape_text(shape) + ": " +
                    reason_of(error) +
-                   ". Choose their size by data.image_size or a resize in data.augment, or write "
-                   "the model for these.");
+                   (had_16_bits_
+                        ? ". Its tensors, in 16 bits in the file, are fp32 here: leave casts out of "
+                          "forward() and choose amp.level."
+                        : ". Choose their size by data.image_size or a resize in data.augment, or "
+                          "write the model for these."));
 }
 
 at::Tensor PythonModel::forward(at::Tensor x) {

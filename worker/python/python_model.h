@@ -64,6 +64,7 @@ class PythonModel : public ImageModel {
   std::string key_;
   std::string name_;
   std::string digest_;
+  bool had_16_bits_ = false;
   std::vector<Head> heads_{Head()};  // the evaluated one first: that with the largest factor
 };
 

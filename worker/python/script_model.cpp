@@ -119,35 +119,42 @@ FixedModes fixed_modes(const jit::Module& script) {
   return modes;
 }
 
-/// The tensors among the outputs of a script: one without a name, or those of a tuple, list or
-/// dictionary, with their names or places. Leaves None out.
-std::vector<NamedTensor> flatten(const jit::IValue& value) {
-  if (value.isTensor()) return {{"", value.toTensor()}};
-  std::vector<NamedTensor> outputs;
-  const auto add = [&outputs](const std::string& name, const jit::IValue& one) {
-    if (one.isNone()) return;
-    if (!one.isTensor())
-      throw UsageError("its output " + name + " is of type " + one.type()->repr_str() +
-                       ", not a tensor");
-    outputs.push_back({name, one.toTensor()});
+/// Adds the tensors in `value`, which is the output called `name`, or all of them (""). One inside
+/// another is called "outer.inner"; without a key, its place is its name. Leaves others out.
+void add_outputs(const jit::IValue& value,
+                 const std::string& name,
+                 std::vector<NamedTensor>& outputs) {
+  const auto add = [&name, &outputs](const std::string& own, const jit::IValue& one) {
+    add_outputs(one, name.empty() ? own : name + "." + own, outputs);
   };
-  if (value.isTuple()) {
+  if (value.isTensor()) {
+    outputs.push_back({name, value.toTensor()});
+  } else if (value.isTuple()) {
     const auto& elements = value.toTupleRef().elements();
     const auto& names = value.toTuple()->type()->schema();
     for (std::size_t i = 0; i < elements.size(); ++i)
       add(names ? names->arguments()[i].name() : std::to_string(i), elements[i]);
   } else if (value.isGenericDict()) {
+    std::size_t place = 0;
     for (const auto& entry : value.toGenericDict()) {
       const jit::IValue& key = entry.key();
-      add(key.isString() ? key.toStringRef() : std::to_string(outputs.size()), entry.value());
+      add(key.isString() ? key.toStringRef() : std::to_string(place), entry.value());
+      ++place;
     }
   } else if (value.isList()) {
-    for (const jit::IValue& one : value.toListRef())
-      add(std::to_string(outputs.size()), one);
-  } else {
+    const c10::ArrayRef<jit::IValue> elements = value.toListRef();
+    for (std::size_t i = 0; i < elements.size(); ++i)
+      add(std::to_string(i), elements[i]);
+  }
+}
+
+/// Errors: UsageError: there are none.
+std::vector<NamedTensor> outputs_in(const jit::IValue& value) {
+  std::vector<NamedTensor> outputs;
+  add_outputs(value, "", outputs);
+  if (outputs.empty())
     throw UsageError("it returns " + value.type()->repr_str() +
                      ", not a tensor, nor a tuple, list or dictionary of them");
-  }
   return outputs;
 }
 
@@ -190,7 +197,7 @@ ScriptModel::ScriptModel(std::string name, std::span<const std::byte> archive)
 ScriptModel::~ScriptModel() = default;
 
 std::vector<NamedTensor> ScriptModel::run(at::Tensor x) {
-  std::vector<NamedTensor> outputs = flatten(script_->module.forward({std::move(x)}));
+  std::vector<NamedTensor> outputs = outputs_in(script_->module.forward({std::move(x)}));
   script_->keep_buffers();
   return outputs;
 }
@@ -200,7 +207,13 @@ std::vector<NamedTensor> ScriptModel::try_out(const at::Tensor& zeros, bool trai
   copy.train(training);
   // The executor would take what it sees first for what is to be fast.
   const jit::GraphOptimizerEnabledGuard without_profile(false);
-  return flatten(copy.forward({zeros}));
+  return outputs_in(copy.forward({zeros}));
+}
+
+// The executor profiles the first run of a graph and compiles what it saw for the second, whose
+// backward it then does the same with (torch::jit::getNumProfiledRuns() is 1).
+int ScriptModel::passes_until_steady() const {
+  return static_cast<int>(jit::getNumProfiledRuns().load()) + 2;
 }
 
 void ScriptModel::train(bool on) {

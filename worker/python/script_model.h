@@ -25,6 +25,7 @@ class ScriptModel final : public PythonModel {
 
   void train(bool on = true) override;
   [[nodiscard]] bool reads_changed_buffers() const override;
+  [[nodiscard]] int passes_until_steady() const override;
   [[nodiscard]] std::string note() const override;
   void write(std::span<const std::byte> archive, OutputFile& file) const override;
   /// An archive for torch.jit.load, with the present values of all tensors.

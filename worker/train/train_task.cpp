@@ -387,7 +387,7 @@ int train_model(const TrainingRun& run, const TrainedModel& model, std::optional
              .loader = *train_loader,
              .page = context.page,
              .show = show});
-  Meters meters(step.fix_bucket_layout(first_samples(plan.partition)));
+  Meters meters(step.warm_up(first_samples(plan.partition)));
   Votes votes(run.group, meters);
   const bool has_own_metric = model.task.metric() != nullptr;
   Evaluation evaluation({.batches = std::move(test.batches),

@@ -65,6 +65,17 @@ std::map<std::string, const TensorView*> match_names(const std::vector<TensorVie
   return found;
 }
 
+// Whether it is a tensor of the model under a second name, as Python's tied weights.
+bool is_second_name(const TensorView& saved,
+                    const std::map<std::string, const TensorView*>& found,
+                    const std::set<std::string>& wanted) {
+  return std::ranges::any_of(found, [&](const auto& one) {
+    const TensorView& other = *one.second;
+    return wanted.contains(one.first) && other.bytes.data() == saved.bytes.data() &&
+           other.shape == saved.shape && other.strides == saved.strides;
+  });
+}
+
 // Refuses other files: SGD's momentum has the names and shapes of the weights. Errors: UsageError.
 void require_weights(const TensorFile& file, const std::string& name) {
   const auto content = file.metadata().find(kContentKey);
@@ -146,7 +157,8 @@ LoadReport load_weights(const std::vector<TensorView>& tensors,
     wanted.insert(one.name);
   const std::map<std::string, const TensorView*> found = match_names(tensors, wanted, report);
   for (const auto& [name, saved] : found)
-    if (!wanted.contains(name)) report.unexpected.push_back(name);
+    if (!wanted.contains(name) && !is_second_name(*saved, found, wanted))
+      report.unexpected.push_back(name);
 
   std::vector<std::pair<at::Tensor, const TensorView*>> copies;
   std::set<std::string> conversions;

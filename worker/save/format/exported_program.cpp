@@ -421,33 +421,35 @@ class GraphReader {
   }
 
   /// `spec`: Python's structure of outputs, as [1, {"type": "builtins.dict", "context":
-  /// "[\"main\"]", "children_spec": [...]}].
+  /// "[\"main\"]", "children_spec": [...]}]. `outputs`: its leaves, in order.
   void name_outputs(std::string_view spec, const std::vector<std::optional<ValueId>>& outputs) {
     const json::value parsed = parse_json(spec);
-    const json::value& root = parsed.as_array().at(1);
-    const json::array& children = root.at("children_spec").as_array();
-    if (root.at("type").is_null()) {
-      if (outputs.size() != 1 || !outputs[0]) throw Malformed("out_spec does not fit its outputs");
-      graph_.outputs.push_back({"", *outputs[0]});
-      return;
-    }
     std::vector<std::string> names;
-    const json::value& context = root.at("context");
-    if (context.is_string()) {  // of a dictionary: its keys
-      const json::value keys = parse_json(context.as_string());
-      if (keys.is_array())
-        for (const json::value& key : keys.get_array())
-          names.push_back(key.is_string() ? string_of(key) : json::serialize(key));
-    }
-    for (std::size_t i = names.size(); i < children.size(); ++i)
-      names.push_back(std::to_string(i));
-    for (const json::value& child : children)
-      if (!child.at("type").is_null())
-        refuse_unsupported("an output that holds others",
-                           "give one tuple, list or dictionary of tensors");
+    add_leaf_names(parsed.as_array().at(1), "", names);
     if (names.size() != outputs.size()) throw Malformed("out_spec does not fit its outputs");
     for (std::size_t i = 0; i < names.size(); ++i)
       if (outputs[i]) graph_.outputs.push_back({names[i], *outputs[i]});
+  }
+
+  /// `spec` is a leaf or a container with the name `name`. An output inside another is called
+  /// "outer.inner"; without a key, its place is its name.
+  static void add_leaf_names(const json::value& spec,
+                             const std::string& name,
+                             std::vector<std::string>& names) {
+    if (spec.at("type").is_null()) {
+      names.push_back(name);
+      return;
+    }
+    const json::array& children = spec.at("children_spec").as_array();
+    const json::value& context = spec.at("context");
+    const json::value keys = context.is_string() ? parse_json(context.as_string()) : json::value();
+    const json::array* const named = keys.if_array();  // of a dictionary
+    for (std::size_t i = 0; i < children.size(); ++i) {
+      std::string own = std::to_string(i);
+      if (named != nullptr && i < named->size())
+        own = named->at(i).is_string() ? string_of(named->at(i)) : json::serialize(named->at(i));
+      add_leaf_names(children[i], name.empty() ? own : name + "." + own, names);
+    }
   }
 
   ExportedGraph graph_;

@@ -12,6 +12,7 @@
 
 #include "worker/dist/device.h"
 #include "worker/dist/replica_check.h"
+#include "worker/model/image_model.h"
 #include "worker/model/state.h"
 #include "worker/plan/random.h"
 #include "worker/train/failure/uncaught.h"
@@ -55,15 +56,20 @@ NamedTensor modes_of(const torch::nn::Module& model) {
 
 }  // namespace
 
-SumNames Step::fix_bucket_layout(const std::vector<std::int64_t>& samples) try {
+SumNames Step::warm_up(const std::vector<std::int64_t>& samples) try {
   // The reducer starts with one bucket and rebuilds its buckets after the first backward, for a
   // static graph after the second. With three or more ranks a ring all-reduce adds in an order that
-  // depends on the layout. So each run, new or resumed, makes these passes before its first step.
+  // depends on the layout, and what a just-in-time compiler makes of a model rounds otherwise than
+  // the passes that it watches. So each run, new or resumed, makes these passes before its first
+  // step.
   // They run in training mode, because a model's graph may differ in evaluation mode; running
   // statistics are restored afterwards.
-  const SavedBuffers buffers(parts_.forward.task().model());
+  torch::nn::Module& model = parts_.forward.task().model();
+  const SavedBuffers buffers(model);
   PassSums sums;
-  const int passes = std::max(1, parts_.replica.bucket_warmup_steps());
+  const auto* const image_model = dynamic_cast<const ImageModel*>(&model);
+  const int passes = std::max({1, parts_.replica.bucket_warmup_steps(),
+                               image_model != nullptr ? image_model->passes_until_steady() : 0});
   for (int i = 0; i < passes; ++i) {
     parts_.replica.prepare_to_reduce();
     const Pass pass = parts_.forward.run(parts_.loader.load(samples), Forward::Mode::training);

@@ -40,11 +40,12 @@ class Step {
 
   explicit Step(Parts parts) : parts_(std::move(parts)) {}
 
-  /// Runs passes and drops their gradients, until the layout of the reducer's buckets is final.
+  /// Runs passes and drops their gradients, until the layout of the reducer's buckets is final and
+  /// the model runs the same code in each.
   /// Runs at least one, to learn the names of the loss's parts and of the counts. Restores the
   /// buffers. `samples` are those of one pass. Errors: PeerError, also (203) when these names
   /// differ between ranks.
-  SumNames fix_bucket_layout(const std::vector<std::int64_t>& samples);
+  SumNames warm_up(const std::vector<std::int64_t>& samples);
 
   /// The next steps are those from step `step_in_epoch` of `epoch` on, in order; starts to load
   /// their samples.
