@@ -17,6 +17,8 @@
 #include <string_view>
 #include <vector>
 
+#include "common/cli/log.h"
+#include "common/cli/streams.h"
 #include "common/error.h"
 #include "common/exit_code.h"
 #include "common/files/descriptor.h"
@@ -24,9 +26,7 @@
 #include "common/job/job_keys.h"
 #include "common/node/environment.h"
 #include "common/node/process_signals.h"
-#include "common/program/log.h"
-#include "common/program/streams.h"
-#include "common/run/run_dir.h"
+#include "common/run_dir/run_dir.h"
 #include "common/version.h"
 #include "launcher/os/job_lock.h"
 #include "launcher/os/parent_pipe.h"

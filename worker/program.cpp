@@ -15,9 +15,9 @@
 #include <memory>
 #include <optional>
 
+#include "common/cli/log.h"
+#include "common/cli/streams.h"
 #include "common/error.h"
-#include "common/program/log.h"
-#include "common/program/streams.h"
 #include "common/report/run_page.h"
 #include "worker/dist/early_error.h"
 #include "worker/plan/manual.h"
@@ -168,7 +168,7 @@ void handle_stop_signals(ProgressPage& page) {
 struct ProcessState {
   std::optional<MappedProgressPage> page;
   Screen screen;
-  std::optional<RunDir> own_run_dir;
+  std::optional<RunDir> chosen_run_dir;
   MetricsPrograms metrics_programs;
   std::optional<WorkerIdentity> reports_as;  // set while errors are for report_early()
   bool has_result = false;                   // prints a result
@@ -274,7 +274,7 @@ int run_on_job(const Options& options,
                             .page = page,
                             .stop_requested = stop_requested,
                             .as_rank = options.as_rank.has_value(),
-                            .own_run_dir = process.own_run_dir,
+                            .chosen_run_dir = process.chosen_run_dir,
                             .metrics_programs = process.metrics_programs};
   // An agent of ours shows the progress of the whole job instead.
   std::optional<LiveLineConsole> live;
@@ -355,7 +355,7 @@ void run(int argc, char** argv, const Registry& registry) {
   ProcessState process;
   const int code = run_to_code(argc, argv, registry, process);
   process.metrics_programs.finish(end_line(code));
-  if (process.own_run_dir) close_run_dir(*process.own_run_dir, **process.page, code);
+  if (process.chosen_run_dir) close_run_dir(*process.chosen_run_dir, **process.page, code);
   if (process.has_result) leave_with_result(code);
   std::cout << std::flush;
   ::_exit(code);

@@ -115,7 +115,7 @@ std::optional<OwnedDir> OwnedDir::open_at(
   }
   why_not = found.find_problem(status);
   if (why_not.empty()) return found;
-  const std::optional<Owner> shown = found.probe();
+  const std::optional<Owner> shown = found.find_shown_owner();
   if (shown) found.owner_ = *shown;
   if (shown && found.find_problem(status).empty()) {
     why_not.clear();
@@ -132,7 +132,7 @@ std::string OwnedDir::find_problem(const struct stat& status) const {
   return "";
 }
 
-std::optional<OwnedDir::Owner> OwnedDir::probe() const {
+std::optional<OwnedDir::Owner> OwnedDir::find_shown_owner() const {
   const std::string name = ".ddp-" + random_hex(8);
   constexpr int kNew = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
   const Descriptor file(::openat(fd(), name.c_str(), kNew, S_IRUSR | S_IWUSR));

@@ -73,7 +73,7 @@ class OwnedDir {
                                          const Owner* owner,
                                          std::string& why_not);
   [[nodiscard]] std::string find_problem(const struct stat& status) const;
-  [[nodiscard]] std::optional<Owner> probe() const;
+  [[nodiscard]] std::optional<Owner> find_shown_owner() const;
 
   std::filesystem::path path_;
   Descriptor fd_;

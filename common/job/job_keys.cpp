@@ -13,7 +13,7 @@ namespace {
 // The facts of a key come first, then its help.
 // clang-format off
 std::vector<JobKey> launch_keys() {
-  using enum JobType;
+  using enum JobKeyType;
   return {
       {.path = "version", .type = integer, .default_value = "1", .min = 1, .max = 1,
        .help = "version of the job file's format"},

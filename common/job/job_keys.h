@@ -10,7 +10,7 @@
 
 namespace ddp {
 
-enum class JobType {
+enum class JobKeyType {
   boolean,
   integer,  // with `choices`: a number or one of those words
   real,
@@ -27,7 +27,7 @@ enum class JobType {
 
 struct JobKey {
   std::string_view path;  // "data.batch_per_rank"
-  JobType type = JobType::text;
+  JobKeyType type = JobKeyType::text;
   std::string_view default_value;  // as in YAML; "null" when there is none
   double min = 0;                  // of integer, real, bytes and duration (ms), inclusive
   double max = 0;

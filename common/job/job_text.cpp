@@ -44,13 +44,13 @@ std::string to_text(const JobKey& key, const JobValue& value) {
     std::string operator()(std::monostate) const { return "null"; }
     std::string operator()(bool flag) const { return flag ? "true" : "false"; }
     std::string operator()(std::int64_t number) const {
-      return std::to_string(number) + (key.type == JobType::bytes ? "B" : "");
+      return std::to_string(number) + (key.type == JobKeyType::bytes ? "B" : "");
     }
     std::string operator()(double number) const { return format_number(number); }
     std::string operator()(const std::string& text) const {
       // Quote so that a word of a choice is not read as a number or boolean; plain words read
       // better.
-      return key.type == JobType::integer ? text : quote_yaml(text);
+      return key.type == JobKeyType::integer ? text : quote_yaml(text);
     }
     std::string operator()(std::chrono::milliseconds time) const { return format_duration(time); }
     std::string operator()(const std::vector<NamedEntry>& entries) const {

@@ -187,33 +187,33 @@ Parsed parse_named_list(const YamlNode& node) {
 
 Parsed parse_node(const JobKey& key, const YamlNode& node) {
   switch (key.type) {
-    case JobType::boolean:
+    case JobKeyType::boolean:
       if (!node.quoted && (node.text == "true" || node.text == "false"))
         return {node.text == "true", ""};
       return {{}, "true or false"};
-    case JobType::integer:
+    case JobKeyType::integer:
       return parse_integer(key, node);
-    case JobType::real:
+    case JobKeyType::real:
       return parse_real(key, node);
-    case JobType::text:
+    case JobKeyType::text:
       return {node.text, ""};
-    case JobType::name:
+    case JobKeyType::name:
       if (is_name(node.text)) return {node.text, ""};
       return {{}, "letters, digits, '.', '_' and '-', at most 100, not starting with '.' or '-'"};
-    case JobType::choice:
+    case JobKeyType::choice:
       if (is_choice(key, node.text) || (key.is_open && is_name(node.text))) return {node.text, ""};
       return {{}, expected_choice(key, node.text)};
-    case JobType::duration:
+    case JobKeyType::duration:
       return parse_duration_value(key, node);
-    case JobType::bytes:
+    case JobKeyType::bytes:
       return parse_bytes_value(key, node);
-    case JobType::text_map:
+    case JobKeyType::text_map:
       return parse_text_map(node, key.path.ends_with(".args"));
-    case JobType::integer_list:
+    case JobKeyType::integer_list:
       return parse_integer_list(key, node);
-    case JobType::text_list:
+    case JobKeyType::text_list:
       return parse_text_list(node);
-    case JobType::named_list:
+    case JobKeyType::named_list:
       return parse_named_list(node);
   }
   throw std::logic_error("unknown job type");
@@ -242,8 +242,9 @@ std::optional<std::string> read_job_value(const JobKey& key,
   const std::string path(key.path);
   const bool nullable = key.default_value == "null";
   if (node.kind == YamlNode::Kind::null) {
-    if (!nullable && key.type != JobType::text_map) return path + ": must have a value, not null";
-    value = key.type == JobType::text_map ? JobValue(TextMap()) : JobValue();
+    if (!nullable && key.type != JobKeyType::text_map)
+      return path + ": must have a value, not null";
+    value = key.type == JobKeyType::text_map ? JobValue(TextMap()) : JobValue();
     return {};
   }
   for (const std::string_view word : key.planned_choices) {
@@ -251,12 +252,14 @@ std::optional<std::string> read_job_value(const JobKey& key,
     const bool same =
         node.text == word || (node.text.starts_with(word) && node.text[word.size()] == ':');
     if (!same) continue;
-    const std::string available = key.type == JobType::boolean ? "false" : join_words(key.choices);
+    const std::string available =
+        key.type == JobKeyType::boolean ? "false" : join_words(key.choices);
     return path + ": " + show(node) + " is not available in this version. Available: " + available +
            ".";
   }
-  const bool is_collection = key.type == JobType::text_map || key.type == JobType::integer_list ||
-                             key.type == JobType::text_list || key.type == JobType::named_list;
+  const bool is_collection =
+      key.type == JobKeyType::text_map || key.type == JobKeyType::integer_list ||
+      key.type == JobKeyType::text_list || key.type == JobKeyType::named_list;
   const bool shape_fits = is_collection || node.kind == YamlNode::Kind::scalar;
   Parsed parsed = shape_fits ? parse_node(key, node) : Parsed{{}, "a single value"};
   if (!parsed.expected.empty())

@@ -73,14 +73,14 @@ JobValue default_of(const JobKey& key) {
 /// Where each entry of a map, or each part and its arguments, stands in the file.
 TextMap origins_of(const YamlDocument& file, const JobKey& key, const YamlNode& node) {
   TextMap origins;
-  if (key.type == JobType::text_map) {
+  if (key.type == JobKeyType::text_map) {
     for (const YamlNode::Entry& entry : node.entries) {
       origins[entry.key] = locate(file.name, entry.value.mark);
       for (const YamlNode::Entry& inner : entry.value.entries)
         origins[entry.key + "." + inner.key] = locate(file.name, inner.value.mark);
     }
   }
-  if (key.type != JobType::named_list) return origins;
+  if (key.type != JobKeyType::named_list) return origins;
   for (std::size_t i = 0; i < node.items.size(); ++i) {
     const YamlNode& item = node.items[i];
     origins[std::to_string(i)] = locate(file.name, item.mark);
@@ -125,8 +125,8 @@ void read_section(const YamlDocument& file,
 YamlNode override_node(const JobKey& key,
                        const JobOverride& given,
                        std::vector<std::string>& problems) {
-  const bool raw =
-      key.type == JobType::text || key.type == JobType::name || key.type == JobType::choice;
+  const bool raw = key.type == JobKeyType::text || key.type == JobKeyType::name ||
+                   key.type == JobKeyType::choice;
   if (raw) {
     YamlNode node;
     node.text = given.value;
@@ -143,7 +143,7 @@ YamlNode override_node(const JobKey& key,
 bool apply_map_entry(const JobOverride& given, JobValues& job) {
   for (const JobKey& key : job_keys()) {
     const std::string prefix = std::string(key.path) + ".";
-    if (key.type != JobType::text_map || !given.path.starts_with(prefix) ||
+    if (key.type != JobKeyType::text_map || !given.path.starts_with(prefix) ||
         given.path.size() == prefix.size())
       continue;
     const std::string name = given.path.substr(prefix.size());

@@ -11,7 +11,7 @@ constexpr double kMaxCounted = 1e9;
 // The facts of a key come first, then its help.
 // clang-format off
 std::vector<JobKey> training_keys() {
-  using enum JobType;
+  using enum JobKeyType;
   return {
       {.path = "data.name", .type = choice, .default_value = "digits",
        .choices = {"digits", "mnist", "fashion-mnist", "cifar10", "cifar100", "image-folder",

@@ -19,50 +19,50 @@ constexpr std::string_view kCudaGpu = "cuda-gpu";
 constexpr std::string_view kWithoutPeerAccess = "without-peer-access";
 constexpr std::string_view kCuda = "cuda";
 
-using Parts = std::vector<std::string_view>;
+using Fields = std::vector<std::string_view>;
 
 template <typename Number = int>
-Number number_at(const Parts& parts, std::size_t index) {
-  return parse_whole<Number>(parts[index]).value_or(0);
+Number number_at(const Fields& fields, std::size_t index) {
+  return parse_whole<Number>(fields[index]).value_or(0);
 }
 
-Gpu gpu_of(const Parts& parts) {
+Gpu gpu_of(const Fields& fields) {
   Gpu gpu;
-  gpu.minor = number_at(parts, 1);
-  gpu.pci = pci_address(std::string(parts[2]));
-  gpu.uuid = parts[3];
-  gpu.capability = number_at(parts, 4);
-  gpu.model = parts[5];
+  gpu.minor = number_at(fields, 1);
+  gpu.pci = pci_address(std::string(fields[2]));
+  gpu.uuid = fields[3];
+  gpu.capability = number_at(fields, 4);
+  gpu.model = fields[5];
   return gpu;
 }
 
-GpuUse use_of(const Parts& parts) {
+GpuUse use_of(const Fields& fields) {
   GpuUse use;
-  use.free = parse_whole<std::int64_t>(parts[6]);
-  use.total = number_at<std::int64_t>(parts, 7);
-  for (std::size_t i = 8; i < parts.size(); ++i) {
-    const int pid = number_at(parts, i);
+  use.free = parse_whole<std::int64_t>(fields[6]);
+  use.total = number_at<std::int64_t>(fields, 7);
+  for (std::size_t i = 8; i < fields.size(); ++i) {
+    const int pid = number_at(fields, i);
     if (pid != ::getpid()) use.owners.push_back(pid);
   }
   return use;
 }
 
-void read_line(const Parts& parts, CudaDriver& cuda, DriverAnswer& answer) {
-  if (parts[0] == kNvmlGpu && parts.size() >= 8) {
-    answer.nvml.gpus.push_back(gpu_of(parts));
-    answer.nvml.uses.push_back(use_of(parts));
+void read_line(const Fields& fields, CudaDriver& cuda, DriverAnswer& answer) {
+  if (fields[0] == kNvmlGpu && fields.size() >= 8) {
+    answer.nvml.gpus.push_back(gpu_of(fields));
+    answer.nvml.uses.push_back(use_of(fields));
   }
-  if (parts[0] == kNvml && parts.size() == 3) {
-    answer.nvml.driver = parts[1];
-    answer.nvml.cuda = number_at(parts, 2);
+  if (fields[0] == kNvml && fields.size() == 3) {
+    answer.nvml.driver = fields[1];
+    answer.nvml.cuda = number_at(fields, 2);
   }
-  if (parts[0] == kCudaGpu && parts.size() == 6) cuda.gpus.push_back(gpu_of(parts));
-  if (parts[0] == kWithoutPeerAccess && parts.size() == 3)
-    cuda.without_peer_access.emplace_back(number_at(parts, 1), number_at(parts, 2));
-  if (parts[0] == kCuda && parts.size() == 4) {
-    cuda.is_there = number_at(parts, 1) != 0;
-    cuda.result = number_at(parts, 2);
-    cuda.cuda = number_at(parts, 3);
+  if (fields[0] == kCudaGpu && fields.size() == 6) cuda.gpus.push_back(gpu_of(fields));
+  if (fields[0] == kWithoutPeerAccess && fields.size() == 3)
+    cuda.without_peer_access.emplace_back(number_at(fields, 1), number_at(fields, 2));
+  if (fields[0] == kCuda && fields.size() == 4) {
+    cuda.is_there = number_at(fields, 1) != 0;
+    cuda.result = number_at(fields, 2);
+    cuda.cuda = number_at(fields, 3);
     answer.cuda = cuda;
   }
 }
@@ -96,8 +96,8 @@ DriverAnswer read_driver(const HelperAnswer& helper) {
   const ProbeAnswer probe = read_probe(helper.text);
   DriverAnswer answer;
   CudaDriver cuda;
-  for (const Parts& parts : probe.lines)
-    read_line(parts, cuda, answer);
+  for (const Fields& fields : probe.lines)
+    read_line(fields, cuda, answer);
   if (probe.is_whole) return answer;
   if (probe.why_not_started == ENOENT) {
     answer.cuda = cuda;  // where there is no glibc there is no driver

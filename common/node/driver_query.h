@@ -1,5 +1,6 @@
-// What the NVIDIA driver's own libraries say about this node, asked by the probe: they may take
-// seconds, and never answer where a GPU is broken. The asking process loads nothing of the driver.
+// What the NVIDIA driver's own libraries say about this node. The probe asks them, because these
+// libraries may take seconds, or never answer where a GPU is broken. The process that starts the
+// probe loads nothing of the driver.
 #pragma once
 
 #include <chrono>

@@ -85,7 +85,7 @@ std::vector<LinePart> LiveLine::describe(nanoseconds now,
                                          const std::string& slowest) {
   if (samples.empty()) return {};
   const bool is_ours = std::ranges::any_of(samples, &RankProgress::has_page);
-  Parts parts =
+  LineParts parts =
       is_ours ? describe_training(now, samples, slowest) : describe_external(now, samples);
   if (parts.empty()) return parts;
   if (rules_.round > 0) parts.push_back({kRound, "round " + std::to_string(rules_.round)});
@@ -94,7 +94,7 @@ std::vector<LinePart> LiveLine::describe(nanoseconds now,
 }
 
 /// Appends epoch and step, as far as the program reports them.
-void LiveLine::append_progress(Parts& parts, const RankProgress& first) const {
+void LiveLine::append_progress(LineParts& parts, const RankProgress& first) const {
   if (first.steps_total > 0) {
     std::int64_t epoch = first.epoch;  // from 1; 0: not reported
     if (rules_.epochs > 0) epoch = std::min(epoch, rules_.epochs);
@@ -113,7 +113,7 @@ void LiveLine::append_progress(Parts& parts, const RankProgress& first) const {
 /// Appends the slowest rank: the one that is steps behind. Ranks that average gradients step
 /// together; of those it is the one that `slowest` names, or if their pages do not tell of their
 /// time, the one that waits least for others.
-void LiveLine::append_slowest(Parts& parts,
+void LiveLine::append_slowest(LineParts& parts,
                               std::span<const RankProgress> opened,
                               const std::string& slowest) {
   std::vector<std::pair<double, int>> shares;  // and the rank
@@ -143,7 +143,9 @@ void LiveLine::append_slowest(Parts& parts,
 }
 
 /// Appends the longest wait for data and the largest memory of all ranks.
-void LiveLine::append_costs(Parts& parts, nanoseconds now, std::span<const RankProgress> opened) {
+void LiveLine::append_costs(LineParts& parts,
+                            nanoseconds now,
+                            std::span<const RankProgress> opened) {
   std::int64_t data_wait = 0;
   std::int64_t device = 0;
   for (const RankProgress& sample : opened) {
@@ -157,9 +159,9 @@ void LiveLine::append_costs(Parts& parts, nanoseconds now, std::span<const RankP
   if (device > 0) parts.push_back({kDeviceMemory, "device memory " + format_bytes(device)});
 }
 
-LiveLine::Parts LiveLine::describe_training(nanoseconds now,
-                                            std::span<const RankProgress> samples,
-                                            const std::string& slowest) {
+LiveLine::LineParts LiveLine::describe_training(nanoseconds now,
+                                                std::span<const RankProgress> samples,
+                                                const std::string& slowest) {
   std::vector<RankProgress> opened(samples.begin(), samples.end());
   std::erase_if(opened, [](const RankProgress& sample) { return !sample.has_page; });
   const RankProgress& first = *std::ranges::max_element(opened, is_behind);
@@ -170,7 +172,7 @@ LiveLine::Parts LiveLine::describe_training(nanoseconds now,
   }
   const auto images = static_cast<std::int64_t>(samples_.per_second().value_or(0));
   const double steps = steps_.per_second().value_or(0);
-  Parts parts;
+  LineParts parts;
   if (!is_step(first.phase)) parts.push_back({kPhase, std::string(to_text(first.phase))});
   append_progress(parts, first);
   if (first.step > 0 && first.loss) parts.push_back({kLoss, "loss " + loss_text(*first.loss)});
@@ -193,8 +195,8 @@ LiveLine::Parts LiveLine::describe_training(nanoseconds now,
   return parts;
 }
 
-LiveLine::Parts LiveLine::describe_external(nanoseconds now,
-                                            std::span<const RankProgress> samples) {
+LiveLine::LineParts LiveLine::describe_external(nanoseconds now,
+                                                std::span<const RankProgress> samples) {
   const Output* quietest = nullptr;
   int quietest_rank = 0;
   nanoseconds newest{0};
@@ -209,7 +211,7 @@ LiveLine::Parts LiveLine::describe_external(nanoseconds now,
   if (!rules_.has_other_nodes && rules_.progress != ProgressMode::plain) {
     if (!rules_.has_terminal || samples.size() < 2 || now - newest < kQuiet) return {};
   }
-  Parts parts{{kStep, count_ranks(samples) + " run"}};
+  LineParts parts{{kStep, count_ranks(samples) + " run"}};
   if (quietest == nullptr) return parts;
   const std::string rank = std::to_string(quietest_rank);
   const auto silence = std::chrono::duration_cast<seconds>(now - quietest->at);

@@ -72,16 +72,16 @@ class LiveLine {
     std::uint64_t bytes = 0;
     std::chrono::nanoseconds at;  // when it last grew, or was first sampled
   };
-  using Parts = std::vector<LinePart>;
-  Parts describe_training(std::chrono::nanoseconds now,
-                          std::span<const RankProgress> samples,
-                          const std::string& slowest);
-  Parts describe_external(std::chrono::nanoseconds now, std::span<const RankProgress> samples);
-  void append_progress(Parts& parts, const RankProgress& first) const;
-  void append_slowest(Parts& parts,
+  using LineParts = std::vector<LinePart>;
+  LineParts describe_training(std::chrono::nanoseconds now,
+                              std::span<const RankProgress> samples,
+                              const std::string& slowest);
+  LineParts describe_external(std::chrono::nanoseconds now, std::span<const RankProgress> samples);
+  void append_progress(LineParts& parts, const RankProgress& first) const;
+  void append_slowest(LineParts& parts,
                       std::span<const RankProgress> opened,
                       const std::string& slowest);
-  void append_costs(Parts& parts,
+  void append_costs(LineParts& parts,
                     std::chrono::nanoseconds now,
                     std::span<const RankProgress> opened);
 

@@ -17,7 +17,7 @@ std::string join_devices(const std::vector<std::string>& devices) {
 
 }  // namespace
 
-std::string describe_node(const NodeView& node) {
+std::string describe_node(const NodeRanks& node) {
   const int last = node.first_rank + static_cast<int>(node.devices.size()) - 1;
   std::string text = "node " + std::to_string(node.node_rank) + " (" + node.host + "): ";
   text += last > node.first_rank

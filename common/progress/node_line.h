@@ -7,7 +7,7 @@
 namespace ddp {
 
 /// The ranks of a node.
-struct NodeView {
+struct NodeRanks {
   int node_rank = 0;
   std::string host;
   int first_rank = 0;
@@ -16,6 +16,6 @@ struct NodeView {
 };
 
 /// "node 1 (b): ranks 2-3, device cpu, logs runs/mnist/logs/round-0".
-std::string describe_node(const NodeView& node);
+std::string describe_node(const NodeRanks& node);
 
 }  // namespace ddp

@@ -22,7 +22,7 @@ TimeSpent read_times(const ProgressPage& page, std::int64_t counted) {
   const std::int64_t since = valid_time(page_clock_ns() - valid_time(counted));
   const bool waits = page.collectives.load(std::memory_order_relaxed) > 0;
   TimeSpent spent;
-  for (const Work& work : kWork) {
+  for (const WorkPhase& work : kWorkPhases) {
     const auto& counter = page.spent_ns[static_cast<std::size_t>(work.phase)];
     spent.*work.spent = valid_time(counter.load(std::memory_order_relaxed));
     if (!waits && phase_of(page) == work.phase) spent.*work.spent += since;

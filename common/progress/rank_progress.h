@@ -24,16 +24,16 @@ struct TimeSpent {
 };
 
 /// The members of TimeSpent that are a rank's own work.
-struct Work {
+struct WorkPhase {
   Phase phase;
   std::int64_t TimeSpent::*spent;
 };
-inline constexpr std::array<Work, 6> kWork{{{Phase::data, &TimeSpent::data},
-                                            {Phase::forward, &TimeSpent::forward},
-                                            {Phase::backward, &TimeSpent::backward},
-                                            {Phase::training, &TimeSpent::training},
-                                            {Phase::evaluating, &TimeSpent::evaluating},
-                                            {Phase::saving, &TimeSpent::saving}}};
+inline constexpr std::array<WorkPhase, 6> kWorkPhases{{{Phase::data, &TimeSpent::data},
+                                                       {Phase::forward, &TimeSpent::forward},
+                                                       {Phase::backward, &TimeSpent::backward},
+                                                       {Phase::training, &TimeSpent::training},
+                                                       {Phase::evaluating, &TimeSpent::evaluating},
+                                                       {Phase::saving, &TimeSpent::saving}}};
 
 struct RankProgress {
   int rank = 0;

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/progress/beyond_others.h"
+#include "common/progress/above_median_of_others.h"
 #include "common/report/html.h"
 #include "common/report/svg_chart.h"
 
@@ -111,10 +111,10 @@ std::optional<Slowest> find_slowest(const RecordedRanks& epoch) {
   if (parts.size() < kOwnParts || !std::ranges::all_of(work, is_finite)) return std::nullopt;
   Slowest found;
   found.rank = static_cast<std::size_t>(std::ranges::max_element(work) - work.begin());
-  found.share = beyond_others(work, found.rank) / (*steps)[found.rank];
+  found.share = above_median_of_others(work, found.rank) / (*steps)[found.rank];
   if (!std::isfinite(found.share) || found.share < kSlowShare) return std::nullopt;
   const auto excess = [&](const Figure* part) {
-    return beyond_others(*find(epoch, part->name), found.rank);
+    return above_median_of_others(*find(epoch, part->name), found.rank);
   };
   const Figure& worst = **std::ranges::max_element(parts, {}, excess);
   found.part = worst.title;

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/cli/log.h"
 #include "common/files/files.h"
-#include "common/program/log.h"
 #include "common/report/class_part.h"
 #include "common/report/html.h"
 #include "common/report/rank_part.h"

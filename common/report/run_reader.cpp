@@ -126,8 +126,8 @@ void list_checkpoints(const fs::path& path, RunRecord& run) {
       run.checkpoints, {}, [](const std::string& name) { return std::pair(name.size(), name); });
 }
 
-/// Whether the lock of the run (common/run/run_dir) is free, so that none of its processes lives. A
-/// pid would prove less: it may be reused by now, or be of another node.
+/// Whether the lock of the run (common/run_dir/run_dir) is free, so that none of its processes
+/// lives. A pid would prove less: it may be reused by now, or be of another node.
 bool is_lost(int directory) {
   const Descriptor lock(
       ::openat(directory, ".lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));

@@ -1,11 +1,12 @@
 // The one port of a job, bound once and kept over its rounds. It listens before the first worker is
 // forked, so no client ever has to retry. The first bytes of a connection show its kind: the store
-// gets its clients, the handshake server gets agents, and all others are closed. net/store_access
+// gets its clients, the handshake server gets agents, and all others are closed. net/peer_access
 // decides which peers may use the store.
 // Promises: the bytes of an unknown peer allocate nothing, and a silent one is closed after
 // kHandshake. As many connections as the job can need are served, no matter who else connects:
-// until its first bytes have come, a connection has a slot of its kind, store clients or unknown
-// peers; one source has at most half of the slots of unknown peers (plan/wire/connection_slots).
+// one that has sent nothing yet takes a slot of the store's clients, if its peer may use the store,
+// else one of the unknown peers, of which one source gets at most half
+// (plan/wire/connection_slots).
 #pragma once
 
 #include <algorithm>
@@ -18,7 +19,7 @@
 #include <vector>
 
 #include "launcher/net/listeners.h"
-#include "launcher/net/store_access.h"
+#include "launcher/net/peer_access.h"
 #include "launcher/net/store_server.h"
 #include "launcher/os/asio.h"
 #include "launcher/plan/wire/connection_slots.h"
@@ -101,7 +102,7 @@ class Endpoint {
   StoreServer& store_;
   const Notice notice_;
   const std::size_t limit_;
-  StoreAccess access_;
+  PeerAccess access_;
   OnAgent on_agent_;  // empty: a job of one node
   bool is_held_ = false;
   std::vector<tcp::socket> held_;

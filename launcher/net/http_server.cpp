@@ -27,7 +27,7 @@ constexpr std::string_view kAlways =
     "X-Content-Type-Options: nosniff\r\n"
     "X-Frame-Options: DENY\r\n";
 
-std::string head_of(const HttpAnswer& answer) {
+std::string head_of(const HttpResponse& answer) {
   std::string head = "HTTP/1.1 " + std::to_string(answer.status) + " " +
                      std::string(reason_of(answer.status)) + "\r\nContent-Type: " + answer.type +
                      "\r\n" + std::string(kAlways) + answer.headers;
@@ -38,8 +38,8 @@ std::string head_of(const HttpAnswer& answer) {
   return head + "\r\n";
 }
 
-HttpAnswer refuse(int status, const std::string& why) {
-  HttpAnswer answer;
+HttpResponse refuse(int status, const std::string& why) {
+  HttpResponse answer;
   answer.status = status;
   answer.body = std::make_shared<const std::string>(why + "\n");
   return answer;
@@ -202,7 +202,7 @@ asio::awaitable<void> HttpServer::answer(std::shared_ptr<Client> client) {
     header.erase(0, taken);
   }
   slots_.note_progress(client->id);
-  HttpAnswer answer;
+  HttpResponse answer;
   if (error == http::error::header_limit) {
     answer = refuse(431, "The header is too long.");
   } else if (error) {

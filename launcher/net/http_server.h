@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "launcher/net/listeners.h"
-#include "launcher/net/store_access.h"
+#include "launcher/net/peer_access.h"
 #include "launcher/os/asio.h"
 #include "launcher/plan/web/web_request.h"
 #include "launcher/plan/wire/connection_slots.h"
@@ -26,7 +26,7 @@ namespace ddp::launcher {
 
 using SharedText = std::shared_ptr<const std::string>;  // owners: see above
 
-struct HttpAnswer {
+struct HttpResponse {
   int status = 200;
   std::string type = "text/plain; charset=utf-8";
   std::string headers = {};  // further headers, each with its line end
@@ -42,7 +42,7 @@ class HttpServer {
   static constexpr std::chrono::seconds kTimeout{5};
   static constexpr std::uint32_t kHeaderBytes = 8 << 10;
 
-  using Answer = std::function<HttpAnswer(const WebRequest& request, const Peer& peer)>;
+  using Answer = std::function<HttpResponse(const WebRequest& request, const Peer& peer)>;
 
   /// `parts`: how many texts a stream has. All arguments outlive it.
   HttpServer(asio::io_context& io, Listeners listeners, std::size_t parts, Answer answer);
@@ -80,7 +80,7 @@ class HttpServer {
   std::list<tcp::acceptor> acceptors_;
   int port_ = 0;
   const Answer answer_;
-  StoreAccess access_;
+  PeerAccess access_;
   std::list<std::shared_ptr<Client>> clients_;           // oldest first; other owner: a coroutine
   ConnectionSlots slots_{kMaxClients, kMaxClients / 2};  // of clients that are not streams
   ConnectionSlots::Id next_id_ = 0;

@@ -287,7 +287,7 @@ asio::awaitable<std::optional<Answer>> ask_once(asio::io_context& io,
                                                 JoinPlan plan,
                                                 std::chrono::milliseconds limit) {
   const Deadline end = Clock::now() + limit;
-  plan.hello.is_probe = true;
+  plan.hello.is_question = true;
   Handshake attempt = co_await try_once(io, plan, end, limit);
   co_return attempt.answer;
 }

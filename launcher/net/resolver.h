@@ -1,6 +1,6 @@
-// The addresses of names, as the system finds them: the probe asks its modules (/etc/hosts, DNS,
-// mDNS, LDAP and so on). Where the probe cannot run, as in an image without glibc, /etc/hosts and
-// DNS are asked here.
+// The addresses of names, as the system finds them: the probe asks the system's resolver modules
+// (/etc/hosts, DNS, mDNS, LDAP and so on). Where the probe cannot run, as in an image without
+// glibc, /etc/hosts and DNS are asked here.
 #pragma once
 
 #include <string>

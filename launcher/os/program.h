@@ -8,7 +8,7 @@
 namespace ddp::launcher {
 
 /// Where programs are searched without a PATH.
-inline constexpr const char* kUsualPath = "/usr/bin:/bin";
+inline constexpr const char* kDefaultPath = "/usr/bin:/bin";
 
 /// The path to execute: `name` itself when it has a slash, else the first executable on
 /// `search_path`. Errors: SystemError, 127 when there is none, 126 when it cannot be executed, with

@@ -38,7 +38,7 @@ bool is_of_environment(const fs::path& bin) {
 /// The first program of that name on the PATH, or the path itself; empty: there is none.
 std::string find(const std::string& name, const Environment& environment) {
   try {
-    return find_program(name, find_variable(environment, "PATH").value_or(kUsualPath));
+    return find_program(name, find_variable(environment, "PATH").value_or(kDefaultPath));
   } catch (const SystemError&) {
     return "";
   }
@@ -126,7 +126,7 @@ std::vector<std::string> pythons_with_torch(const Environment& environment,
     if (const auto prefix = find_variable(environment, name))
       bins.push_back(fs::path(*prefix) / "bin");
   }
-  std::istringstream path(find_variable(environment, "PATH").value_or(kUsualPath));
+  std::istringstream path(find_variable(environment, "PATH").value_or(kDefaultPath));
   for (std::string directory; std::getline(path, directory, ':');)
     bins.emplace_back(directory);
   std::error_code ignored;

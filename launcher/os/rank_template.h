@@ -24,7 +24,7 @@
 #include "launcher/os/asio.h"
 #include "launcher/os/process.h"
 #include "launcher/os/warm_pool.h"
-#include "launcher/plan/start/preload.h"
+#include "launcher/plan/start/template_messages.h"
 
 namespace ddp::launcher {
 

@@ -14,12 +14,12 @@
 #include "launcher/plan/round/received_signals.h"
 #include "launcher/run/coordinator.h"
 #include "launcher/run/group_end.h"
-#include "launcher/run/job_view.h"
+#include "launcher/run/job_snapshot.h"
 #include "launcher/run/log_dir.h"
 #include "launcher/run/node_lines.h"
-#include "launcher/run/progress_probe.h"
 #include "launcher/run/remote_node_zero.h"
 #include "launcher/run/status_reply.h"
+#include "launcher/run/worker_samples.h"
 
 namespace ddp::launcher {
 namespace {
@@ -74,7 +74,7 @@ Agent::Agent(asio::io_context& io,
       commands_(spec.nproc, spec.grace),
       check_timer_(io) {
   become_subreaper();
-  const auto take = [this](const NodeCommand& command) { return take_command(command); };
+  const auto take = [this](const NodeCommand& command) { return note_command(command); };
   const auto why = [this] { return why_slept(); };
   if (rendezvous.link) {
     zero_ = std::make_unique<RemoteNodeZero>(spec_, commands_, console_, rendezvous, take, why);
@@ -207,7 +207,7 @@ asio::awaitable<void> Agent::watch_workers() {
 /// Checks this agent, its guard and node 0 periodically. Heartbeats show that node 0 lives, and our
 /// replies show it that we do. On node 0 itself each check is the coordinator's tick.
 asio::awaitable<void> Agent::check_periodically() {
-  const Clock::duration pause = probe_pause(spec_.hang_timeout);
+  const Clock::duration pause = sample_pause(spec_.hang_timeout);
   while (!is_over_) {
     check_timer_.expires_after(pause);
     co_await check_timer_.async_wait(kResult);
@@ -244,10 +244,10 @@ void Agent::find_daemons() {
 
 /// Called from the loop at any time. Records the command; run_rounds() acts on it later. False: no
 /// real node 0 would send this command.
-bool Agent::take_command(const NodeCommand& command) {
+bool Agent::note_command(const NodeCommand& command) {
   if (const auto* const heartbeat = std::get_if<Heartbeat>(&command))
     reply_to_heartbeat(*heartbeat);
-  const NodeCommands::Meaning meaning = commands_.take(command);
+  const NodeCommands::Meaning meaning = commands_.note(command);
   if (meaning == NodeCommands::Meaning::announce) {
     workers_.group().set_stop_reason(StopReason::preempt);
     console_.info(std::get<AnnounceStop>(command).line);

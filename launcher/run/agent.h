@@ -64,7 +64,7 @@ class Agent {
   void find_daemons();
   asio::awaitable<void> wait_for_command();
   void start_workers(const StartRound& start);
-  bool take_command(const NodeCommand& command);
+  bool note_command(const NodeCommand& command);
   void reply_to_heartbeat(const Heartbeat& heartbeat);
   void note_signal(int signal);
   void request_stop(int signal);

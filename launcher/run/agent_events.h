@@ -9,7 +9,7 @@
 #include "launcher/os/inbox.h"
 #include "launcher/plan/exit_status.h"
 #include "launcher/plan/start/gpu_memory.h"
-#include "launcher/plan/start/preload.h"
+#include "launcher/plan/start/template_messages.h"
 
 namespace ddp::launcher {
 

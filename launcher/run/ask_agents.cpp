@@ -7,8 +7,8 @@
 
 #include <unistd.h>
 
+#include "common/cli/streams.h"
 #include "common/error.h"
-#include "common/program/streams.h"
 #include "common/progress/terminal.h"
 #include "common/text/join_words.h"
 #include "launcher/net/control_socket.h"

@@ -1,13 +1,13 @@
 // Prints the agent's own lines while workers exist. They go through the writer's thread, in order
 // with the workers' output, so the loop never waits for a terminal. Before the first worker and
-// after the job, common/program/log prints.
+// after the job, common/cli/log prints.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "common/program/log.h"
+#include "common/cli/log.h"
 #include "common/progress/live_line.h"
 #include "launcher/os/asio.h"
 #include "launcher/os/file_writer.h"

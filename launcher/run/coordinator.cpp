@@ -5,7 +5,7 @@
 
 #include "common/error.h"
 #include "launcher/plan/round/job_report.h"
-#include "launcher/run/job_view.h"
+#include "launcher/run/job_snapshot.h"
 
 namespace ddp::launcher {
 namespace {
@@ -21,15 +21,15 @@ Coordinator::Coordinator(asio::io_context& io,
                          Console& console,
                          const JobSpec& spec,
                          Rendezvous& rendezvous,
-                         const TakeCommand& take_command,
+                         const NoteCommand& note_command,
                          WhySlept why_slept,
                          ChooseRunDir choose_run_dir)
     : io_(io),
       console_(console),
       spec_(spec),
       host_(rendezvous.own.host),
-      node_zero_probe_(rendezvous.node_zero_probe),
-      take_command_(take_command),
+      node_zero_question_(rendezvous.node_zero_question),
+      note_command_(note_command),
       why_slept_(std::move(why_slept)),
       choose_run_dir_(std::move(choose_run_dir)),
       inbox_(io),
@@ -48,7 +48,7 @@ Coordinator::Coordinator(asio::io_context& io,
 void Coordinator::start() {
   store_.start();
   asio::co_spawn(io_, run_job(), rethrow);
-  if (node_zero_probe_) asio::co_spawn(io_, ask_again(), rethrow);
+  if (node_zero_question_) asio::co_spawn(io_, ask_again(), rethrow);
 }
 
 void Coordinator::send_event(const NodeEvent& event) {
@@ -56,7 +56,7 @@ void Coordinator::send_event(const NodeEvent& event) {
 }
 
 void Coordinator::command_own_node(const NodeCommand& command) {
-  if (!take_command_(command)) throw std::logic_error("our own coordinator gives a wrong command");
+  if (!note_command_(command)) throw std::logic_error("our own coordinator gives a wrong command");
 }
 
 void Coordinator::note_fenced() {
@@ -74,7 +74,7 @@ asio::awaitable<void> Coordinator::ask_again() {
     ask_timer_.expires_after(kAskPause);
     co_await ask_timer_.async_wait(kResult);
     if (runner_ || job_.state() == Job::State::over) co_return;
-    const std::optional<Answer> answer = co_await ask_once(io_, *node_zero_probe_, kAskFor);
+    const std::optional<Answer> answer = co_await ask_once(io_, *node_zero_question_, kAskFor);
     const auto* const refusal = answer ? std::get_if<Refusal>(&*answer) : nullptr;
     if (refusal != nullptr) co_return inbox_.push(NodeLinks::OtherNodeZero{*refusal});
   }
@@ -118,7 +118,7 @@ void Coordinator::begin_round() {
     return;
   }
   assignment.start.run_dir = run_dir_.string();
-  const auto lose_node = [this](int id, const std::string& how) { lose(id, how); };
+  const auto lose_node = [this](int id, const std::string& how) { declare_node_lost(id, how); };
   const RoundRunner::Dependencies dependencies{links_, store_, console_, spec_, begin_, lose_node};
   Round& round = job_.begin_round(RoundRunner::describe_nodes(links_, assignment), Clock::now());
   runner_.emplace(dependencies, round);
@@ -133,7 +133,8 @@ void Coordinator::note(NodeLinks::Event event) {
     job_.note_answered(came->hello, links_.admit(*came, runner_.has_value()));
   if (const auto* const other = std::get_if<NodeLinks::OtherNodeZero>(&event))
     job_.note_other_node_zero(other->refusal);
-  if (const auto* const lost = std::get_if<NodeLinks::LinkLost>(&event)) lose(lost->id, lost->how);
+  if (const auto* const lost = std::get_if<NodeLinks::LinkLost>(&event))
+    declare_node_lost(lost->id, lost->how);
 }
 
 /// Notes facts that may explain the next event: which ranks have joined the store, and whether this
@@ -161,7 +162,7 @@ void Coordinator::note_stop_request(const JobNode& node, int signal) {
 }
 
 /// Removes a lost node from the job, and from the round if it had a place there.
-void Coordinator::lose(int id, const std::string& how) {
+void Coordinator::declare_node_lost(int id, const std::string& how) {
   // One turn of the loop may report the same node as lost for several reasons. The first counts, as
   // it removes the node.
   const std::unique_ptr<JobNode> node = links_.remove(id);

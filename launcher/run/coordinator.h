@@ -34,7 +34,7 @@ class Coordinator : public NodeZero {
               Console& console,
               const JobSpec& spec,
               Rendezvous& rendezvous,
-              const TakeCommand& take_command,
+              const NoteCommand& note_command,
               WhySlept why_slept,
               ChooseRunDir choose_run_dir);
 
@@ -65,7 +65,7 @@ class Coordinator : public NodeZero {
   void note_before_all();
   void note_event(int id, NodeEvent event);
   void note_stop_request(const JobNode& node, int signal);
-  void lose(int id, const std::string& how);
+  void declare_node_lost(int id, const std::string& how);
   void command_own_node(const NodeCommand& command);
 
   [[nodiscard]] bool has_other_nodes() const { return spec_.max_nodes > 1; }
@@ -76,8 +76,8 @@ class Coordinator : public NodeZero {
   Console& console_;
   const JobSpec& spec_;
   const std::string host_;
-  const std::optional<JoinPlan> node_zero_probe_;  // asks whether another agent is node 0
-  const TakeCommand take_command_;                 // gives a command to our own node
+  const std::optional<JoinPlan> node_zero_question_;  // asks whether another agent is node 0
+  const NoteCommand note_command_;                    // gives a command to our own node
   const WhySlept why_slept_;
   const ChooseRunDir choose_run_dir_;
   const Clock::time_point begin_ = Clock::now();

@@ -13,7 +13,7 @@
 #include "common/report/run_page.h"
 #include "launcher/os/scratch_dir.h"
 #include "launcher/plan/failure/error_file.h"
-#include "launcher/plan/start/preload.h"
+#include "launcher/plan/start/template_messages.h"
 
 namespace ddp::launcher {
 namespace {

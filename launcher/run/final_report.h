@@ -5,7 +5,7 @@
 
 #include "common/files/owned_dir.h"
 #include "common/node/environment.h"
-#include "common/run/run_dir.h"
+#include "common/run_dir/run_dir.h"
 #include "launcher/plan/round/messages.h"
 #include "launcher/plan/start/job_spec.h"
 #include "launcher/run/console.h"

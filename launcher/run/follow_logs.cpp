@@ -5,7 +5,7 @@
 #include <map>
 #include <optional>
 
-#include "common/program/streams.h"
+#include "common/cli/streams.h"
 #include "launcher/net/control_socket.h"
 #include "launcher/os/asio.h"
 #include "launcher/plan/output/console_text.h"

@@ -8,7 +8,7 @@
 #include "common/error.h"
 #include "common/files/files.h"
 #include "common/progress/survivor_page.h"
-#include "common/run/run_dir.h"
+#include "common/run_dir/run_dir.h"
 #include "launcher/os/port.h"
 #include "launcher/plan/failure/outcome.h"
 #include "launcher/plan/failure/root_cause.h"

@@ -28,8 +28,8 @@
 #include "launcher/plan/start/limits.h"
 #include "launcher/plan/start/numa.h"
 #include "launcher/plan/start/platform_settings.h"
-#include "launcher/plan/start/preload.h"
 #include "launcher/plan/start/program_entry.h"
+#include "launcher/plan/start/template_messages.h"
 #include "launcher/plan/start/torch_question.h"
 #include "launcher/run/token.h"
 
@@ -63,7 +63,7 @@ void take_python(JobSpec& spec, const Environment& environment) {
 /// Finds the program. With several nodes a failure is sent to node 0, so that the others do not
 /// wait.
 void find_executable(JobSpec& spec, const Environment& environment) {
-  const auto path = find_variable(environment, "PATH").value_or(kUsualPath);
+  const auto path = find_variable(environment, "PATH").value_or(kDefaultPath);
   try {
     spec.executable = look_for_executable(spec, path);
   } catch (const SystemError& error) {
@@ -75,7 +75,7 @@ void find_executable(JobSpec& spec, const Environment& environment) {
 
 /// Finds the commands of --wrap, as find_executable().
 void find_wrappers(JobSpec& spec, const Environment& environment) {
-  const auto path = find_variable(environment, "PATH").value_or(kUsualPath);
+  const auto path = find_variable(environment, "PATH").value_or(kDefaultPath);
   for (Wrapper& wrapper : spec.wrappers) {
     try {
       wrapper.words.front() = find_program(wrapper.words.front(), path);

@@ -8,9 +8,9 @@
 #include <optional>
 #include <system_error>
 
+#include "common/cli/log.h"
 #include "common/error.h"
 #include "common/files/files.h"
-#include "common/program/log.h"
 #include "launcher/plan/start/log_layout.h"
 
 namespace ddp::launcher {

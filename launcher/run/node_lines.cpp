@@ -63,7 +63,7 @@ void print_node(Console& console,
                 const StartRound& start) {
   const std::vector<Placement> placements =
       place(start.workers_of_node, start.role_of_node, start.node_rank);
-  NodeView view;
+  NodeRanks view;
   view.node_rank = start.node_rank;
   view.host = host_name();
   view.first_rank = placements.front().rank;

@@ -104,7 +104,7 @@ std::optional<Refusal> NodeLinks::admit(const NodeJoined& came, bool has_begun) 
 }
 
 void NodeLinks::print_refused(const std::string& text) {
-  const LineLimit::Show show = refusals_.take(Clock::now());
+  const LineLimit::Show show = refusals_.count_line(Clock::now());
   if (show != LineLimit::Show::nothing) console_.warning("refused: " + text);
   if (show == LineLimit::Show::last_line)
     console_.warning("further ones are not shown for a while.");

@@ -49,8 +49,8 @@ struct JobNode {
   /// Takes what a reply shows of the node's clock.
   void note_reply(const HeartbeatReply& reply);
   /// When the node's own times of the round begin to count, measured from `round`.
-  [[nodiscard]] std::chrono::nanoseconds begin_since(Clock::time_point round) const {
-    return clock.begin_since(round, begin, /*is_own=*/!link);
+  [[nodiscard]] std::chrono::nanoseconds offset_in_round(Clock::time_point round) const {
+    return clock.offset_in_round(round, begin, /*is_own=*/!link);
   }
 };
 

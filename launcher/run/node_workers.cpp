@@ -38,7 +38,7 @@ asio::awaitable<void> pass_on(std::shared_ptr<ProbeQuery> query, Inbox<AgentEven
 }
 
 /// Null: the GPUs cannot be queried.
-std::shared_ptr<ProbeQuery> ask(const NodeParts& parts, WorkerGroup& group) {
+std::shared_ptr<ProbeQuery> ask(const AgentParts& parts, WorkerGroup& group) {
   try {
     auto query =
         std::make_shared<ProbeQuery>(parts.io, driver_question(CudaStart::never), kDriverLimit);
@@ -56,7 +56,7 @@ std::shared_ptr<ProbeQuery> ask(const NodeParts& parts, WorkerGroup& group) {
 /// limit. Suspends: until no worker of `former` holds any, at most GpuMemoryWait::kLimit, or until
 /// `commands` end the round. If the GPUs cannot be queried, it does not wait. `group` has no worker
 /// yet.
-asio::awaitable<void> wait_for_gpu_memory(const NodeParts& parts,
+asio::awaitable<void> wait_for_gpu_memory(const AgentParts& parts,
                                           WorkerGroup& group,
                                           const NodeCommands& commands,
                                           std::vector<FormerWorker> former) {
@@ -74,7 +74,7 @@ asio::awaitable<void> wait_for_gpu_memory(const NodeParts& parts,
     const auto* const report = std::get_if<GpuHoldersReported>(&*event);
     if (report == nullptr) continue;
     query.reset();
-    const GpuMemoryWait::Decision decision = wait.take(report->holders, Clock::now());
+    const GpuMemoryWait::Decision decision = wait.note_holders(report->holders, Clock::now());
     if (decision.is_warning) {
       parts.console.warning(decision.line);
     } else if (!decision.line.empty()) {
@@ -88,7 +88,7 @@ asio::awaitable<void> wait_for_gpu_memory(const NodeParts& parts,
 
 }  // namespace
 
-NodeWorkers::NodeWorkers(const NodeParts& parts,
+NodeWorkers::NodeWorkers(const AgentParts& parts,
                          RoundFacts facts,
                          std::shared_ptr<const OwnedDir> log_dir)
     : parts_(parts),
@@ -96,7 +96,7 @@ NodeWorkers::NodeWorkers(const NodeParts& parts,
       log_dir_(std::move(log_dir)),
       earlier_children_(children_but(parts.guard.pid())),
       cgroup_(facts_.agent_id),
-      left_behind_(parts.spec.keep_daemons, cgroup_, parts.console) {
+      leftovers_(parts.spec.keep_daemons, cgroup_, parts.console) {
   make_group();
   prepare_cgroup();
 }
@@ -109,7 +109,7 @@ void NodeWorkers::prepare_cgroup() {
 }
 
 void NodeWorkers::make_group() {
-  group_ = std::make_unique<WorkerGroup>(parts_, facts_, left_behind_, earlier_children_);
+  group_ = std::make_unique<WorkerGroup>(parts_, facts_, leftovers_, earlier_children_);
   group_->use_cgroup(cgroup_);
   if (!template_) return;
   if (template_->pid() == 0 && !template_->is_retired()) {
@@ -132,7 +132,7 @@ asio::awaitable<void> NodeWorkers::begin(StartRound start, Addresses addresses) 
   facts_.master_addr = std::move(addresses.store);
   if (spec.max_nodes > 1) facts_.interface = interface_of(addresses.own);
   // By itself Gloo would take 127.0.0.1.
-  if (spec.max_nodes == 1 && spec.facts.loopback != kUsualLoopback)
+  if (spec.max_nodes == 1 && spec.facts.loopback != kDefaultLoopback)
     facts_.interface = interface_of(spec.facts.loopback);
   // Only this node's own command decides whether it writes files.
   if (spec.has_run_dir) facts_.run_dir = start.run_dir;
@@ -156,13 +156,13 @@ asio::awaitable<void> NodeWorkers::preload(const StartRound& start, const NodeCo
   if (!has_template(parts_.spec) || has_preloaded_) co_return;
   std::vector<Placement> placements =
       place(start.workers_of_node, start.role_of_node, start.node_rank);
-  const PreloadDependencies dependencies{parts_.io,
-                                         parts_.inbox,
-                                         parts_.console,
-                                         *group_,
-                                         parts_.spec,
-                                         parts_.scratch.path().parent_path(),
-                                         commands};
+  const PreloadParts dependencies{parts_.io,
+                                  parts_.inbox,
+                                  parts_.console,
+                                  *group_,
+                                  parts_.spec,
+                                  parts_.scratch.path().parent_path(),
+                                  commands};
   template_ = co_await make_template(dependencies, std::move(placements));
   // Without us it ends by itself, unless it is stopped.
   const pid_t parent = template_ ? template_->parent_of_copies() : 0;

@@ -22,7 +22,7 @@
 #include "launcher/plan/start/worker_environment.h"
 #include "launcher/run/agent_events.h"
 #include "launcher/run/console.h"
-#include "launcher/run/left_behind.h"
+#include "launcher/run/leftovers.h"
 #include "launcher/run/worker_group.h"
 
 namespace ddp::launcher {
@@ -30,7 +30,7 @@ namespace ddp::launcher {
 class NodeWorkers {
  public:
   /// `log_dir` may be null. Children that exist already are not ours to kill.
-  NodeWorkers(const NodeParts& parts, RoundFacts facts, std::shared_ptr<const OwnedDir> log_dir);
+  NodeWorkers(const AgentParts& parts, RoundFacts facts, std::shared_ptr<const OwnedDir> log_dir);
   NodeWorkers(const NodeWorkers&) = delete;
   NodeWorkers& operator=(const NodeWorkers&) = delete;
 
@@ -85,14 +85,14 @@ class NodeWorkers {
   void forget_logs();
   asio::awaitable<void> clear_up_after_survivors();
 
-  const NodeParts parts_;
+  const AgentParts parts_;
   RoundFacts facts_;
   // Owners: this, and all that open files in them.
   const std::shared_ptr<const OwnedDir> log_dir_;  // null: none
   std::shared_ptr<const OwnedDir> run_dir_;        // set when the first file is written there
   const std::vector<pid_t> earlier_children_;
   JobCgroup cgroup_;
-  LeftBehind left_behind_;
+  Leftovers leftovers_;
   // Null: none, or it has failed. Owners: this, and the coroutine that passes its messages on.
   std::shared_ptr<RankTemplate> template_;
   std::unique_ptr<WorkerGroup> group_;  // of the newest round

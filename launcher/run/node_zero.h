@@ -15,7 +15,7 @@ class NodeZero {
  public:
   /// Takes a command of node 0, in the agent's loop. False: the command makes no sense in this
   /// node's state, so its sender is not our node 0.
-  using TakeCommand = std::function<bool(const NodeCommand&)>;
+  using NoteCommand = std::function<bool(const NodeCommand&)>;
   /// Why this node is fenced: the agent did not run for so long. Nothing: the agent has run all the
   /// time.
   using WhySlept = std::function<std::optional<std::string>()>;

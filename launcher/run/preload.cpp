@@ -10,7 +10,7 @@
 #include "common/text/join_words.h"
 #include "launcher/os/warm_pool.h"
 #include "launcher/plan/start/numa.h"
-#include "launcher/plan/start/preload.h"
+#include "launcher/plan/start/template_messages.h"
 #include "launcher/plan/start/wrapper.h"
 
 namespace ddp::launcher {
@@ -21,12 +21,12 @@ constexpr std::chrono::seconds kLongImport(2);        // then a line says what i
 constexpr std::chrono::milliseconds kStopPause(200);  // between two looks whether it is stopped
 
 /// Says why there is no template. With launch.warm_start: auto nobody asked for one: a debug line.
-void give_up(const PreloadDependencies& dependencies, const std::string& why) {
-  const std::string line = template_name(dependencies.spec) + ": " + why + "; starting without it";
-  if (dependencies.spec.warm_start && dependencies.spec.job.text("launch.warm_start") == "auto")
-    dependencies.console.debug(line);
+void give_up(const PreloadParts& parts, const std::string& why) {
+  const std::string line = template_name(parts.spec) + ": " + why + "; starting without it";
+  if (parts.spec.warm_start && parts.spec.job.text("launch.warm_start") == "auto")
+    parts.console.debug(line);
   else
-    dependencies.console.warning(line);
+    parts.console.warning(line);
 }
 
 /// A source of events: the template's messages. Owners of the template: this coroutine, and the
@@ -49,14 +49,14 @@ struct Warm {
   std::string key;
   std::string agent_id;
 };
-std::optional<Warm> open_pool(const PreloadDependencies& dependencies, const ProcessSpec& rank) {
-  if (dependencies.spec.preload_idle == std::chrono::seconds(0)) return std::nullopt;
-  std::optional<WarmPool> pool = WarmPool::open(dependencies.scratch_place);
+std::optional<Warm> open_pool(const PreloadParts& parts, const ProcessSpec& rank) {
+  if (parts.spec.preload_idle == std::chrono::seconds(0)) return std::nullopt;
+  std::optional<WarmPool> pool = WarmPool::open(parts.scratch_place);
   if (!pool) return std::nullopt;
   const Environment base = template_environment(rank.environment, TemplateUse::warm);
   const std::string state = inherited_state(rank.executable) + "CPUs: " + join_ranges(rank.cpus);
   return Warm{std::move(*pool),
-              warm_key(rank.arguments, dependencies.spec.preload, base, state),
+              warm_key(rank.arguments, parts.spec.preload, base, state),
               find_variable(rank.environment, "DDP_AGENT_ID").value_or("")};
 }
 
@@ -78,43 +78,41 @@ std::string explain_others(const Warm& warm) {
 }
 
 /// A warm template that serves this job from now on. Null: none fits.
-std::shared_ptr<RankTemplate> find_warm(const PreloadDependencies& dependencies,
+std::shared_ptr<RankTemplate> find_warm(const PreloadParts& parts,
                                         const ProcessSpec& rank,
                                         const Warm& warm) {
   Descriptor connection = warm.pool.find(warm.key);
   if (!connection) {
-    if (const std::string line = explain_others(warm); !line.empty())
-      dependencies.console.info(line);
+    if (const std::string line = explain_others(warm); !line.empty()) parts.console.info(line);
     return nullptr;
   }
   const pid_t pid = listener_of(connection.fd());
-  auto source = std::make_shared<RankTemplate>(dependencies.io, rank);
+  auto source = std::make_shared<RankTemplate>(parts.io, rank);
   const std::string problem = source->join(warm.key, warm.agent_id, std::move(connection));
   if (!problem.empty()) {
-    dependencies.console.info(describe_unused(pid, problem));
+    parts.console.info(describe_unused(pid, problem));
     return nullptr;
   }
-  dependencies.console.debug("preload: the warm template, pid " + std::to_string(pid) +
-                             ", serves this job");
+  parts.console.debug("preload: the warm template, pid " + std::to_string(pid) +
+                      ", serves this job");
   return source;
 }
 
 /// Starts a template. Null: it cannot be started, and a line has said so.
-std::shared_ptr<RankTemplate> start_template(const PreloadDependencies& dependencies,
+std::shared_ptr<RankTemplate> start_template(const PreloadParts& parts,
                                              const ProcessSpec& rank,
                                              const std::optional<Warm>& warm) {
   try {
     std::optional<WarmPool::BoundSocket> warm_socket;
-    if (warm) warm_socket = warm->pool.bind_socket(warm->key, dependencies.spec.preload_idle);
-    auto source =
-        dependencies.spec.warm_start
-            ? RankTemplate::start_worker(dependencies.io, rank)
-            : std::make_shared<RankTemplate>(
-                  dependencies.io, rank, dependencies.spec.preload, std::move(warm_socket));
-    asio::co_spawn(dependencies.io, pass_on(source, dependencies.inbox), rethrow);
+    if (warm) warm_socket = warm->pool.bind_socket(warm->key, parts.spec.preload_idle);
+    auto source = parts.spec.warm_start
+                      ? RankTemplate::start_worker(parts.io, rank)
+                      : std::make_shared<RankTemplate>(
+                            parts.io, rank, parts.spec.preload, std::move(warm_socket));
+    asio::co_spawn(parts.io, pass_on(source, parts.inbox), rethrow);
     return source;
   } catch (const SystemError& error) {
-    give_up(dependencies, error.what());
+    give_up(parts, error.what());
     return nullptr;
   }
 }
@@ -122,17 +120,17 @@ std::shared_ptr<RankTemplate> start_template(const PreloadDependencies& dependen
 /// Removes the ranks that are started without the template: those with a wrapper; and all of them
 /// if one rank has a debugger, as the others wait for it anyway, and copies share the template's
 /// stdin.
-void remove_cold(const PreloadDependencies& dependencies, std::vector<Placement>& ranks) {
+void remove_cold(const PreloadParts& parts, std::vector<Placement>& ranks) {
   std::string cold;
   std::erase_if(ranks, [&](const Placement& placement) {
-    const bool is_one = is_wrapped(dependencies.spec.wrappers, placement.rank) ||
-                        dependencies.spec.debug_rank.has_value();
+    const bool is_one =
+        is_wrapped(parts.spec.wrappers, placement.rank) || parts.spec.debug_rank.has_value();
     if (is_one) add_word(cold, std::to_string(placement.rank));
     return is_one;
   });
   if (cold.empty()) return;
-  if (!dependencies.spec.warm_start)
-    dependencies.console.info("preload: started without it, by --wrap or --debug: rank " + cold);
+  if (!parts.spec.warm_start)
+    parts.console.info("preload: started without it, by --wrap or --debug: rank " + cold);
 }
 
 /// Why the ranks cannot be copies of a template. `rank`: how one would be started. Nothing: they
@@ -147,26 +145,24 @@ std::optional<std::string> find_obstacle(const JobSpec& spec, const ProcessSpec&
 }
 
 /// Waits for the template. Nothing: it is ready. Else why it is not; empty: the round must end.
-asio::awaitable<std::optional<std::string>> await_ready(PreloadDependencies dependencies,
+asio::awaitable<std::optional<std::string>> await_ready(PreloadParts parts,
                                                         std::shared_ptr<RankTemplate> source) {
   using Kind = TemplateMessage::Kind;
   const Clock::time_point begin = Clock::now();
-  const std::chrono::seconds limit = dependencies.spec.warm_start ? kLoadLimit : kImportLimit;
+  const std::chrono::seconds limit = parts.spec.warm_start ? kLoadLimit : kImportLimit;
   const std::string name = "the template, pid " + std::to_string(source->pid());
   std::string doing = "its start";
-  std::string modules = join_words(dependencies.spec.preload);
+  std::string modules = join_words(parts.spec.preload);
   bool has_said_so = false;
-  while (!dependencies.commands.end_command()) {
-    const std::optional<AgentEvent> event =
-        co_await dependencies.inbox.next(Clock::now() + kStopPause);
-    if (event) dependencies.group.note(*event);
+  while (!parts.commands.end_command()) {
+    const std::optional<AgentEvent> event = co_await parts.inbox.next(Clock::now() + kStopPause);
+    if (event) parts.group.note(*event);
     const auto* const report = event ? std::get_if<TemplateReported>(&*event) : nullptr;
     if (!has_said_so && Clock::now() - begin > kLongImport) {
       has_said_so = true;
-      dependencies.console.info(dependencies.spec.warm_start
-                                    ? "loading LibTorch once for all ranks (launch.warm_start) ..."
-                                    : "importing " + modules +
-                                          " once for all ranks (--preload) ...");
+      parts.console.info(parts.spec.warm_start
+                             ? "loading LibTorch once for all ranks (launch.warm_start) ..."
+                             : "importing " + modules + " once for all ranks (--preload) ...");
     }
     if (report == nullptr) {
       if (source->is_stopped()) co_return name + ", is stopped (" + doing + ")";
@@ -176,7 +172,7 @@ asio::awaitable<std::optional<std::string>> await_ready(PreloadDependencies depe
     const TemplateMessage& message = report->message;
     if (message.kind == Kind::chosen) {
       modules = message.text;
-      dependencies.console.info("preload: auto takes " + modules);
+      parts.console.info("preload: auto takes " + modules);
     }
     if (message.kind == Kind::importing) doing = "import of " + message.text;
     if (message.kind == Kind::unfit) co_return message.text;
@@ -185,8 +181,8 @@ asio::awaitable<std::optional<std::string>> await_ready(PreloadDependencies depe
           (message.text.empty() ? "" : ": " + message.text);
     if (message.kind != Kind::ready) continue;
     const auto taken = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
-    dependencies.console.debug(template_name(dependencies.spec) + ": " + name +
-                               ", is ready after " + std::to_string(taken.count()) + " ms");
+    parts.console.debug(template_name(parts.spec) + ": " + name + ", is ready after " +
+                        std::to_string(taken.count()) + " ms");
     co_return std::nullopt;
   }
   co_return "";
@@ -194,25 +190,25 @@ asio::awaitable<std::optional<std::string>> await_ready(PreloadDependencies depe
 
 }  // namespace
 
-asio::awaitable<std::shared_ptr<RankTemplate>> make_template(PreloadDependencies dependencies,
+asio::awaitable<std::shared_ptr<RankTemplate>> make_template(PreloadParts parts,
                                                              std::vector<Placement> ranks) {
-  remove_cold(dependencies, ranks);
+  remove_cold(parts, ranks);
   if (ranks.empty()) co_return nullptr;
-  ProcessSpec rank = dependencies.group.plan_process(ranks.front());
-  if (dependencies.spec.nproc > 1) rank.cpus.clear();  // each copy gets its own
-  if (const auto obstacle = find_obstacle(dependencies.spec, rank)) {
-    give_up(dependencies, *obstacle);
+  ProcessSpec rank = parts.group.plan_process(ranks.front());
+  if (parts.spec.nproc > 1) rank.cpus.clear();  // each copy gets its own
+  if (const auto obstacle = find_obstacle(parts.spec, rank)) {
+    give_up(parts, *obstacle);
     co_return nullptr;
   }
   std::optional<Warm> warm;
-  if (!dependencies.spec.warm_start) warm = open_pool(dependencies, rank);
-  std::shared_ptr<RankTemplate> source = warm ? find_warm(dependencies, rank, *warm) : nullptr;
+  if (!parts.spec.warm_start) warm = open_pool(parts, rank);
+  std::shared_ptr<RankTemplate> source = warm ? find_warm(parts, rank, *warm) : nullptr;
   std::optional<std::string> problem;
   if (!source) {
-    source = start_template(dependencies, rank, warm);
+    source = start_template(parts, rank, warm);
     if (!source) co_return nullptr;
-    dependencies.group.use_template(source.get());
-    problem = co_await await_ready(dependencies, source);
+    parts.group.use_template(source.get());
+    problem = co_await await_ready(parts, source);
     if (warm && !problem) {
       const std::string why_not =
           source->join(warm->key, warm->agent_id, warm->pool.find(warm->key));
@@ -221,9 +217,9 @@ asio::awaitable<std::shared_ptr<RankTemplate>> make_template(PreloadDependencies
     }
     if (warm) warm->pool.tidy();
   }
-  dependencies.group.use_template(problem ? nullptr : source.get());
+  parts.group.use_template(problem ? nullptr : source.get());
   if (!problem) co_return source;
-  if (!problem->empty()) give_up(dependencies, *problem);
+  if (!problem->empty()) give_up(parts, *problem);
   source->end();
   co_return nullptr;
 }

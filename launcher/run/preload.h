@@ -18,7 +18,7 @@
 namespace ddp::launcher {
 
 /// The parts of the agent that are used. All outlive the call.
-struct PreloadDependencies {
+struct PreloadParts {
   asio::io_context& io;
   Inbox<AgentEvent>& inbox;
   Console& console;
@@ -31,7 +31,7 @@ struct PreloadDependencies {
 /// `ranks`: those of this node. Ranks with a wrapper are not copied, and with --debug none is.
 /// Null: there is no template. Suspends: until it is ready, unfit or stopped, at most kImportLimit
 /// (for ddp-worker kLoadLimit), or until `commands` end the round.
-asio::awaitable<std::shared_ptr<RankTemplate>> make_template(PreloadDependencies dependencies,
+asio::awaitable<std::shared_ptr<RankTemplate>> make_template(PreloadParts parts,
                                                              std::vector<Placement> ranks);
 
 /// How long the imports may take.

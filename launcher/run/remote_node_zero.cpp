@@ -13,14 +13,14 @@ RemoteNodeZero::RemoteNodeZero(const JobSpec& spec,
                                const NodeCommands& commands,
                                Console& console,
                                const Rendezvous& rendezvous,
-                               TakeCommand take_command,
+                               NoteCommand note_command,
                                WhySlept why_slept)
     : spec_(spec),
       commands_(commands),
       console_(console),
       link_(rendezvous.link),
       host_(rendezvous.welcome.host),
-      take_command_(std::move(take_command)),
+      note_command_(std::move(note_command)),
       why_slept_(std::move(why_slept)) {}
 
 void RemoteNodeZero::start() {
@@ -29,7 +29,7 @@ void RemoteNodeZero::start() {
         const std::optional<NodeCommand> command = decode_command(frame);
         const auto* const heartbeat = command ? std::get_if<Heartbeat>(&*command) : nullptr;
         if (heartbeat != nullptr && !spec_.shares_console) console_.live(heartbeat->line);
-        return command && take_command_(*command);
+        return command && note_command_(*command);
       },
       [this](const std::string& how) {
         connection_end_ = how;
@@ -83,8 +83,8 @@ void RemoteNodeZero::end_alone_if_needed(bool is_fenced) {
       describe_end_without_node_zero(*end, before, commands_.world_size(), spec_, host_name());
   // Take these commands as if node 0 had sent them. The end of the round comes first, so that the
   // round ends for this reason and not because the job ended.
-  take_command_(end->command);
-  take_command_(end_job);
+  note_command_(end->command);
+  note_command_(end_job);
 }
 
 }  // namespace ddp::launcher

@@ -24,7 +24,7 @@ class RemoteNodeZero : public NodeZero {
                  const NodeCommands& commands,
                  Console& console,
                  const Rendezvous& rendezvous,
-                 TakeCommand take_command,
+                 NoteCommand note_command,
                  WhySlept why_slept);
 
   void start() override;
@@ -46,7 +46,7 @@ class RemoteNodeZero : public NodeZero {
   // Owners: this, and the operations under way on its socket.
   const std::shared_ptr<ControlLink> link_;
   const std::string host_;  // node 0's name
-  const TakeCommand take_command_;
+  const NoteCommand note_command_;
   const WhySlept why_slept_;
   std::optional<std::string> connection_end_;  // nothing: the link is open
 };

@@ -9,11 +9,11 @@
 #include <variant>
 #include <vector>
 
+#include "common/cli/log.h"
 #include "common/error.h"
 #include "common/job/job_keys.h"
 #include "common/job/job_text.h"
 #include "common/node/identity.h"
-#include "common/program/log.h"
 #include "common/version.h"
 #include "launcher/net/join.h"
 #include "launcher/net/resolver.h"
@@ -125,9 +125,9 @@ Rendezvous hold_rendezvous(asio::io_context& io, const JobSpec& spec) {
   if (claim == NodeZeroClaim::none) return join_node_zero(io, spec);
   // Another agent may already be node 0; then this one is a duplicate or has to join. It is safe to
   // ask: if this agent is to be node 0, nobody answers there yet.
-  Hello node_zero_probe = hello;
-  node_zero_probe.problem_code = 0;  // this node sends its problem only when it joins
-  const auto answer = run(io, ask_once(io, plan_join(spec, node_zero_probe), kAskFor));
+  Hello node_zero_question = hello;
+  node_zero_question.problem_code = 0;  // this node sends its problem only when it joins
+  const auto answer = run(io, ask_once(io, plan_join(spec, node_zero_question), kAskFor));
   const Refusal* const refusal = answer ? std::get_if<Refusal>(&*answer) : nullptr;
   // It is of another job, or has our node rank. To listen as well would mean to wait for nodes that
   // never come.
@@ -136,7 +136,7 @@ Rendezvous hold_rendezvous(asio::io_context& io, const JobSpec& spec) {
   Rendezvous rendezvous = as_node_zero(spec, hello);
   // The master address is another machine's, where an agent may answer later: the coordinator keeps
   // asking.
-  if (!is_own) rendezvous.node_zero_probe = plan_join(spec, node_zero_probe);
+  if (!is_own) rendezvous.node_zero_question = plan_join(spec, node_zero_question);
   const auto warn = [](const std::string& text) { log::warning(text); };
   try {
     rendezvous.listeners = listen_for_job(io, spec.master_addr, spec.master_port, true, warn);

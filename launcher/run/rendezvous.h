@@ -22,7 +22,7 @@ struct Rendezvous {
   std::optional<Listeners> listeners;  // node 0's, with several nodes
   /// How to ask whether another node 0 is there. Set if this agent is node 0 only because the user
   /// said so, while the master address is not this machine's.
-  std::optional<JoinPlan> node_zero_probe;
+  std::optional<JoinPlan> node_zero_question;
 };
 
 /// Becomes node 0 or joins it, as plan/start/node_zero_claim decides. Blocks: not at all with one

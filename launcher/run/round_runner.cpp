@@ -53,23 +53,23 @@ std::vector<Round::Node> RoundRunner::describe_nodes(const NodeLinks& links,
   return described;
 }
 
-RoundRunner::RoundRunner(Dependencies dependencies, Round& round)
-    : dependencies_(std::move(dependencies)),
+RoundRunner::RoundRunner(Parts parts, Round& round)
+    : parts_(std::move(parts)),
       round_(round),
-      live_(make_live_rules(dependencies_.spec, dependencies_.console, round.number())) {}
+      live_(make_live_rules(parts_.spec, parts_.console, round.number())) {}
 
 void RoundRunner::begin(Assignment assignment) {
   // Before any node is told to start, so that a quick node's workers do not use the store too
   // early.
-  if (dependencies_.spec.max_nodes > 1) dependencies_.store.endpoint()->hold();
+  if (parts_.spec.max_nodes > 1) parts_.store.endpoint()->hold();
   for (const JobNode* const node : assignment.nodes) {
     assignment.start.node_rank = node->node_rank;
-    dependencies_.links.send(*node, assignment.start);
+    parts_.links.send(*node, assignment.start);
   }
 }
 
 void RoundRunner::note_store_joins() {
-  round_.note_store_joins(dependencies_.store.take_joins());
+  round_.note_store_joins(parts_.store.take_joins());
 }
 
 void RoundRunner::note(JobNode& node, NodeEvent event, Clock::time_point now) {
@@ -85,18 +85,18 @@ void RoundRunner::note(JobNode& node, NodeEvent event, Clock::time_point now) {
   if (started != nullptr && started->round == round_.number()) {
     node.begin = GroupBegin{started->begin_ns, now};
     // The answer to the first heartbeat was inexact, as it waited until the node's agent was made.
-    dependencies_.links.send_heartbeat(node);
+    parts_.links.send_heartbeat(node);
     round_.note_group_started(node.node_rank, *started);
   }
   if (auto* const ended = std::get_if<WorkerEnded>(&event)) {
-    ended->worker.ending.at += node.begin_since(round_.began_at());
+    ended->worker.ending.at += node.offset_in_round(round_.began_at());
     round_.note_worker_ended(node.node_rank, *ended, now);
   }
   if (const auto* const failed = std::get_if<AgentFailed>(&event))
     round_.note_agent_failed(node.node_rank, *failed, now);
   if (auto* const ended = std::get_if<GroupEnded>(&event)) {
     for (WorkerReport& report : ended->workers)
-      report.ending.at += node.begin_since(round_.began_at());
+      report.ending.at += node.offset_in_round(round_.began_at());
     round_.note_group_ended(node.node_rank, *ended, now);
   }
 }
@@ -115,47 +115,47 @@ void RoundRunner::carry_out(const Round::Action& action) {
   if (const auto* const command = std::get_if<Round::CommandNodes>(&action)) {
     // Show no progress from now on, as ranks that are being ended make none.
     const bool ends = std::holds_alternative<EndRound>(command->command);
-    if (ends) dependencies_.links.show({});
-    dependencies_.links.send_to_round(command->command);
+    if (ends) parts_.links.show({});
+    parts_.links.send_to_round(command->command);
   }
   if (std::holds_alternative<Round::ReleaseStore>(action)) {
-    dependencies_.store.expect(round_.workers());
-    if (dependencies_.spec.max_nodes > 1) dependencies_.store.endpoint()->release();
+    parts_.store.expect(round_.workers());
+    if (parts_.spec.max_nodes > 1) parts_.store.endpoint()->release();
   }
   if (const auto* const late = std::get_if<Round::DeclareNodeLost>(&action)) {
-    const JobNode* const node = dependencies_.links.at(late->node_rank);
-    if (node != nullptr) dependencies_.lose(node->id, late->how);
+    const JobNode* const node = parts_.links.at(late->node_rank);
+    if (node != nullptr) parts_.declare_node_lost(node->id, late->how);
   }
   if (const auto* const broken = std::get_if<Round::DeprioritizeNode>(&action)) {
-    JobNode* const node = dependencies_.links.at(broken->node_rank);
-    if (node != nullptr) dependencies_.links.deprioritize(*node, broken->gpu_error);
+    JobNode* const node = parts_.links.at(broken->node_rank);
+    if (node != nullptr) parts_.links.deprioritize(*node, broken->gpu_error);
   }
   if (const auto* const warn = std::get_if<Round::Warn>(&action))
-    dependencies_.console.warning(warn->text);
+    parts_.console.warning(warn->text);
 }
 
 /// Notes all workers of all nodes, as their newest heartbeats show them.
 void RoundRunner::look_at_workers(Clock::time_point now) {
-  if (round_.looks_for_hangs()) dependencies_.store.remind_of_missing(round_.workers());
+  if (round_.looks_for_hangs()) parts_.store.remind_of_missing(round_.workers());
   std::vector<WorkerSample> samples(round_.workers().size());
   for (std::size_t rank = 0; rank < samples.size(); ++rank)
     samples[rank].rank = static_cast<int>(rank);
-  for (const JobNode* const node : dependencies_.links.in_round()) {
+  for (const JobNode* const node : parts_.links.in_round()) {
     for (const WorkerSample& sample : node->samples) {
       // Ignore samples of ranks that are not the node's own.
       if (!round_.runs_on(sample.rank, node->node_rank)) continue;
       const auto rank = static_cast<std::size_t>(sample.rank);
       samples[rank] = sample;
-      samples[rank].ended_at += node->begin_since(round_.began_at());
+      samples[rank].ended_at += node->offset_in_round(round_.began_at());
     }
   }
-  dependencies_.store.note_clients(samples, round_.began_at());
+  parts_.store.note_clients(samples, round_.began_at());
   look_for_slow_rank(samples, now);
-  if (dependencies_.spec.max_nodes > 1 || dependencies_.console.has_live_line()) {
-    const auto elapsed = now - dependencies_.job_began_at;
+  if (parts_.spec.max_nodes > 1 || parts_.console.has_live_line()) {
+    const auto elapsed = now - parts_.job_began_at;
     const std::vector<RankProgress> ranks(samples.begin(), samples.end());
     const std::string slow = slowest() ? short_text(*slowest()) : "";
-    dependencies_.links.show(live_.describe(now - round_.began_at(), elapsed, ranks, slow));
+    parts_.links.show(live_.describe(now - round_.began_at(), elapsed, ranks, slow));
   }
   round_.note_samples(std::move(samples), now);
 }
@@ -164,7 +164,7 @@ void RoundRunner::look_for_slow_rank(std::span<const WorkerSample> samples, Cloc
   if (!round_.looks_for_hangs()) return;  // a rank stands in a debugger
   slow_ranks_.note(now - round_.began_at(), samples);
   const std::optional<SlowRank> slow = slow_ranks_.take_warning();
-  if (slow) dependencies_.console.warning(to_text(*slow));
+  if (slow) parts_.console.warning(to_text(*slow));
 }
 
 }  // namespace ddp::launcher

@@ -22,13 +22,13 @@ namespace ddp::launcher {
 
 class RoundRunner {
  public:
-  struct Dependencies {
+  struct Parts {
     NodeLinks& links;
     StoreHost& store;
     Console& console;
     const JobSpec& spec;
     Clock::time_point job_began_at;
-    std::function<void(int id, const std::string& how)> lose;  // takes a node as lost
+    std::function<void(int id, const std::string& how)> declare_node_lost;  // takes a node as lost
   };
 
   /// The StartRound for all nodes; the node rank of each, and the port, are not set yet.
@@ -46,7 +46,7 @@ class RoundRunner {
                                                  const Assignment& assignment);
 
   /// All references outlive it.
-  RoundRunner(Dependencies dependencies, Round& round);
+  RoundRunner(Parts parts, Round& round);
 
   /// Tells every node to start its workers; the store answers no worker yet. Call once.
   void begin(Assignment assignment);
@@ -66,7 +66,7 @@ class RoundRunner {
   void look_at_workers(Clock::time_point now);
   void look_for_slow_rank(std::span<const WorkerSample> samples, Clock::time_point now);
 
-  const Dependencies dependencies_;
+  const Parts parts_;
   Round& round_;
   LiveLine live_;
   SlowRankFinder slow_ranks_;

@@ -63,7 +63,7 @@ struct StackCollector::Spy {
   bool has_ended = false;
 };
 
-StackCollector::StackCollector(const NodeParts& parts, WorkerGroup& group)
+StackCollector::StackCollector(const AgentParts& parts, WorkerGroup& group)
     : parts_(parts), group_(group) {}
 
 StackCollector::~StackCollector() = default;

@@ -17,7 +17,7 @@ namespace ddp::launcher {
 class StackCollector {
  public:
   /// All arguments outlive it.
-  StackCollector(const NodeParts& parts, WorkerGroup& group);
+  StackCollector(const AgentParts& parts, WorkerGroup& group);
   StackCollector(const StackCollector&) = delete;
   StackCollector& operator=(const StackCollector&) = delete;
   ~StackCollector();
@@ -38,7 +38,7 @@ class StackCollector {
   [[nodiscard]] bool have_all_printed() const;
   [[nodiscard]] Worker* worker_of(const StackSource& source) const;
 
-  const NodeParts& parts_;
+  const AgentParts& parts_;
   WorkerGroup& group_;
   std::vector<StackSource> sources_;  // those that print their own stacks
   std::vector<StackSource> asked_;

@@ -11,7 +11,7 @@
 #include "launcher/plan/endpoint_text.h"
 #include "launcher/plan/status/status_answer.h"
 #include "launcher/plan/web/status_json.h"
-#include "launcher/run/progress_probe.h"
+#include "launcher/run/worker_samples.h"
 
 namespace ddp::launcher {
 namespace {

@@ -123,14 +123,14 @@ void WebPage::publish() {
   }
 }
 
-HttpAnswer WebPage::answer(const WebRequest& request, const Peer& peer) {
+HttpResponse WebPage::answer(const WebRequest& request, const Peer& peer) {
   // No user: this system does not show the owner of a connection; a warning was printed once.
   const bool is_user = peer.is_here && (!peer.user || *peer.user == ::geteuid() || *peer.user == 0);
   const auto check = [this](std::string_view text) {
     return !spec_.token.empty() && is_same_secret(text, spec_.token.text());
   };
   const WebDecision decision = decide(request, is_user, check);
-  HttpAnswer answer;
+  HttpResponse answer;
   answer.status = decision.status;
   if (decision.status == 401) answer.headers = "WWW-Authenticate: Bearer\r\n";
   if (decision.status == 405) answer.headers = "Allow: GET, HEAD\r\n";
@@ -150,9 +150,9 @@ HttpAnswer WebPage::answer(const WebRequest& request, const Peer& peer) {
   return answer;
 }
 
-HttpAnswer WebPage::begin_stream() {
+HttpResponse WebPage::begin_stream() {
   publish();  // the published parts may be old
-  HttpAnswer answer;
+  HttpResponse answer;
   answer.type = "text/event-stream";
   answer.is_stream = true;
   return answer;

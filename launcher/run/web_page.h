@@ -40,11 +40,11 @@ class WebPage {
  private:
   asio::awaitable<void> check_periodically();
   void take_sample();
-  HttpAnswer answer(const WebRequest& request, const Peer& peer);
+  HttpResponse answer(const WebRequest& request, const Peer& peer);
   const SharedText& text_of(WebPart part);
   const PageParts& parts();
   void publish();
-  HttpAnswer begin_stream();
+  HttpResponse begin_stream();
 
   const JobSpec& spec_;
   const TakeSnapshot take_snapshot_;

@@ -44,13 +44,13 @@ SurvivorWait::Result survival_after(const std::optional<AgentEvent>& event) {
 
 }  // namespace
 
-WorkerGroup::WorkerGroup(const NodeParts& parts,
+WorkerGroup::WorkerGroup(const AgentParts& parts,
                          const RoundFacts& facts,
-                         LeftBehind& left_behind,
+                         Leftovers& leftovers,
                          const std::vector<pid_t>& earlier_children)
     : parts_(parts),
       facts_(facts),
-      left_behind_(left_behind),
+      leftovers_(leftovers),
       mux_(parts.io, parts.writer, parts.spec),
       marker_("DDP_AGENT_ID=" + facts.agent_id),
       earlier_children_(earlier_children) {}
@@ -281,13 +281,13 @@ asio::awaitable<void> WorkerGroup::report_leftovers_of(const Worker& worker) {
     co_await timer.async_wait(kResult);
     left = orphans_by_worker()[&worker];
   }
-  left_behind_.report_and_release(worker.placement.rank, left, true);
+  leftovers_.report_and_release(worker.placement.rank, left, true);
 }
 
 /// Kills the rest of the group of a worker that has ended, and is not reaped.
 void WorkerGroup::kill_process_group_of(const Worker& worker) const {
   const std::vector<pid_t> kept =
-      left_behind_.keeps_any() ? left_behind_.kept(adopted_orphans()) : std::vector<pid_t>();
+      leftovers_.keeps_any() ? leftovers_.kept(adopted_orphans()) : std::vector<pid_t>();
   if (kept.empty()) return worker.process->kill_group();
   std::vector<Session> session{worker.session};
   kill_descendants("", session, kept);
@@ -422,7 +422,7 @@ std::size_t WorkerGroup::kill_processes_of_agent() {
   for (const auto& worker : workers_)
     if (!worker->process->is_reaped()) sessions.push_back(worker->session);
   std::vector<pid_t> spared;
-  if (left_behind_.keeps_any()) spared = left_behind_.kept(adopted_orphans());
+  if (leftovers_.keeps_any()) spared = leftovers_.kept(adopted_orphans());
   if (template_ != nullptr) spared.push_back(template_->pid());
   kill_all_in_cgroup();
   return kill_descendants(marker_, sessions, spared);
@@ -542,7 +542,7 @@ std::vector<pid_t> WorkerGroup::adopted_orphans() const {
 /// Adopted orphans that are not left running.
 std::vector<pid_t> WorkerGroup::orphans_to_kill() const {
   std::vector<pid_t> pids = adopted_orphans();
-  std::erase_if(pids, [this](pid_t pid) { return left_behind_.keeps(pid); });
+  std::erase_if(pids, [this](pid_t pid) { return leftovers_.keeps(pid); });
   return pids;
 }
 
@@ -577,14 +577,14 @@ void WorkerGroup::report_leftovers() {
   };
   for (const auto& [worker, orphans] : orphans_by_worker()) {
     if (worker != nullptr) {
-      left_behind_.report_and_release(worker->placement.rank, orphans, has_ended_well(*worker));
+      leftovers_.report_and_release(worker->placement.rank, orphans, has_ended_well(*worker));
     } else if (earlier_children_.empty()) {  // else it may be theirs
       // Without a worker there was no good end: the orphans are those of a template that was
       // stopped during its imports.
       const bool is_well = !workers_.empty() && std::ranges::all_of(workers_, [&](const auto& one) {
         return has_ended_well(*one);
       });
-      left_behind_.report_and_release(std::nullopt, orphans, is_well);
+      leftovers_.report_and_release(std::nullopt, orphans, is_well);
     }
   }
 }

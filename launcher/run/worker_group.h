@@ -31,13 +31,13 @@
 #include "launcher/plan/start/worker_environment.h"
 #include "launcher/run/agent_events.h"
 #include "launcher/run/console.h"
-#include "launcher/run/left_behind.h"
+#include "launcher/run/leftovers.h"
 #include "launcher/run/worker.h"
 
 namespace ddp::launcher {
 
 /// The parts of an agent that its workers use. All outlive them.
-struct NodeParts {
+struct AgentParts {
   asio::io_context& io;
   Inbox<AgentEvent>& inbox;
   Guard& guard;
@@ -52,9 +52,9 @@ class WorkerGroup {
  public:
   /// All arguments outlive the group. `earlier_children`: children from before this process became
   /// ddp-launch (a shell's exec), which are not ours to kill.
-  WorkerGroup(const NodeParts& parts,
+  WorkerGroup(const AgentParts& parts,
               const RoundFacts& facts,
-              LeftBehind& left_behind,
+              Leftovers& leftovers,
               const std::vector<pid_t>& earlier_children);
   WorkerGroup(const WorkerGroup&) = delete;
   WorkerGroup& operator=(const WorkerGroup&) = delete;
@@ -170,9 +170,9 @@ class WorkerGroup {
   void kill_process_group_of(const Worker& worker) const;
   void reap_adopted();
 
-  const NodeParts& parts_;
+  const AgentParts& parts_;
   const RoundFacts& facts_;
-  LeftBehind& left_behind_;
+  Leftovers& leftovers_;
   LogMux mux_;  // before the workers, whose streams use it
   const std::string host_ = host_name();
   bool has_printed_problem_ = false;  // with directories; printed once

@@ -123,7 +123,7 @@ class Daemons(MarkedTest):
             print(f"{who}, lived {age} s, SIGKILL of {what}: {len(WAYS) - len(left)} of {len(WAYS)} end; left: {', '.join(left) or 'none'}", flush=True)
 
 
-class LeftBehind(MarkedTest):
+class Leftovers(MarkedTest):
     def write(self, body):
         worker = self.folder / "worker.sh"
         worker.write_text("#!/bin/sh\n" + body, encoding="utf-8")

@@ -1,4 +1,4 @@
-// A program with a training loop of its own, for own_loop_test.py. `loop_worker MODE`:
+// A program with a training loop of its own, for user_loop_test.py. `loop_worker MODE`:
 //   train        six steps of SGD with momentum in double, two micro-steps each, beside the same
 //                steps on all samples without any ranks; says how far apart they are
 //   resume N [wide]  as train without the comparison, from the newest checkpoint to step N; saves

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "common/cli/log.h"
 #include "common/error.h"
 #include "common/node/environment.h"
 #include "common/node/identity.h"
-#include "common/program/log.h"
 #include "worker/data/loading/loader.h"
 #include "worker/data/sets/digits.h"
 #include "worker/data/sets/memory_source.h"

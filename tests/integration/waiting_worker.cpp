@@ -8,11 +8,11 @@
 #include <memory>
 #include <string>
 
+#include "common/cli/log.h"
+#include "common/cli/streams.h"
 #include "common/error.h"
 #include "common/node/environment.h"
 #include "common/node/identity.h"
-#include "common/program/log.h"
-#include "common/program/streams.h"
 #include "tests/support/fake_cuda_module.h"
 #include "worker/dist/join_group.h"
 

@@ -56,7 +56,7 @@ TEST(ClockOffset, ANodesTimesAreToldByTheBestClockThatIsKnown) {
            Row{"by the offset", answered, told, false, 150ns},
            Row{"when it told", ClockOffset(), told, false, 180ns},
        })
-    EXPECT_EQ(row.clock.begin_since(begin, row.group, row.is_own), row.since) << row.what;
+    EXPECT_EQ(row.clock.offset_in_round(begin, row.group, row.is_own), row.since) << row.what;
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 
 #include "common/files/descriptor.h"
 #include "common/node/identity.h"
-#include "worker/dist/store_probe.h"
+#include "worker/dist/store_answer.h"
 
 namespace ddp::worker {
 
@@ -74,11 +74,11 @@ inline void send_text(const Descriptor& socket, const std::string& text) {
 }
 
 /// Once somebody listens.
-inline StoreProbe hear(const WorkerIdentity& self) {
+inline StoreAnswer hear(const WorkerIdentity& self) {
   const StoreAddresses addresses(self);
-  StoreProbe found;
+  StoreAnswer found;
   while (!found.is_listening)
-    found = addresses.probe(Clock::now() + kLong);
+    found = addresses.ask(Clock::now() + kLong);
   return found;
 }
 

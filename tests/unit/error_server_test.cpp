@@ -30,7 +30,7 @@ struct ErrorServer {
   std::future<void> end;
 };
 
-std::future<bool> leave(const StoreProbe& found, const WorkerIdentity& self) {
+std::future<bool> leave(const StoreAnswer& found, const WorkerIdentity& self) {
   return std::async(std::launch::async,
                     [&found, self] { return leave_with_rank_0(found.caller, self); });
 }
@@ -53,11 +53,11 @@ TEST(ErrorServer, AllHearItAndNoneLeavesBeforeTheLastHasSpoken) {
   const ErrorServer server;
   const WorkerIdentity first = rank_of_three(1, server.port);
   const WorkerIdentity second = rank_of_three(2, server.port);
-  const StoreProbe heard = hear(first);
+  const StoreAnswer heard = hear(first);
   EXPECT_EQ(heard.error, "why");
   std::future<bool> left = leave(heard, first);
   EXPECT_EQ(left.wait_for(milliseconds(100)), std::future_status::timeout);
-  const StoreProbe late = hear(second);
+  const StoreAnswer late = hear(second);
   EXPECT_EQ(late.error, "why");
   EXPECT_TRUE(leave(late, second).get());
   EXPECT_TRUE(left.get());
@@ -67,8 +67,8 @@ TEST(ErrorServer, AllHearItAndNoneLeavesBeforeTheLastHasSpoken) {
 TEST(ErrorServer, SilentRankIsAbandonedAtTheLimit) {
   const ErrorServer server("why", milliseconds(2000));
   const WorkerIdentity first = rank_of_three(1, server.port);
-  const StoreProbe heard = hear(first);
-  const StoreProbe silent = hear(first);
+  const StoreAnswer heard = hear(first);
+  const StoreAnswer silent = hear(first);
   EXPECT_TRUE(leave(heard, first).get());
   server.end.wait();
 }
@@ -80,7 +80,7 @@ TEST(ErrorServer, ARankOfAnotherJobHearsNothingAndIsNotCounted) {
     if (way == 0) other.user_run_id = "another";
     if (way == 1) other.restart_count = 1;
     if (way == 2) other.world_size = 4;
-    const StoreProbe found = hear(other);
+    const StoreAnswer found = hear(other);
     EXPECT_TRUE(found.is_listening);
     EXPECT_EQ(found.error, std::nullopt);
     EXPECT_EQ(found.local_address, std::nullopt);
@@ -122,10 +122,10 @@ TEST(ErrorServer, ALongReasonIsCut) {
 TEST(ErrorServer, ServerClosesForRankZeroOfANewStart) {
   const ErrorServer server;
   const WorkerIdentity joining = rank_of_three(1, server.port);
-  const StoreProbe heard = hear(joining);
+  const StoreAnswer heard = hear(joining);
   std::future<bool> left = leave(heard, joining);
   const WorkerIdentity again = rank_of_three(0, server.port);
-  const StoreProbe there = hear(again);
+  const StoreAnswer there = hear(again);
   EXPECT_FALSE(leave(there, again).get());
   EXPECT_GE(listen_on_loopback(server.port).fd(), 0);
   EXPECT_FALSE(left.get());
@@ -151,7 +151,7 @@ TEST(ErrorServer, ServerListensOnIpv4WhenIpv6IsTaken) {
 TEST(ErrorServer, WithoutDescriptorsItWaitsForSomeAndDoesNotSpin) {
   const ErrorServer server;
   const WorkerIdentity self = rank_of_three(1, server.port);
-  const StoreProbe heard = hear(self);  // kept: no descriptor is given back meanwhile
+  const StoreAnswer heard = hear(self);  // kept: no descriptor is given back meanwhile
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const Descriptor caller(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));

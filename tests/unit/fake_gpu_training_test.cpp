@@ -91,7 +91,7 @@ LoopRun run_loop(const std::filesystem::path& directory,
   const Environment environment;
   const std::string command = "ddp-worker";
   ProgressPage page;
-  std::optional<RunDir> own_run_dir;
+  std::optional<RunDir> chosen_run_dir;
   MetricsPrograms metrics_programs;
   const RankContext context{.job = values,
                             .self = self,
@@ -100,7 +100,7 @@ LoopRun run_loop(const std::filesystem::path& directory,
                             .registry = registry,
                             .page = page,
                             .stop_requested = is_stopped,
-                            .own_run_dir = own_run_dir,
+                            .chosen_run_dir = chosen_run_dir,
                             .metrics_programs = metrics_programs};
   const std::unique_ptr<Group> alone = single_process_group();
   const Job job = make_job(values, 1);

@@ -16,28 +16,28 @@ const std::vector<FormerWorker> kEnded{{4, 801}, {5, 802}};
 
 TEST(GpuMemoryWait, FreeMemoryIsNotWaitedForNorSaid) {
   GpuMemoryWait wait(kEnded, kMemoryBegin);
-  const auto decision = wait.take({}, kMemoryBegin);
+  const auto decision = wait.note_holders({}, kMemoryBegin);
   EXPECT_FALSE(decision.waits);
   EXPECT_EQ(decision.line, "");
 }
 
 TEST(GpuMemoryWait, OtherJobsAreNotWaitedFor) {
   GpuMemoryWait wait(kEnded, kMemoryBegin);
-  EXPECT_FALSE(wait.take({{0, 80}, {1, 8010}}, kMemoryBegin).waits);
+  EXPECT_FALSE(wait.note_holders({{0, 80}, {1, 8010}}, kMemoryBegin).waits);
 }
 
 TEST(GpuMemoryWait, WorkersOfTheLastRoundAreNamedOnceAndWaitedFor) {
   GpuMemoryWait wait(kEnded, kMemoryBegin);
   const std::vector<GpuHolder> holders{{0, 801}, {0, 17}, {1, 802}};
-  const auto first = wait.take(holders, kMemoryBegin);
+  const auto first = wait.note_holders(holders, kMemoryBegin);
   EXPECT_TRUE(first.waits);
   EXPECT_THAT(first.line,
               AllOf(HasSubstr("at most 50 s: rank 4 (pid 801) on GPU 0, rank 5 (pid 802) on GPU 1"),
                     Not(HasSubstr("17"))));
-  const auto second = wait.take(holders, kMemoryBegin + 2s);
+  const auto second = wait.note_holders(holders, kMemoryBegin + 2s);
   EXPECT_TRUE(second.waits);
   EXPECT_EQ(second.line, "");
-  const auto last = wait.take({{0, 17}}, kMemoryBegin + 4s);
+  const auto last = wait.note_holders({{0, 17}}, kMemoryBegin + 4s);
   EXPECT_FALSE(last.waits);
   EXPECT_FALSE(last.is_warning);
   EXPECT_THAT(last.line, HasSubstr("free after 4 s"));
@@ -45,9 +45,9 @@ TEST(GpuMemoryWait, WorkersOfTheLastRoundAreNamedOnceAndWaitedFor) {
 
 TEST(GpuMemoryWait, S5_AtTheLimitTheHolderIsNamedAndTheRoundBegins) {
   GpuMemoryWait wait(kEnded, kMemoryBegin);
-  EXPECT_TRUE(wait.take({{2, 802}}, kMemoryBegin).waits);
-  EXPECT_TRUE(wait.take({{2, 802}}, kMemoryBegin + 49s).waits);
-  const auto decision = wait.take({{2, 802}}, kMemoryBegin + 50s);
+  EXPECT_TRUE(wait.note_holders({{2, 802}}, kMemoryBegin).waits);
+  EXPECT_TRUE(wait.note_holders({{2, 802}}, kMemoryBegin + 49s).waits);
+  const auto decision = wait.note_holders({{2, 802}}, kMemoryBegin + 50s);
   EXPECT_FALSE(decision.waits);
   EXPECT_TRUE(decision.is_warning);
   EXPECT_THAT(decision.line,

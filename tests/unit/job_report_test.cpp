@@ -60,7 +60,7 @@ json::object members_of(const Verdict& verdict) {
 }
 
 TEST(JobReport, QuotedTextIsCleanedForATerminal) {
-  EXPECT_EQ(clean("a\x1b[2Jb\x07\nc\n"), "ab?\nc\n");
+  EXPECT_EQ(clean_report("a\x1b[2Jb\x07\nc\n"), "ab?\nc\n");
 }
 
 TEST(JobReport, SaysNothingOfAJobThatEndedWell) {

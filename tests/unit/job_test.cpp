@@ -188,7 +188,7 @@ TEST(Job, JobThatNodeZeroCannotStartEndsOnceAllNodesWereRefused) {
   EXPECT_EQ(driver.job.deadline(), kJobBegin + Job::kRefuseFor);
   driver.job.note_answered(hello_of(1, 3, 3), refusal);
   Hello question = hello_of(2, 3, 3);
-  question.is_probe = true;
+  question.is_question = true;
   driver.job.note_answered(question, refusal);                                    // it comes again
   driver.job.note_answered(hello_of(2, 3, 3), Refusal{203, "not the same job"});  // of another job
   EXPECT_EQ(driver.advance(), JobAction::wait);

@@ -20,11 +20,11 @@ TEST(KeptDaemons, ATextThatIsNotAnExpressionHasAProblem) {
 }
 
 TEST(KeptDaemons, ALineNamesTheFirstAndCountsAll) {
-  const std::vector<LeftProcess> one{{17, "/bin/sh -c \x1b[2Jecho"}};
+  const std::vector<LeftoverProcess> one{{17, "/bin/sh -c \x1b[2Jecho"}};
   EXPECT_EQ(describe_killed(1, one),
             "rank 1 left a process behind: pid 17 (/bin/sh -c echo); it is killed. To leave one "
             "running, name it in --keep-daemons.");
-  const std::vector<LeftProcess> many{{1, "a"}, {2, "b"}, {3, "c"}, {4, "d"}};
+  const std::vector<LeftoverProcess> many{{1, "a"}, {2, "b"}, {3, "c"}, {4, "d"}};
   EXPECT_EQ(describe_kept(std::nullopt, many),
             "a rank left 4 processes behind: pid 1 (a), pid 2 (b), pid 3 (c), ...; they are left "
             "running (--keep-daemons)");

@@ -12,10 +12,10 @@ constexpr LineLimit::Time kLimitNow{1000s};
 TEST(LineLimit, TheLastLineOfAWhileIsKnownAndTheNextWhileBeginsAnew) {
   using Show = LineLimit::Show;
   LineLimit limit(2, 10s);
-  EXPECT_EQ(limit.take(kLimitNow), Show::line);
-  EXPECT_EQ(limit.take(kLimitNow + 1s), Show::last_line);
-  EXPECT_EQ(limit.take(kLimitNow + 9s), Show::nothing);
-  EXPECT_EQ(limit.take(kLimitNow + 10s), Show::line);
+  EXPECT_EQ(limit.count_line(kLimitNow), Show::line);
+  EXPECT_EQ(limit.count_line(kLimitNow + 1s), Show::last_line);
+  EXPECT_EQ(limit.count_line(kLimitNow + 9s), Show::nothing);
+  EXPECT_EQ(limit.count_line(kLimitNow + 10s), Show::line);
 }
 
 }  // namespace

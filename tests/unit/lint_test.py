@@ -64,7 +64,7 @@ CASES = [
     ("L8", "launcher/run/a.cpp", "for (pid : all)\n  ::kill(pid, SIGKILL);\n", 2, "group.kill(pid);\nkill_all(pid);\nsignal_process(pid, SIGKILL);\n"),
     ("L8", "tests/fault/a_test.cpp", "::kill(job->pid(), 9);\n", 1, "void kill(int pid);\nsend_signal(job->pid(), 9);\n"),
     ("L8", "tests/fake_worker.cpp", "if (pid > 0) killpg(pid, 9);\n", 1, "::raise(9);\n"),
-    ("L8", "common/program/log.cpp", 'std::getenv("HOME");\n', 1, 'find_variable(environment, "HOME");\n'),
+    ("L8", "common/cli/log.cpp", 'std::getenv("HOME");\n', 1, 'find_variable(environment, "HOME");\n'),
     ("L8", "launcher/plan/a.cpp", "char** e = environ;\n", 1, 'say("/proc/self/environ");\n'),
     ("L9", "common/a.h", "#pragma once\n", 1, "// Why it exists.\n#pragma once\n"),
     ("L9", "common/a.h", "// Why.\nint a;\n#pragma once\n", 1, "// Why.\n// More.\n\n#pragma once\nint a;\n"),
@@ -125,7 +125,7 @@ class LintTest(unittest.TestCase):
             "launcher/net/a.cpp": "boost/asio.hpp",
             "launcher/plan/command_line/options.cpp": "boost/program_options.hpp",
             "common/files/yaml.cpp": "yaml-cpp/yaml.h",
-            "common/program/log.cpp": "spdlog/spdlog.h",
+            "common/cli/log.cpp": "spdlog/spdlog.h",
             "worker/dist/cuda_group.cpp": "cuda_runtime.h",
             "tests/unit/a_test.cpp": "torch/torch.h",
         }

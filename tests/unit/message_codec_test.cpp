@@ -29,7 +29,7 @@ Hello a_hello() {
   hello.host = "b";
   hello.pid = 17;
   hello.entry = "train.py";
-  hello.is_probe = true;
+  hello.is_question = true;
   hello.has_debugger = true;
   hello.problem_code = 127;
   hello.problem = "no such file";

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <thread>
 
-#include "common/program/log.h"
+#include "common/cli/log.h"
 #include "tests/unit/scratch.h"
 
 namespace ddp::worker {
@@ -22,7 +22,7 @@ class MetricsCommandTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     log::open("ddp-hook", log::Level::info);
-    ::signal(SIGPIPE, SIG_IGN);  // as common/program/streams does
+    ::signal(SIGPIPE, SIG_IGN);  // as common/cli/streams does
   }
 
   /// What is said of a program of the shell that gets `lines`.

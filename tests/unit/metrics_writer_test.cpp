@@ -9,7 +9,7 @@
 #include <cmath>
 #include <limits>
 
-#include "common/program/log.h"
+#include "common/cli/log.h"
 #include "tests/unit/scratch.h"
 
 namespace ddp::worker {

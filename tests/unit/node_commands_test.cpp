@@ -42,13 +42,13 @@ enum class At {
 NodeCommands commands_at(At at) {
   NodeCommands commands(kWorkers, 5s);
   if (at == At::waiting) return commands;
-  if (at == At::end_job_kept) commands.take(end_job_by(7));
+  if (at == At::end_job_kept) commands.note(end_job_by(7));
   if (at == At::end_job_kept) return commands;
-  EXPECT_EQ(commands.take(start_of(3)), Meaning::noted);
+  EXPECT_EQ(commands.note(start_of(3)), Meaning::noted);
   if (at == At::start_kept) return commands;
   EXPECT_EQ(commands.begin_round(), start_of(3));
   if (at == At::running) return commands;
-  EXPECT_EQ(commands.take(end_round_of(3)), Meaning::noted);
+  EXPECT_EQ(commands.note(end_round_of(3)), Meaning::noted);
   if (at == At::end_round_kept) return commands;
   commands.begin_ending();
   if (at == At::ending) return commands;
@@ -82,45 +82,45 @@ TEST(NodeCommands, EveryCommandHasItsMeaningInEveryState) {
            Row{At::end_job_kept, kIgnored, kIgnored, kIgnored, kIgnored, kIgnored, kIgnored},
        }) {
     SCOPED_TRACE("state " + std::to_string(static_cast<int>(row.at)));
-    EXPECT_EQ(commands_at(row.at).take(start_of(4)), row.newer_start);
-    EXPECT_EQ(commands_at(row.at).take(start_of(3)), row.same_start);
-    EXPECT_EQ(commands_at(row.at).take(AnnounceStop{3, ""}), row.announce);
-    EXPECT_EQ(commands_at(row.at).take(end_round_of(3)), row.end_round);
-    EXPECT_EQ(commands_at(row.at).take(end_round_of(3, SIGKILL)), row.kill);
-    EXPECT_EQ(commands_at(row.at).take(end_job_by(9)), row.end_job);
+    EXPECT_EQ(commands_at(row.at).note(start_of(4)), row.newer_start);
+    EXPECT_EQ(commands_at(row.at).note(start_of(3)), row.same_start);
+    EXPECT_EQ(commands_at(row.at).note(AnnounceStop{3, ""}), row.announce);
+    EXPECT_EQ(commands_at(row.at).note(end_round_of(3)), row.end_round);
+    EXPECT_EQ(commands_at(row.at).note(end_round_of(3, SIGKILL)), row.kill);
+    EXPECT_EQ(commands_at(row.at).note(end_job_by(9)), row.end_job);
     // Of other rounds, and heartbeats.
     for (const int round : {2, 4}) {
-      EXPECT_EQ(commands_at(row.at).take(end_round_of(round)), kIgnored);
-      EXPECT_EQ(commands_at(row.at).take(end_round_of(round, SIGKILL)), kIgnored);
-      EXPECT_EQ(commands_at(row.at).take(AnnounceStop{round, ""}), kIgnored);
+      EXPECT_EQ(commands_at(row.at).note(end_round_of(round)), kIgnored);
+      EXPECT_EQ(commands_at(row.at).note(end_round_of(round, SIGKILL)), kIgnored);
+      EXPECT_EQ(commands_at(row.at).note(AnnounceStop{round, ""}), kIgnored);
     }
-    EXPECT_EQ(commands_at(row.at).take(Heartbeat{5, {}}), kIgnored);
+    EXPECT_EQ(commands_at(row.at).note(Heartbeat{5, {}}), kIgnored);
   }
 }
 
 TEST(NodeCommands, AnOlderStartIsNonsense) {
-  EXPECT_EQ(commands_at(At::waiting_after_a_round).take(start_of(2)), Meaning::nonsense);
-  EXPECT_EQ(commands_at(At::running).take(start_of(2)), Meaning::nonsense);
+  EXPECT_EQ(commands_at(At::waiting_after_a_round).note(start_of(2)), Meaning::nonsense);
+  EXPECT_EQ(commands_at(At::running).note(start_of(2)), Meaning::nonsense);
 }
 
 TEST(NodeCommands, AStartForAnotherNumberOfWorkersIsNonsense) {
   NodeCommands commands(kWorkers, 5s);
   StartRound start = start_of(0);
   start.workers_of_node = {kWorkers, 3};
-  EXPECT_EQ(commands.take(start), Meaning::nonsense);
+  EXPECT_EQ(commands.note(start), Meaning::nonsense);
   start.node_rank = 7;
-  EXPECT_EQ(commands.take(start), Meaning::nonsense);
+  EXPECT_EQ(commands.note(start), Meaning::nonsense);
   EXPECT_FALSE(commands.has_next());
 }
 
 TEST(NodeCommands, AnEndJobInARoundEndsTheWorkersFirst) {
   NodeCommands commands = commands_at(At::running);
-  commands.take(end_job_by(9));
+  commands.note(end_job_by(9));
   ASSERT_TRUE(commands.end_command());
   EXPECT_EQ(commands.end_command()->round, 3);
   EXPECT_EQ(commands.end_command()->signal, SIGTERM);
   EXPECT_EQ(commands.end_command()->grace, 5s);
-  EXPECT_EQ(commands.take(end_round_of(3, SIGKILL)), Meaning::kill);
+  EXPECT_EQ(commands.note(end_round_of(3, SIGKILL)), Meaning::kill);
   commands.begin_ending();
   commands.note_ended();
   EXPECT_TRUE(commands.has_next());
@@ -129,17 +129,17 @@ TEST(NodeCommands, AnEndJobInARoundEndsTheWorkersFirst) {
 
 TEST(NodeCommands, AnEndJobTakesAKeptStartBack) {
   NodeCommands commands = commands_at(At::start_kept);
-  commands.take(end_job_by(9));
+  commands.note(end_job_by(9));
   EXPECT_TRUE(commands.end_job());
-  EXPECT_EQ(commands.take(end_round_of(3)), Meaning::ignored);
+  EXPECT_EQ(commands.note(end_round_of(3)), Meaning::ignored);
 }
 
 TEST(NodeCommands, AnEndRoundBeforeItsRoundHasBegunIsNotLost) {
   NodeCommands commands = commands_at(At::start_kept);
-  commands.take(end_round_of(3));
+  commands.note(end_round_of(3));
   commands.begin_round();
   ASSERT_TRUE(commands.end_command());
-  EXPECT_EQ(commands.take(end_round_of(3, SIGKILL)), Meaning::kill);
+  EXPECT_EQ(commands.note(end_round_of(3, SIGKILL)), Meaning::kill);
   EXPECT_EQ(commands.end_command()->signal, SIGKILL);
 }
 
@@ -154,7 +154,7 @@ TEST(NodeCommands, AnAgentThatAsksTwiceAndHearsNothingMayLeave) {
   EXPECT_FALSE(commands.is_stop_unanswered(begin + 1100ms)) << "node 0 has a second to answer";
   EXPECT_TRUE(commands.is_stop_unanswered(begin + 1200ms));
   NodeCommands answered = commands;
-  answered.take(end_round_of(3));
+  answered.note(end_round_of(3));
   EXPECT_FALSE(answered.is_stop_unanswered(begin + 1h));
   answered.begin_ending();
   answered.note_ended();
@@ -168,7 +168,7 @@ TEST(NodeCommands, AnAgentThatAsksTwiceAndHearsNothingMayLeave) {
 TEST(NodeCommands, AStopRequestWhileARoundEndsIsHeard) {
   const NodeCommands::Time begin{100s};
   NodeCommands commands = commands_at(At::running);
-  commands.take(end_round_of(3));
+  commands.note(end_round_of(3));
   commands.begin_ending();
   commands.note_stop_request(SIGTERM, begin);
   commands.note_stop_request(SIGTERM, begin + 500ms);
@@ -191,25 +191,25 @@ TEST(NodeCommands, AStopRequestThatLedToTheEndIsTheFirstOfTwo) {
   asked.note_stop_request(SIGINT, begin);
   EXPECT_EQ(asked.requested_signal(), SIGINT);
   NodeCommands failed = asked;
-  asked.take(command);
+  asked.note(command);
   EXPECT_EQ(ask_again(asked), Action::kill);
 
   NodeCommands elsewhere = commands;  // another node's user has asked
-  elsewhere.take(command);
+  elsewhere.note(command);
   EXPECT_EQ(ask_again(elsewhere), Action::wait);
 
   NodeCommands announced = commands;  // SIGTERM comes some time later: that is the first
   announced.note_stop_request(SIGUSR1, begin);
   EXPECT_EQ(announced.requested_signal(), 0);
-  announced.take(command);
+  announced.note(command);
   EXPECT_EQ(ask_again(announced), Action::wait);
 
   command.reason = EndReason::worker_failed;  // it has not led to this end
-  failed.take(command);
+  failed.note(command);
   EXPECT_EQ(ask_again(failed), Action::wait);
 }
 
-// Others take events out of the inbox before the workers are ended: who waits for survivors, or for
+// Others note events out of the inbox before the workers are ended: who waits for survivors, or for
 // stacks.
 TEST(NodeCommands, AStopRequestSinceTheEndCountsWhoeverHasSeenIt) {
   using Action = Escalation::Action;
@@ -218,8 +218,8 @@ TEST(NodeCommands, AStopRequestSinceTheEndCountsWhoeverHasSeenIt) {
   EXPECT_TRUE(commands.note_stop_request(SIGTERM, begin)) << "it is answered by a line";
   NodeCommands without_node_zero =
       commands;  // node 0 is lost, and plan/round/node_zero_lost gives its commands
-  EXPECT_EQ(without_node_zero.take(end_round_of(3)), Meaning::ignored);
-  EXPECT_EQ(without_node_zero.take(end_job_by(201)), Meaning::noted);
+  EXPECT_EQ(without_node_zero.note(end_round_of(3)), Meaning::ignored);
+  EXPECT_EQ(without_node_zero.note(end_job_by(201)), Meaning::noted);
   for (NodeCommands& one : {std::ref(commands), std::ref(without_node_zero)}) {
     Escalation once = one.escalation();
     EXPECT_EQ(once.begin(begin + 1s), SIGTERM);
@@ -236,11 +236,11 @@ TEST(NodeCommands, TheSignalAndTheGraceAreThoseOfTheCommand) {
   NodeCommands commands = commands_at(At::running);
   EndRound command = end_round_of(3, SIGINT);
   command.grace = 7s;
-  commands.take(command);
+  commands.note(command);
   Escalation escalation = commands.escalation();
   EXPECT_EQ(escalation.begin(begin), SIGINT);
   EXPECT_EQ(escalation.deadline(), begin + 7s);
-  commands.take(end_round_of(3, SIGKILL));
+  commands.note(end_round_of(3, SIGKILL));
   EXPECT_EQ(commands.escalation().begin(begin), SIGKILL) << "should the agent come to it only now";
 }
 
@@ -284,14 +284,14 @@ TEST(NodeCommands, AfterAnyCommandsAtAnyTimeAnEndJobEndsAll) {
                                            end_job_by(round)};
       // An EndJob is the last thing of most jobs.
       const int kind = pick(10) == 0 ? 5 : pick(5);
-      const Meaning meaning = agent.commands.take(given[static_cast<std::size_t>(kind)]);
+      const Meaning meaning = agent.commands.note(given[static_cast<std::size_t>(kind)]);
       if (meaning == Meaning::announce) {
         EXPECT_EQ(agent.commands.state(), CommandState::running);
       }
       for (int steps = pick(3); steps > 0; --steps)
         agent.step();
     }
-    agent.commands.take(end_job_by(9));
+    agent.commands.note(end_job_by(9));
     for (int steps = 0; steps < 4; ++steps)
       agent.step();
     ASSERT_TRUE(agent.is_over) << "job " << job;

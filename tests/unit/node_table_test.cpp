@@ -47,7 +47,7 @@ TEST(NodeTable, ANewNodeJoinsOrIsRefusedWithTheReason) {
   EXPECT_FALSE(good.refusal || good.answer);
 
   Hello question = node("b", 1);
-  question.is_probe = true;
+  question.is_question = true;
   const NodeTable::Admission asked = table.consider(question, NodeTable::Reader::ours);
   EXPECT_FALSE(asked.joins);
   EXPECT_FALSE(asked.answer);  // it would be welcome
@@ -57,7 +57,7 @@ TEST(NodeTable, ANewNodeJoinsOrIsRefusedWithTheReason) {
   EXPECT_TRUE(bad.refusal && bad.answer);
 
   Hello ourselves = node("a", 0);
-  ourselves.is_probe = true;
+  ourselves.is_question = true;
   EXPECT_FALSE(table.consider(ourselves, NodeTable::Reader::ours).refusal);
   ourselves.pid = 18;  // another agent of this host
   EXPECT_TRUE(table.consider(ourselves, NodeTable::Reader::ours).refusal);

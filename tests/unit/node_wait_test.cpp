@@ -12,7 +12,7 @@ const NodeWait::Time kNow{1000s};
 constexpr NodeWait::Presence kTooFew{};
 constexpr NodeWait::Presence kEnough{.is_enough = true};
 constexpr NodeWait::Presence kAll{.is_full = true, .is_enough = true};
-constexpr NodeWait::Presence kOneLost{.is_enough = true, .has_lost = true, .replaces = true};
+constexpr NodeWait::Presence kOneLost{.is_enough = true, .has_lost = true, .may_replace = true};
 
 NodeWait first_wait() {
   return NodeWait({.is_first = true, .limit = 900s, .last_call = 30s}, kNow);
@@ -91,17 +91,17 @@ Hello node(const std::string& host) {
 TEST(NodeWait, ANodeIsMissingWhereOneWasLostAndNoOtherHasCome) {
   NodeTable table(node("a"), true);
   const auto awaits_another = [&table](const Round* round) {
-    return NodeWait::see_presence(table, round, true).awaits_another();
+    return NodeWait::presence_of(table, round, true).awaits_another();
   };
   EXPECT_FALSE(awaits_another(nullptr)) << "no round has begun";
   Round round(Round::Config(), {{"a", "", 1}, {"b", "10.0.0.1", 1}}, kNow);
   EXPECT_FALSE(awaits_another(&round)) << "none was lost";
   round.note_node_lost(1, "silent for 5.1 s", kNow, kNow + 5s);
   EXPECT_TRUE(awaits_another(&round));
-  EXPECT_FALSE(NodeWait::see_presence(table, &round, false).awaits_another());
+  EXPECT_FALSE(NodeWait::presence_of(table, &round, false).awaits_another());
   table.add(node("c"));
   EXPECT_FALSE(awaits_another(&round)) << "another one has come";
-  EXPECT_TRUE(NodeWait::see_presence(table, &round, true).is_full);
+  EXPECT_TRUE(NodeWait::presence_of(table, &round, true).is_full);
 }
 
 }  // namespace

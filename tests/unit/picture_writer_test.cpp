@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "common/program/log.h"
+#include "common/cli/log.h"
 #include "tests/unit/scratch.h"
 #include "worker/image/png.h"
 

@@ -1,5 +1,5 @@
 // What the agent and the template of Python ranks say to each other, and when ranks can be copies.
-#include "launcher/plan/start/preload.h"
+#include "launcher/plan/start/template_messages.h"
 
 #include <gmock/gmock.h>
 

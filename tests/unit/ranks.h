@@ -51,7 +51,7 @@ inline std::vector<at::Tensor> backward_here(const at::Tensor& y, const at::Tens
 template <typename Work>
 auto on_ranks(int world_size, const Work& work, const Device& device = {}) {
   ::setenv("TORCH_FR_BUFFER_SIZE", "0", 1);  // read once, when the first group is made
-  ::signal(SIGPIPE, SIG_IGN);                // as common/program/streams does
+  ::signal(SIGPIPE, SIG_IGN);                // as common/cli/streams does
   using Result = decltype(work(std::declval<Group&>()));
   std::vector<Result> results(static_cast<std::size_t>(world_size));
   std::vector<std::exception_ptr> errors(results.size());

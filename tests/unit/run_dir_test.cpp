@@ -1,4 +1,4 @@
-#include "common/run/run_dir.h"
+#include "common/run_dir/run_dir.h"
 #include "common/job/job_text.h"
 #include "common/job/resolve_job.h"
 

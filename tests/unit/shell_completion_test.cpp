@@ -1,4 +1,4 @@
-#include "common/program/shell_completion.h"
+#include "common/cli/shell_completion.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

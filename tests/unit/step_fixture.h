@@ -172,7 +172,7 @@ class TaskFixture {
     optimizer_.emplace(job_.optimizer, *replica_, precision_);
     step_.emplace(Step::Parts{
         job_, group, *replica_, forward_, precision_, *optimizer_, *loader_, page_, {}});
-    meters_.emplace(step_->warm_up({0, 1, 2}));
+    meters_.emplace(step_->run_warm_up_passes({0, 1, 2}));
     step_->start(plan_.partition, 0, 0);
     votes_.emplace(group_, *meters_);
   }

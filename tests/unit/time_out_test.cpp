@@ -30,7 +30,7 @@ struct End {
 template <typename Work>
 std::vector<End> ends_of(SharedMemory shared_memory, int world_size, const Work& work) {
   ::setenv("TORCH_FR_BUFFER_SIZE", "0", 1);  // see ranks.h
-  ::signal(SIGPIPE, SIG_IGN);                // as common/program/streams does
+  ::signal(SIGPIPE, SIG_IGN);                // as common/cli/streams does
   std::vector<End> ends(static_cast<std::size_t>(world_size));
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<std::jthread> threads;

@@ -37,7 +37,7 @@ class Signs : public UpdateRule {
 
 OptimizerJob own() {
   OptimizerJob job;
-  job.name = OptimizerJob::Name::own;
+  job.name = OptimizerJob::Name::registered;
   job.name_in_job = "signs";
   job.weight_decay = 0.5;
   return job;
@@ -113,7 +113,7 @@ TEST(UpdateRule, StatesWithoutANameOfTheirOwnAreRefusedWithIt) {
       return std::make_unique<Keeping>(names);
     };
     Job job;
-    job.optimizer.name = OptimizerJob::Name::own;
+    job.optimizer.name = OptimizerJob::Name::registered;
     job.optimizer.name_in_job = "keeping";
     try {
       make_rule(registry, job);

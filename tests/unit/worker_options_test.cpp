@@ -4,9 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/cli/shell_completion.h"
 #include "common/error.h"
 #include "common/job/unknown_flag.h"
-#include "common/program/shell_completion.h"
 
 namespace ddp::worker {
 namespace {

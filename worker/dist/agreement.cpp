@@ -6,13 +6,13 @@
 #include <map>
 #include <vector>
 
+#include "common/cli/log.h"
 #include "common/error.h"
-#include "common/program/log.h"
 #include "common/text/units.h"
 #include "worker/dist/peer_call.h"
 #include "worker/dist/polling.h"
 #include "worker/dist/round_over.h"
-#include "worker/plan/agreement.h"
+#include "worker/plan/text_differences.h"
 
 namespace ddp::worker {
 namespace {
@@ -22,8 +22,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kMinPause{1};
 constexpr milliseconds kMaxPause{100};
-constexpr std::chrono::seconds kFirstProbe{1};
-constexpr std::chrono::seconds kProbeEvery{10};
+constexpr std::chrono::seconds kFirstCheck{1};
+constexpr std::chrono::seconds kCheckEvery{10};
 constexpr std::chrono::seconds kReadWait{2};
 
 std::string read_key(const ComparedText& compared, int rank) {
@@ -31,22 +31,22 @@ std::string read_key(const ComparedText& compared, int rank) {
 }
 
 /// Waits for keys by polling, because the store's own wait prints two lines when it times out.
-/// Calls `probe` after 1 s and then every 10 s; it ends the wait by returning true. Returns whether
+/// Calls `check` after 1 s and then every 10 s; it ends the wait by returning true. Returns whether
 /// all keys exist.
-template <typename Probe>
+template <typename Check>
 bool wait_for(c10d::Store& store,
               const std::vector<std::string>& keys,
               milliseconds timeout,
-              Probe probe) {
+              Check check) {
   const Clock::time_point start = Clock::now();
-  Clock::duration next_probe = kFirstProbe;
+  Clock::duration next_check = kFirstCheck;
   while (!store.check(keys)) {
     throw_if_round_over();
     const Clock::duration waited = Clock::now() - start;
     if (waited >= timeout) return false;
-    if (waited >= next_probe) {
-      if (probe(waited)) return false;
-      next_probe = next_probe == kFirstProbe ? kProbeEvery : next_probe + kProbeEvery;
+    if (waited >= next_check) {
+      if (check(waited)) return false;
+      next_check = next_check == kFirstCheck ? kCheckEvery : next_check + kCheckEvery;
     }
     const auto left = std::chrono::ceil<milliseconds>(timeout - waited);
     const milliseconds pause = pause_after(waited, kMinPause, kMaxPause);
@@ -76,7 +76,7 @@ Answers find_answers(const ComparingRanks& ranks, const ComparedText& compared) 
 void log_missing(const ComparingRanks& ranks,
                  const ComparedText& compared,
                  Clock::duration waited) {
-  if (waited < kProbeEvery) return;
+  if (waited < kCheckEvery) return;
   const std::vector<int> missing = find_answers(ranks, compared).missing;
   if (missing.empty()) return;
   log::info("waiting for " + name_ranks(missing) + " of " + std::to_string(ranks.world_size));
@@ -120,11 +120,11 @@ Finding gather(const ComparingRanks& ranks, const ComparedText& compared) {
   std::vector<std::string> keys;
   for (int rank = 0; rank < ranks.world_size; ++rank)
     keys.push_back(text_key(compared.key, rank));
-  const auto probe = [&](Clock::duration waited) {
+  const auto check = [&](Clock::duration waited) {
     log_missing(ranks, compared, waited);
     return compare(ranks, compared).code != exit_code::kOk;
   };
-  const bool all_have_answered = wait_for(*ranks.store, keys, ranks.timeout, probe);
+  const bool all_have_answered = wait_for(*ranks.store, keys, ranks.timeout, check);
   const Finding finding = compare(ranks, compared);
   if (finding.code != exit_code::kOk || all_have_answered) return finding;
   return describe_missing(ranks, compared);
@@ -145,11 +145,11 @@ Finding decide_as_rank_0(const ComparingRanks& ranks, const ComparedText& compar
 
 Finding read_decision(const ComparingRanks& ranks, const ComparedText& compared) {
   const std::string key = compared.key + "/found";
-  const auto probe = [&](Clock::duration waited) {
+  const auto check = [&](Clock::duration waited) {
     log_missing(ranks, compared, waited);
     return false;
   };
-  if (!wait_for(*ranks.store, {key}, ranks.timeout, probe)) {
+  if (!wait_for(*ranks.store, {key}, ranks.timeout, check)) {
     ranks.store->set(read_key(compared, ranks.rank), std::string("gave up"));
     return describe_missing(ranks, compared);
   }

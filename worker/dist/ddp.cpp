@@ -20,8 +20,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/cli/log.h"
 #include "common/error.h"
-#include "common/program/log.h"
 #include "common/text/join_words.h"
 #include "worker/dist/peer_call.h"
 

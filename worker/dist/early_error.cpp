@@ -8,7 +8,7 @@
 #include "worker/dist/error_server.h"
 #include "worker/dist/polling.h"
 #include "worker/dist/store.h"
-#include "worker/dist/store_probe.h"
+#include "worker/dist/store_answer.h"
 
 namespace ddp::worker {
 namespace {
@@ -56,12 +56,12 @@ bool is_reported_in_store(const WorkerIdentity& self, const std::string& problem
 }
 
 /// Asks at the store's address why rank 0 does not join. If a store answers, rank 0 does join.
-StoreProbe ask_rank_0(const WorkerIdentity& self) try {
+StoreAnswer ask_rank_0(const WorkerIdentity& self) try {
   const StoreAddresses addresses(self);
   const Clock::time_point deadline = Clock::now() + kRank0Timeout;
-  StoreProbe found;
+  StoreAnswer found;
   (void)poll_until(deadline, [&] {
-    found = addresses.probe(deadline);
+    found = addresses.ask(deadline);
     return found.error || found.local_address;
   });
   return found;
@@ -87,7 +87,7 @@ bool print_once_by_socket(const WorkerIdentity& self,
     serve_error(self, problem, kServeFor);
     return true;
   }
-  const StoreProbe found = ask_rank_0(self);
+  const StoreAnswer found = ask_rank_0(self);
   const bool is_reported = found.error == problem.substr(0, kLongestError);
   if (!is_reported) print();
   if (found.error) (void)leave_with_rank_0(found.caller, self);

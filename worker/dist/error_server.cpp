@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "worker/dist/store_probe.h"
+#include "worker/dist/store_answer.h"
 
 namespace ddp::worker {
 namespace {

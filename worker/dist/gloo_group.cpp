@@ -291,13 +291,13 @@ void GlooGroup::await_device(const std::string& during,
   const Clock::time_point deadline = Clock::now() + collective_timeout_;
   // Trap: an NCCL kernel waits for a lost peer forever. NCCL's watchdog would end this process, but
   // only at the time-out, and without naming the missing rank.
-  const auto probe = [this, deadline] {
+  const auto check = [this, deadline] {
     const bool is_late = Clock::now() >= deadline;
     if (!is_late && !gloo_->has_lost_peer()) return;
     throw c10::DistNetworkError({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)},
                                 is_late ? "the GPU still waits" : "its connection has ended");
   };
-  with_peers(*this, during, [&] { poll_device(is_done, probe); });
+  with_peers(*this, during, [&] { poll_device(is_done, check); });
 }
 
 PeerError GlooGroup::explain_lost_peer(const std::string& during,

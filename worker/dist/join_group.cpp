@@ -6,10 +6,10 @@
 
 #include <array>
 
+#include "common/cli/log.h"
 #include "common/error.h"
 #include "common/node/environment.h"
 #include "common/node/identity.h"
-#include "common/program/log.h"
 #include "worker/dist/agreement.h"
 #include "worker/dist/cuda_module.h"
 #include "worker/dist/gloo_group.h"

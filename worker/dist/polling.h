@@ -29,18 +29,18 @@ bool poll_until(std::chrono::steady_clock::time_point deadline, IsThere is_there
 }
 
 /// Waits for the device. A blocking call could not be interrupted when the device itself waits for
-/// a lost rank. Polls `is_done`; between two polls `probe` may end the wait by an exception.
+/// a lost rank. Polls `is_done`; between two polls `check` may end the wait by an exception.
 /// Blocks: until is_done() returns true. In the first millisecond, which is enough for many steps,
 /// it does not sleep; later it notices the end late by at most an eighth of the wait, and by 10 ms.
 /// Errors: those of both.
-template <typename IsDone, typename Probe>
-void poll_device(IsDone is_done, Probe probe) {
+template <typename IsDone, typename Check>
+void poll_device(IsDone is_done, Check check) {
   using std::chrono::nanoseconds;
   constexpr std::chrono::milliseconds kSpin{1};
   constexpr nanoseconds kLongestPause = std::chrono::milliseconds(10);
   const auto begin = std::chrono::steady_clock::now();
   while (!is_done()) {
-    probe();
+    check();
     const nanoseconds waited = std::chrono::steady_clock::now() - begin;
     if (waited < kSpin) {
       std::this_thread::yield();

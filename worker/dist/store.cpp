@@ -5,11 +5,11 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "common/cli/log.h"
 #include "common/error.h"
-#include "common/program/log.h"
 #include "common/text/one_line.h"
 #include "worker/dist/peer_call.h"
-#include "worker/dist/store_probe.h"
+#include "worker/dist/store_answer.h"
 
 namespace ddp::worker {
 namespace {
@@ -29,7 +29,7 @@ std::string wait_until_up(const WorkerIdentity& self, std::chrono::milliseconds 
   const Clock::time_point start = Clock::now();
   Clock::time_point next_notice = start + kNoticeEvery;
   while (true) {
-    const StoreProbe found = addresses.probe(start + timeout);
+    const StoreAnswer found = addresses.ask(start + timeout);
     if (found.local_address) return *found.local_address;
     if (found.error && leave_with_rank_0(found.caller, self)) {
       const std::string first_line = found.error->substr(0, found.error->find('\n'));
@@ -54,7 +54,7 @@ std::string wait_until_up(const WorkerIdentity& self, std::chrono::milliseconds 
 
 /// Takes the port from a rank 0 of an earlier start that may still report why it did not join.
 void end_error_server(const WorkerIdentity& self, std::chrono::milliseconds timeout) {
-  const StoreProbe found = StoreAddresses(self).probe(Clock::now() + timeout);
+  const StoreAnswer found = StoreAddresses(self).ask(Clock::now() + timeout);
   if (found.error) (void)leave_with_rank_0(found.caller, self);
 }
 

@@ -8,9 +8,9 @@
 #include <iostream>
 #include <sstream>
 
+#include "common/cli/streams.h"
 #include "common/error.h"
 #include "common/files/descriptor.h"
-#include "common/program/streams.h"
 #include "common/progress/terminal.h"
 #include "common/text/units.h"
 #include "worker/data/format/byte_source.h"

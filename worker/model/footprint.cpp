@@ -13,7 +13,7 @@ constexpr std::int64_t kFull = 4;  // bytes of a value
 constexpr std::int64_t kHalf = 2;
 
 std::int64_t states_of(const OptimizerJob& job) {
-  if (job.name == OptimizerJob::Name::own) return 0;
+  if (job.name == OptimizerJob::Name::registered) return 0;
   if (job.name != OptimizerJob::Name::sgd) return 2;
   return job.momentum > 0 ? 1 : 0;
 }

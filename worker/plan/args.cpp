@@ -33,7 +33,7 @@ std::int64_t Args::integer(const std::string& name,
                            std::optional<std::int64_t> otherwise) const {
   if (otherwise && !has(name)) return *otherwise;
   JobKey key;
-  key.type = JobType::integer;
+  key.type = JobKeyType::integer;
   key.min = static_cast<double>(min);
   key.max = static_cast<double>(max);
   return std::get<std::int64_t>(read(key, name));
@@ -45,7 +45,7 @@ double Args::real(const std::string& name,
                   std::optional<double> otherwise) const {
   if (otherwise && !has(name)) return *otherwise;
   JobKey key;
-  key.type = JobType::real;
+  key.type = JobKeyType::real;
   key.min = min;
   key.max = max;
   return std::get<double>(read(key, name));
@@ -54,7 +54,7 @@ double Args::real(const std::string& name,
 bool Args::flag(const std::string& name, std::optional<bool> otherwise) const {
   if (otherwise && !has(name)) return *otherwise;
   JobKey key;
-  key.type = JobType::boolean;
+  key.type = JobKeyType::boolean;
   return std::get<bool>(read(key, name));
 }
 

@@ -87,7 +87,7 @@ OptimizerJob make_optimizer(const JobValues& values, int world_size) {
   optimizer.name = name == "sgd"     ? OptimizerJob::Name::sgd
                    : name == "adam"  ? OptimizerJob::Name::adam
                    : name == "adamw" ? OptimizerJob::Name::adamw
-                                     : OptimizerJob::Name::own;
+                                     : OptimizerJob::Name::registered;
   optimizer.name_in_job = name;
   optimizer.args = make_args(values, "optimizer.args");
   optimizer.lr = scaled_lr(values, world_size);

@@ -1,5 +1,5 @@
 // The job in the form that a training uses: one plain struct, made once from the checked values. No
-// later code sees YAML.
+// later code sees YAML. A ...Job is the section of that name of the job file: DataJob is `data`.
 #pragma once
 
 #include <array>

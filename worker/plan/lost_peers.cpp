@@ -7,7 +7,7 @@
 #include "common/text/parse_whole.h"
 #include "common/text/split.h"
 #include "common/text/units.h"
-#include "worker/plan/agreement.h"
+#include "worker/plan/text_differences.h"
 
 namespace ddp::worker {
 namespace {

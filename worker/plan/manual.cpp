@@ -2,8 +2,8 @@
 
 #include <array>
 
+#include "common/cli/roff.h"
 #include "common/exit_code.h"
-#include "common/program/roff.h"
 #include "worker/plan/options.h"
 
 namespace ddp::worker {

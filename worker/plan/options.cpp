@@ -5,10 +5,10 @@
 #include <sstream>
 #include <string_view>
 
+#include "common/cli/shell_completion.h"
 #include "common/error.h"
 #include "common/job/job_keys.h"
 #include "common/job/unknown_flag.h"
-#include "common/program/shell_completion.h"
 #include "common/text/parse_whole.h"
 #include "common/text/shell_quotes.h"
 #include "common/text/spelling.h"

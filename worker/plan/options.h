@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "common/cli/shell_completion.h"
 #include "common/job/job_values.h"
 #include "common/job/resolve_job.h"
-#include "common/program/shell_completion.h"
 #include "worker/plan/init_method.h"
 
 namespace ddp::worker {

@@ -34,8 +34,8 @@ struct PartitionOptions {
   std::shared_ptr<const SampleWeights> weights{};
 };
 
-/// The samples of one batch, in this order. A sample that is repeated in a row has its index plus
-/// the data set's size the second time, plus twice that size the third time, and so on.
+/// The samples of one batch, in this order. With `repeats`, the n-th repetition of sample i has the
+/// index i + n * size, n from 0.
 struct MicroBatch {
   std::vector<std::int64_t> indices;
   std::int64_t epoch = 0;

@@ -123,13 +123,12 @@ void PythonModel::choose_heads(const PythonModelData& data, const Args& args) tr
   throw UsageError(where() + ": " + text + ".");
 } catch (const std::exception& error) {
   const std::vector<std::int64_t> shape{data.channels, data.height, data.width};
-  throw UsageError(where() + ": does not take images of " + shape_text(shape) + ": " +
-                   reason_of(error) +
-                   (had_16_bits_
-                        ? ". Its tensors, in 16 bits in the file, are fp32 here: leave casts out of "
-                          "forward() and choose amp.level."
-                        : ". Choose their size by data.image_size or a resize in data.augment, or "
-                          "write the model for these."));
+  throw UsageError(
+      where() + ": does not take images of " + shape_text(shape) + ": " + reason_of(error) +
+      (had_16_bits_ ? ". Its tensors, in 16 bits in the file, are fp32 here: leave casts out of "
+                      "forward() and choose amp.level."
+                    : ". Choose their size by data.image_size or a resize in data.augment, or "
+                      "write the model for these."));
 }
 
 at::Tensor PythonModel::forward(at::Tensor x) {

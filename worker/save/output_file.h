@@ -11,10 +11,10 @@
 #include <string>
 #include <string_view>
 
+#include "common/cli/log.h"
 #include "common/error.h"
 #include "common/files/descriptor.h"
 #include "common/files/owned_dir.h"
-#include "common/program/log.h"
 
 namespace ddp::worker {
 

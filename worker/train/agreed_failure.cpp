@@ -1,7 +1,7 @@
 #include "worker/train/agreed_failure.h"
 
+#include "common/cli/log.h"
 #include "common/error.h"
-#include "common/program/log.h"
 #include "worker/train/failure/error_reporter.h"
 #include "worker/train/reported_error.h"
 

@@ -6,8 +6,8 @@
 #include <sstream>
 #include <string>
 
+#include "common/cli/log.h"
 #include "common/error.h"
-#include "common/program/log.h"
 #include "common/text/one_line.h"
 #include "worker/data/reason_list.h"
 

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/cli/log.h"
 #include "common/error.h"
-#include "common/program/log.h"
 #include "common/text/one_line.h"
 #include "worker/dist/replica_check.h"
 #include "worker/plan/epoch_number.h"

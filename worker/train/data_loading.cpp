@@ -14,10 +14,10 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <utility>
 
+#include "common/cli/log.h"
 #include "common/error.h"
 #include "common/job/job_rules.h"
 #include "common/node/identity.h"
-#include "common/program/log.h"
 #include "common/text/join_words.h"
 #include "common/text/parse_whole.h"
 #include "worker/data/loading/cached_source.h"

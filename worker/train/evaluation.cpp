@@ -58,7 +58,7 @@ std::optional<NamedValues> Evaluation::run() try {
   const auto add = [&values](const NamedValues& more) {
     values.insert(values.end(), more.begin(), more.end());
   };
-  if (!parts_.has_own_metric) add(passes.names().count_means(sums));
+  if (!parts_.has_task_metric) add(passes.names().count_means(sums));
   for (const auto& metric : metrics) {
     metric->merge(parts_.group);
     add(metric->values());

@@ -36,7 +36,7 @@ class Evaluation {
     const Ema* ema = nullptr;  // evaluated instead of the weights; null: none
     BatchLoader& loader;       // of the test set
     std::function<Metrics()> make_metrics;
-    bool has_own_metric = false;  // the task has a metric
+    bool has_task_metric = false;  // the task has a metric
     ProgressPage& page;
     const std::atomic<bool>& stop_requested;
     RunPictures* pictures = nullptr;  // on rank 0 of a training; null: none are made

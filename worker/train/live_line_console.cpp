@@ -6,8 +6,8 @@
 #include <iostream>
 #include <system_error>
 
+#include "common/cli/log.h"
 #include "common/error.h"
-#include "common/program/log.h"
 #include "common/progress/terminal.h"
 #include "worker/save/stop_signals_blocked.h"
 
@@ -103,7 +103,7 @@ void LiveLineConsole::run(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   auto said_at = began_at_;
   while (!ended_.wait_for(lock, stop, kInPlace, [] { return false; }) && !stop.stop_requested()) {
-    const std::vector<LinePart> parts = probe();
+    const std::vector<LinePart> parts = next_parts();
     const auto now = std::chrono::steady_clock::now();
     if (is_in_place_) {
       line_.show(fit(parts, line_width(STDERR_FILENO)));
@@ -114,7 +114,7 @@ void LiveLineConsole::run(const std::stop_token& stop) {
   }
 }
 
-std::vector<LinePart> LiveLineConsole::probe() {
+std::vector<LinePart> LiveLineConsole::next_parts() {
   if (page_.phase.load(std::memory_order_relaxed) == Phase::none) return {};
   RankProgress progress;
   read_progress(page_, progress);

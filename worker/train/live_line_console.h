@@ -86,7 +86,7 @@ class LiveLineConsole {
 
  private:
   void run(const std::stop_token& stop);
-  std::vector<LinePart> probe();
+  std::vector<LinePart> next_parts();
 
   const ProgressPage& page_;
   LiveLine live_line_;

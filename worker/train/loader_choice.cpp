@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "common/cli/log.h"
 #include "common/error.h"
-#include "common/program/log.h"
 #include "common/text/units.h"
 #include "worker/data/augment/sample_image.h"
 #include "worker/data/loading/resident_loader.h"

@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "common/cli/log.h"
 #include "common/error.h"
 #include "common/files/files.h"
-#include "common/program/log.h"
 #include "worker/image/png.h"
 
 namespace ddp::worker {

@@ -14,8 +14,8 @@
 #include <string_view>
 #include <utility>
 
+#include "common/cli/log.h"
 #include "common/error.h"
-#include "common/program/log.h"
 #include "common/text/join_words.h"
 #include "common/text/one_line.h"
 #include "worker/plan/epoch_number.h"
@@ -225,7 +225,7 @@ class Import {
 
   void warn_of_settings() const {
     const OptimizerJob& job = request_.job.optimizer;
-    if (job.name == OptimizerJob::Name::own) return;
+    if (job.name == OptimizerJob::Name::registered) return;
     // Compares the initial learning rate, because a scheduler has changed the current one.
     NamedValues ours{{"initial_lr", job.lr},
                      {"weight_decay", job.weight_decay},

@@ -53,7 +53,7 @@ void require_names(const UpdateRule& rule, const OptimizerJob& job) {
     const std::string& name = state.name;
     // Built-in rules may use "": the parameter's own name.
     const bool is_taken = name == "master" || name == "ema" || !names.insert(name).second;
-    if (!is_taken && !(name.empty() && job.name == OptimizerJob::Name::own)) continue;
+    if (!is_taken && !(name.empty() && job.name == OptimizerJob::Name::registered)) continue;
     throw UsageError("optimizer.name: " + job.name_in_job + " keeps a state called \"" + name +
                      "\" (UpdateRule::state()), which " +
                      (name.empty() ? "is not a name" : "is taken") +

@@ -10,13 +10,13 @@
 #include <array>
 #include <iostream>
 
+#include "common/cli/log.h"
 #include "common/error.h"
 #include "common/files/files.h"
 #include "common/job/job_rules.h"
 #include "common/job/job_text.h"
 #include "common/node/identity.h"
-#include "common/program/log.h"
-#include "common/run/run_dir.h"
+#include "common/run_dir/run_dir.h"
 #include "common/text/units.h"
 #include "worker/dist/device.h"
 #include "worker/dist/join_group.h"
@@ -152,7 +152,7 @@ std::unique_ptr<Task> build_or_refuse(const RankContext& context,
 /// How many tensors a user's own optimizer keeps for each parameter. Errors: UsageError.
 std::int64_t own_states(const Registry& registry, const Job& job) {
   const std::unique_ptr<UpdateRule> rule = make_rule(registry, job);
-  if (job.optimizer.name != OptimizerJob::Name::own) return 0;
+  if (job.optimizer.name != OptimizerJob::Name::registered) return 0;
   const std::vector<UpdateRule::State> states = rule->state();
   return std::ranges::count(states, false, &UpdateRule::State::is_number);
 }
@@ -274,10 +274,10 @@ int train_together(
                     run_dir = &given_dir.emplace(OwnedDir::require(self.run_dir));
                     return;
                   }
-                  context.own_run_dir =
+                  context.chosen_run_dir =
                       RunDir::choose(context.job, self.world_size, context.command);
-                  run_dir = &context.own_run_dir->directory();
-                  std::cout << context.own_run_dir->notice() << std::endl;
+                  run_dir = &context.chosen_run_dir->directory();
+                  std::cout << context.chosen_run_dir->notice() << std::endl;
                 }));
   keep_batch(job, context.job, run_dir, group);
   if (group.is_root())
@@ -321,7 +321,7 @@ int train(const RankContext& context) {
                                      .page = context.page,
                                      .stop_requested = context.stop_requested,
                                      .as_rank = context.as_rank,
-                                     .own_run_dir = context.own_run_dir,
+                                     .chosen_run_dir = context.chosen_run_dir,
                                      .metrics_programs = context.metrics_programs},
                          past);
     } catch (const PeerError& loss) {

@@ -10,7 +10,7 @@
 #include "common/job/job_values.h"
 #include "common/node/identity.h"
 #include "common/progress/progress_page.h"
-#include "common/run/run_dir.h"
+#include "common/run_dir/run_dir.h"
 #include "worker/dist/device.h"
 #include "worker/save/records/metrics_command.h"
 #include "worker/train/registry.h"
@@ -27,8 +27,9 @@ struct RankContext {
   ProgressPage& page;
   const std::atomic<bool>& stop_requested;  // set by a signal
   bool as_rank = false;                     // --as-rank: one process alone; writes nothing
-  std::optional<RunDir>& own_run_dir;  // set on rank 0 if no agent of ours has chosen a directory
-  MetricsPrograms& metrics_programs;   // started on rank 0 when training begins
+  std::optional<RunDir>&
+      chosen_run_dir;                 // set on rank 0 if no agent of ours has chosen a directory
+  MetricsPrograms& metrics_programs;  // started on rank 0 when training begins
 };
 
 /// Joins the ranks, loads data and model, trains. Returns the exit code.

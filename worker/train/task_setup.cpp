@@ -6,8 +6,8 @@
 #include <system_error>
 #include <vector>
 
+#include "common/cli/log.h"
 #include "common/error.h"
-#include "common/program/log.h"
 #include "worker/dist/replica_check.h"
 #include "worker/dist/sync_batch_norm.h"
 #include "worker/model/freeze.h"

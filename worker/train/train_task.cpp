@@ -9,10 +9,10 @@
 #include <numeric>
 #include <optional>
 
+#include "common/cli/log.h"
 #include "common/error.h"
 #include "common/job/job_keys.h"
 #include "common/job/job_text.h"
-#include "common/program/log.h"
 #include "common/text/json_text.h"
 #include "worker/dist/abandon_on_error.h"
 #include "worker/dist/data_parallel.h"
@@ -387,9 +387,9 @@ int train_model(const TrainingRun& run, const TrainedModel& model, std::optional
              .loader = *train_loader,
              .page = context.page,
              .show = show});
-  Meters meters(step.warm_up(first_samples(plan.partition)));
+  Meters meters(step.run_warm_up_passes(first_samples(plan.partition)));
   Votes votes(run.group, meters);
-  const bool has_own_metric = model.task.metric() != nullptr;
+  const bool has_task_metric = model.task.metric() != nullptr;
   Evaluation evaluation({.batches = std::move(test.batches),
                          .group = run.group,
                          .replica = model.replica,
@@ -397,13 +397,13 @@ int train_model(const TrainingRun& run, const TrainedModel& model, std::optional
                          .ema = model.optimizer.ema(),
                          .loader = *test_loader,
                          .make_metrics = [&] { return training_metrics(run, model.task); },
-                         .has_own_metric = has_own_metric,
+                         .has_task_metric = has_task_metric,
                          .page = context.page,
                          .stop_requested = context.stop_requested,
                          .pictures = pictures ? &*pictures : nullptr});
   const std::vector<std::string> tested =
       test_names(training_metrics(run, model.task),
-                 has_own_metric ? std::vector<std::string>{"loss"} : train_names(meters.names()));
+                 has_task_metric ? std::vector<std::string>{"loss"} : train_names(meters.names()));
   EvaluationPolicy policy(run.job, model.task.monitored(), tested);
   Checkpointer checkpointer(checkpointer_parts(run, model, plan, policy, held));
   RunLog run_log(run_log_parts(run, model, plan, meters.names(), tested, policy.monitored()));
@@ -517,7 +517,7 @@ int evaluate_task(const RankContext& context,
                          .forward = forward,
                          .loader = loader,
                          .make_metrics = make_metrics,
-                         .has_own_metric = make_metrics().size() > job.evaluation.metrics.size(),
+                         .has_task_metric = make_metrics().size() > job.evaluation.metrics.size(),
                          .page = context.page,
                          .stop_requested = context.stop_requested});
   enter_phase(context.page, Phase::evaluating);

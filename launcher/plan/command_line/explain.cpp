@@ -38,30 +38,30 @@ std::string least_of(const JobKey& duration) {
 std::string type_of(const JobKey& key) {
   const std::string words = key.choices.empty() ? "" : ", or " + join_words(key.choices);
   switch (key.type) {
-    case JobType::boolean:
+    case JobKeyType::boolean:
       return "true or false";
-    case JobType::integer:
+    case JobKeyType::integer:
       return "integer" + range_of(key) + words;
-    case JobType::real:
+    case JobKeyType::real:
       return "number" + range_of(key) + words;
-    case JobType::text:
+    case JobKeyType::text:
       return "text";
-    case JobType::name:
+    case JobKeyType::name:
       return "name of letters, digits, '.', '_' and '-'";
-    case JobType::choice:
+    case JobKeyType::choice:
       return (key.is_open ? "a name of the program's own, or one of " : "one of ") +
              join_words(key.choices);
-    case JobType::duration:
+    case JobKeyType::duration:
       return "duration with a unit, as 30s or 10min" + least_of(key);
-    case JobType::bytes:
+    case JobKeyType::bytes:
       return "size with a unit, as 25MiB";
-    case JobType::text_map:
+    case JobKeyType::text_map:
       return "names and texts";
-    case JobType::integer_list:
+    case JobKeyType::integer_list:
       return "ascending integers" + range_of(key);
-    case JobType::text_list:
+    case JobKeyType::text_list:
       return "list of texts";
-    case JobType::named_list:
+    case JobKeyType::named_list:
       return "list of names, some with arguments: [one, {two: {argument: value}}]";
   }
   return "";

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "common/program/shell_completion.h"
+#include "common/cli/shell_completion.h"
 
 namespace ddp::launcher {
 namespace {

@@ -4,10 +4,10 @@
 #include <array>
 #include <vector>
 
+#include "common/cli/roff.h"
+#include "common/cli/shell_completion.h"
 #include "common/exit_code.h"
 #include "common/job/job_keys.h"
-#include "common/program/roff.h"
-#include "common/program/shell_completion.h"
 #include "common/text/join_words.h"
 
 namespace ddp::launcher {

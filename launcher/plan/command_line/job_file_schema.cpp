@@ -65,47 +65,47 @@ json::object arguments_by_name() {
 json::array forms_of(const JobKey& key) {
   json::array forms;
   switch (key.type) {
-    case JobType::boolean:
+    case JobKeyType::boolean:
       forms.push_back(json::object{{"type", "boolean"}});
       break;
-    case JobType::integer:
+    case JobKeyType::integer:
       forms.push_back(number(key, "integer"));
       break;
-    case JobType::real:
+    case JobKeyType::real:
       forms.push_back(number(key, "number"));
       // Editors that read YAML 1.1 take 1e-4 for a text.
       forms.push_back(
           {{"type", "string"}, {"pattern", "^[-+]?[0-9]+(\\.[0-9]*)?[eE][-+]?[0-9]+$"}});
       break;
-    case JobType::text:
+    case JobKeyType::text:
       forms.push_back(json::object{{"type", any_scalar()}});
       break;
-    case JobType::name:
+    case JobKeyType::name:
       forms.push_back(
           json::object{{"type", any_scalar()}, {"pattern", "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$"}});
       break;
-    case JobType::choice:
+    case JobKeyType::choice:
       if (key.is_open) forms.push_back(json::object{{"type", "string"}});
       break;
-    case JobType::duration:
+    case JobKeyType::duration:
       forms.push_back(
           json::object{{"type", "string"}, {"pattern", "^[0-9]+(\\.[0-9]+)?(ms|s|min|h|d)$"}});
       forms.push_back(json::object{{"const", 0}});
       break;
-    case JobType::bytes:
+    case JobKeyType::bytes:
       forms.push_back(
           json::object{{"type", "string"}, {"pattern", "^[0-9]+(\\.[0-9]+)?([KMGT]i|[kMGT])?B$"}});
       break;
-    case JobType::text_map:
+    case JobKeyType::text_map:
       forms.push_back(key.path.ends_with(".args") ? arguments_by_name() : texts_by_name());
       break;
-    case JobType::integer_list:
+    case JobKeyType::integer_list:
       forms.push_back(list_of(number(key, "integer")));
       break;
-    case JobType::text_list:
+    case JobKeyType::text_list:
       forms.push_back(list_of({{"type", any_scalar()}}));
       break;
-    case JobType::named_list: {
+    case JobKeyType::named_list: {
       json::object arguments = texts_by_name();
       arguments["type"] = json::array{"object", "null"};
       const json::object with_arguments{{"type", "object"},
@@ -117,7 +117,7 @@ json::array forms_of(const JobKey& key) {
     }
   }
   if (!key.choices.empty()) forms.insert(forms.begin(), json::object{{"enum", words_of(key)}});
-  const bool may_be_null = key.default_value == "null" || key.type == JobType::text_map;
+  const bool may_be_null = key.default_value == "null" || key.type == JobKeyType::text_map;
   if (may_be_null) forms.push_back(json::object{{"type", "null"}});
   return forms;
 }

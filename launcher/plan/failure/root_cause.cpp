@@ -32,7 +32,8 @@ bool failed_while_stopping(const Ending& ending) {
          (code == exit_code::kInternal || code == exit_code::kDiverged);
 }
 
-/// The first rank that promised nothing, was needed by others, and left with 0 before `failure`.
+/// The first rank that had no progress page, or only opened one, was needed by others, and left
+/// with 0 before `failure`.
 std::optional<std::size_t> find_early_exit(std::span<const Ending> endings, const Ending& failure) {
   const bool counted_on_members = failure.joined_store && !failure.opened_page;
   std::optional<std::size_t> first;

@@ -41,10 +41,9 @@ struct EndFacts {
 ///   the rank                                      the ranks that failed because of it
 ///   hung                                          none: we ended them (124)
 ///   was frozen (SIGSTOP)                          its peers, who gave up
-///   promised nothing (no page, or only opened),   later, an external one that had joined the store
-///     had joined the store and left with 0
-///   promised nothing, had not joined the store    later, one that waited in the store
-///     and left with 0
+///   had no progress page, or only opened one,     later, an external rank that had joined the
+///     had joined the store, and left with 0         store
+///   the same, but had not joined the store        later, a rank that waited in the store
 ///
 /// A lost node is the root cause unless a worker had failed by rows 1 or 2 while that node was
 /// still heard.

@@ -47,8 +47,9 @@ class ActivityWindow {
   static constexpr int kPointsPerLimit = 64;
   static constexpr std::size_t kMaxPoints = 1024;
 
-  /// Adds a sample. Returns since when the process has been idle: since then it has used no more
-  /// than kMainShare, kAllShare and kBytesPerSecond allow in a time of `limit`.
+  /// Adds a sample. Returns since when the process has been idle. Idle: averaged over `limit`, its
+  /// main thread stays below kMainShare, all threads below kAllShare, its I/O below
+  /// kBytesPerSecond.
   std::chrono::nanoseconds note(std::chrono::nanoseconds now,
                                 const Activity& activity,
                                 std::chrono::nanoseconds limit);

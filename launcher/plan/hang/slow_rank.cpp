@@ -35,7 +35,7 @@ double beyond(const Ranks& ranks, std::size_t rank, Value value) {
   std::vector<double> values;
   for (const auto& one : ranks)
     values.push_back(value(one));
-  return beyond_others(values, rank);
+  return above_median_of_others(values, rank);
 }
 
 /// What a node did to one rank over a span, as shares of the time.
@@ -202,8 +202,8 @@ SlowRankFinder::Look SlowRankFinder::look_at(nanoseconds now,
 
 SlowRankFinder::Growth SlowRankFinder::growth(const Point& first, const Point& last) {
   Growth grown;
-  for (std::size_t i = 0; i < kWork.size(); ++i) {
-    const auto part = kWork[i].spent;
+  for (std::size_t i = 0; i < kWorkPhases.size(); ++i) {
+    const auto part = kWorkPhases[i].spent;
     grown.work[i] = seconds_of(nanoseconds(last.spent.*part - first.spent.*part));
     grown.own += grown.work[i];
   }
@@ -230,13 +230,13 @@ SlowRankFinder::Judgement SlowRankFinder::judge(std::span<const Growth> grown) c
   SlowRank& slow = judgement.slow;
   slow.rank = static_cast<int>(rank);
   slow.share = std::clamp(share, 0.0, 1.0);
-  for (std::size_t i = 0; i < kWork.size(); ++i) {
+  for (std::size_t i = 0; i < kWorkPhases.size(); ++i) {
     judgement.excess[i] =
         beyond(grown, rank, [i](const Growth& one) { return one.share(one.work[i]); });
   }
   const auto worst = static_cast<std::size_t>(std::ranges::max_element(judgement.excess) -
                                               judgement.excess.begin());
-  slow.phase = kWork[worst].phase;
+  slow.phase = kWorkPhases[worst].phase;
   if (grown[rank].steps > 0) {
     const auto per_step = [worst](const Growth& one) {
       return one.work[worst] / std::max(static_cast<double>(one.steps), 1.0);
@@ -251,7 +251,7 @@ SlowRankFinder::Judgement SlowRankFinder::judge(std::span<const Growth> grown) c
   return judgement;
 }
 
-void SlowRankFinder::take(nanoseconds now, Judgement judgement) {
+void SlowRankFinder::note_judgement(nanoseconds now, Judgement judgement) {
   SlowRank slow = judgement.slow;
   const bool is_slow = slow.share >= kWorthTelling;
   const bool is_same =
@@ -260,8 +260,8 @@ void SlowRankFinder::take(nanoseconds now, Judgement judgement) {
     if (is_same && slow.phase != previous_->slow.phase) {
       // The phase of the last span may have cost more in both together.
       const auto excess = [&](Phase phase) {
-        const auto i =
-            static_cast<std::size_t>(std::ranges::find(kWork, phase, &Work::phase) - kWork.begin());
+        const auto i = static_cast<std::size_t>(
+            std::ranges::find(kWorkPhases, phase, &WorkPhase::phase) - kWorkPhases.begin());
         return judgement.excess[i] + previous_->excess[i];
       };
       if (excess(previous_->slow.phase) > excess(slow.phase)) slow = previous_->slow;
@@ -303,7 +303,7 @@ void SlowRankFinder::note(nanoseconds now, std::span<const WorkerSample> samples
   const std::int64_t steps = std::ranges::min_element(grown, {}, &Growth::steps)->steps;
   if (steps < kSpanSteps && time < kLongestSpan && !is_plain) return;
   find_cause(*first_, look, judgement.slow);
-  take(now, judgement);
+  note_judgement(now, judgement);
   first_ = std::move(look);
 }
 

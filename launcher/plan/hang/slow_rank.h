@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/progress/beyond_others.h"
+#include "common/progress/above_median_of_others.h"
 #include "common/progress/rank_progress.h"
 #include "launcher/plan/hang/watchdog.h"
 
@@ -88,14 +88,14 @@ class SlowRankFinder {
     double own = 0;  // of its own work
     double waiting = 0;
     std::int64_t steps = 0;
-    std::array<double, kWork.size()> work{};
+    std::array<double, kWorkPhases.size()> work{};
 
     [[nodiscard]] double all() const { return own + waiting; }
     /// What share of the time a part of it is.
     [[nodiscard]] double share(double part) const { return all() > 0 ? part / all() : 0; }
   };
   [[nodiscard]] static Growth growth(const Point& first, const Point& last);
-  using Excess = std::array<double, kWork.size()>;  // shares beyond the median of the others
+  using Excess = std::array<double, kWorkPhases.size()>;  // shares beyond the median of the others
   struct Judgement {
     SlowRank slow;
     Excess excess{};
@@ -110,7 +110,7 @@ class SlowRankFinder {
   [[nodiscard]] Look look_at(std::chrono::nanoseconds now, std::span<const WorkerSample> samples);
   /// `grown`: by rank, over the span.
   [[nodiscard]] Judgement judge(std::span<const Growth> grown) const;
-  void take(std::chrono::nanoseconds now, Judgement judgement);
+  void note_judgement(std::chrono::nanoseconds now, Judgement judgement);
   void restart();
 
   std::vector<std::int64_t> last_steps_;  // by rank, as the pages tell; empty: not begun

@@ -167,7 +167,7 @@ bool Watchdog::waits_for_others(nanoseconds now, const Track& track) const {
 /// After a long time without samples this agent, or the whole machine, has slept. Then the workers'
 /// silence means nothing, so all times of their progress start again.
 void Watchdog::reset_after_gap(nanoseconds now) {
-  if (now - std::exchange(looked_at_, now) < usual_limit() / 2) return;
+  if (now - std::exchange(looked_at_, now) < default_limit() / 2) return;
   for (Track& track : tracks_) {
     track.moved_at = track.reported_at = track.step_at = now;
     track.activity = ActivityWindow();
@@ -186,14 +186,14 @@ bool Watchdog::is_job_hung(nanoseconds now) const {
   bool is_one_elsewhere = false;
   for (const Track& track : tracks_) {
     // Others may have waited for this worker, and go on now that it has ended.
-    if (!track.last.alive && now - track.last.ended_at < usual_limit()) return false;
+    if (!track.last.alive && now - track.last.ended_at < default_limit()) return false;
     if (!lives(track.last)) continue;
     ++living;
     if (hangs(now, track)) {
       if (is_frozen(track.last)) return true;
       if (is_judged_by_page(track.last) && !waits_for_others(now, track)) return true;
       ++hung;
-      const bool is_asleep = now - track.activity.sleeps_since() >= usual_limit();
+      const bool is_asleep = now - track.activity.sleeps_since() >= default_limit();
       is_one_elsewhere =
           is_one_elsewhere || (is_asleep && kind_of(track.last) == WaitKind::elsewhere);
     } else if (spins(now, track)) {
@@ -224,7 +224,7 @@ std::optional<Finding> Watchdog::find_hang(nanoseconds now) const {
   }
   // A worker that polls in a loop or makes progress is not suspected, unless it is frozen.
   std::erase_if(living, [&](const Track* track) {
-    const bool goes_on = now - track->moved_at < usual_limit() / 2;
+    const bool goes_on = now - track->moved_at < default_limit() / 2;
     return !is_frozen(track->last) && (spins(now, *track) || goes_on);
   });
   std::vector<std::pair<Suspicion, const Track*>> suspects;

@@ -112,7 +112,7 @@ class Watchdog {
   [[nodiscard]] bool waits_for_others(std::chrono::nanoseconds now, const Track& track) const;
   void reset_after_gap(std::chrono::nanoseconds now);
   /// The limit for a worker without one of its own.
-  [[nodiscard]] std::chrono::nanoseconds usual_limit() const {
+  [[nodiscard]] std::chrono::nanoseconds default_limit() const {
     return limits_.hang_timeout.value_or(kShortestLimit);
   }
   [[nodiscard]] bool is_job_hung(std::chrono::nanoseconds now) const;

@@ -19,7 +19,7 @@ std::size_t old_states(std::string_view pending);
 /// What a finished line is.
 enum class BarLine : std::uint8_t {
   text,   // the program's own text, maybe printed over a bar
-  end,    // the last state of a bar, or the newest of one with others below
+  end,    // the bar's last state; of nested bars, the newest state of the upper one
   below,  // drawn below another bar: the cursor goes up again (tqdm's nested ones)
 };
 BarLine bar_line(std::string_view line);

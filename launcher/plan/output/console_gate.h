@@ -3,7 +3,8 @@
 // Promises: hidden lines are counted, and the number is printed. Lines that are in no file are
 // hidden only when the console takes nothing at all. A progress bar, which has no newline for long,
 // is shown periodically; so is a part of a line, the first time once it has stood for kPartPause.
-// Trap: a line that is let through uses up one of the second's lines, so ask once per line.
+// Trap: each call of take_line() that returns true uses up one line of this second's limit; call it
+// once per line.
 #pragma once
 
 #include <chrono>

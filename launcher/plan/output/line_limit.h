@@ -14,7 +14,7 @@ class LineLimit {
   LineLimit(int most, std::chrono::seconds pause) : most_(most), pause_(pause) {}
 
   /// Counts one more line. The count starts again `pause` after its first line.
-  Show take(Time now) {
+  Show count_line(Time now) {
     if (now >= until_) {
       until_ = now + pause_;
       lines_ = 0;

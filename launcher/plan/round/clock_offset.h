@@ -37,17 +37,16 @@ class ClockOffset {
     return theirs - best_->offset;
   }
 
-  /// The offset for times that the node reports. They count from the start of its group; with the
-  /// offset they count from `begin`, on our clock. The first row that applies:
+  /// What to add to a time that the node reports, which counts from the start of its group, to get
+  /// the time since `begin` on our clock. The first row that applies:
   ///
   ///   what is known                      by which clock
   ///   no start was reported              none: the node has no time in the round yet, so 0
   ///   it is our own node                 its own, which is ours
   ///   a heartbeat was answered           its own, less the offset
   ///   none was answered yet              ours, at the report's arrival: late by its travel time
-  [[nodiscard]] std::chrono::nanoseconds begin_since(std::chrono::steady_clock::time_point begin,
-                                                     const GroupBegin& group,
-                                                     bool is_own) const {
+  [[nodiscard]] std::chrono::nanoseconds offset_in_round(
+      std::chrono::steady_clock::time_point begin, const GroupBegin& group, bool is_own) const {
     if (!group.reported_at) return std::chrono::nanoseconds(0);
     const std::int64_t ours = std::chrono::nanoseconds(begin.time_since_epoch()).count();
     if (is_own) return std::chrono::nanoseconds(group.at_ns - ours);

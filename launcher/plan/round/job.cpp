@@ -36,7 +36,7 @@ Job::Job(Config config, const NodeTable& nodes, Time begin)
 // --- Events.
 
 void Job::note_answered(const Hello& hello, const std::optional<Refusal>& refusal) {
-  if (!refusal || hello.is_probe) return;
+  if (!refusal || hello.is_question) return;
   if (ends_job(hello, *refusal)) refusal_ = refusal;
   const bool has_heard = config_.own_problem && refusal->code == config_.own_problem->code;
   if (state_ == State::refusing && has_heard) --unheard_;
@@ -168,7 +168,7 @@ bool Job::is_called_off() const {
 }
 
 NodeWait::Presence Job::presence() const {
-  return NodeWait::see_presence(nodes_, round(), config_.replace_timeout.has_value());
+  return NodeWait::presence_of(nodes_, round(), config_.replace_timeout.has_value());
 }
 
 std::vector<Job::Line> Job::take_lines() {

@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "common/program/log.h"
+#include "common/cli/log.h"
 #include "launcher/plan/round/messages.h"
 #include "launcher/plan/round/node_table.h"
 #include "launcher/plan/round/node_wait.h"

@@ -12,7 +12,7 @@
 #include <span>
 
 #include "common/error.h"
-#include "common/run/run_dir.h"
+#include "common/run_dir/run_dir.h"
 #include "common/text/json_text.h"
 #include "common/text/split.h"
 #include "common/text/units.h"
@@ -436,7 +436,7 @@ std::string to_json_members(const Verdict& verdict,
   return text.substr(1, text.size() - 2);  // without the braces
 }
 
-std::string clean(const std::string& text) {
+std::string clean_report(const std::string& text) {
   std::string cleaned = clean_lines(text);
   if (!cleaned.empty() && !cleaned.ends_with('\n')) cleaned += '\n';
   return cleaned;
@@ -449,7 +449,7 @@ EndJob describe_end(const Verdict& verdict,
   EndJob end;
   end.exit_code = verdict.exit_code;
   end.state = state_of(verdict);
-  end.report = clean(format_report(verdict, spec));
+  end.report = clean_report(format_report(verdict, spec));
   end.members = to_json_members(verdict, spec, host, most_workers);
   const auto* const failed = std::get_if<Failed>(&verdict.outcome);
   if (failed != nullptr) end.error_text = verdict.workers[failed->root_cause].error_text;
@@ -460,7 +460,7 @@ EndJob describe_end(const Verdict& verdict,
 EndJob describe_own_end(int exit_code, const std::string& text) {
   EndJob end;
   end.exit_code = exit_code;
-  end.report = clean("ddp-launch: " + text);
+  end.report = clean_report("ddp-launch: " + text);
   end.members = "\"decided_by\":\"launcher\"";
   end.is_without_node_zero = true;
   return end;

@@ -21,9 +21,9 @@ std::string summarize_round(const RoundResult& result, int round);
 std::string format_report(const Verdict& verdict, const JobSpec& spec);
 
 /// `text` as a terminal may be given it, whatever bytes it quotes.
-std::string clean(const std::string& text);
+std::string clean_report(const std::string& text);
 
-/// The members of result.json, as common/run/run_dir's write_result wants them. More than
+/// The members of result.json, as common/run_dir/run_dir's write_result wants them. More than
 /// `most_workers` workers are only counted.
 std::string to_json_members(const Verdict& verdict,
                             const JobSpec& spec,

@@ -13,7 +13,7 @@
 
 #include "common/progress/line_part.h"
 #include "common/progress/progress_page.h"
-#include "common/run/run_dir.h"
+#include "common/run_dir/run_dir.h"
 #include "launcher/plan/failure/worker_report.h"
 #include "launcher/plan/hang/watchdog.h"
 
@@ -35,7 +35,7 @@ struct Hello {
   std::string host;                             // its name, for people
   std::int64_t pid = 0;                         // of the agent, for people
   std::string entry;                            // the program as typed, for people
-  bool is_probe = false;                        // only asks whether node 0 is there
+  bool is_question = false;                     // only asks whether node 0 is there
   bool has_debugger = false;                    // a worker of it has its terminal (--debug)
   int problem_code = 0;                         // 126 or 127; 0: can execute the program
   std::string problem;                          // why it cannot

@@ -10,16 +10,16 @@
 
 namespace ddp::launcher {
 
-NodeCommands::Meaning NodeCommands::take(const NodeCommand& command) {
-  if (const auto* const start = std::get_if<StartRound>(&command)) return take_start(*start);
-  if (const auto* const end = std::get_if<EndRound>(&command)) return take_end_round(*end);
-  if (const auto* const end = std::get_if<EndJob>(&command)) return take_end_job(*end);
+NodeCommands::Meaning NodeCommands::note(const NodeCommand& command) {
+  if (const auto* const start = std::get_if<StartRound>(&command)) return note_start(*start);
+  if (const auto* const end = std::get_if<EndRound>(&command)) return note_end_round(*end);
+  if (const auto* const end = std::get_if<EndJob>(&command)) return note_end_job(*end);
   const auto* const announce = std::get_if<AnnounceStop>(&command);
   const bool is_now = announce != nullptr && state_ == State::running && !end_command_ && !end_job_;
   return is_now && announce->round == round_ ? Meaning::announce : Meaning::ignored;
 }
 
-NodeCommands::Meaning NodeCommands::take_start(const StartRound& start) {
+NodeCommands::Meaning NodeCommands::note_start(const StartRound& start) {
   if (end_job_) return Meaning::ignored;
   const bool is_free = state_ == State::waiting && !start_;
   const auto own = static_cast<std::size_t>(start.node_rank);
@@ -29,7 +29,7 @@ NodeCommands::Meaning NodeCommands::take_start(const StartRound& start) {
   return Meaning::noted;
 }
 
-NodeCommands::Meaning NodeCommands::take_end_round(const EndRound& command) {
+NodeCommands::Meaning NodeCommands::note_end_round(const EndRound& command) {
   const bool is_of_next = start_ && command.round == start_->round;
   const bool is_of_current = state_ != State::waiting && command.round == round_;
   if (!is_of_next && !is_of_current) return Meaning::ignored;
@@ -44,7 +44,7 @@ NodeCommands::Meaning NodeCommands::take_end_round(const EndRound& command) {
   return Meaning::kill;
 }
 
-NodeCommands::Meaning NodeCommands::take_end_job(const EndJob& end) {
+NodeCommands::Meaning NodeCommands::note_end_job(const EndJob& end) {
   if (end_job_) return Meaning::ignored;
   end_job_ = end;
   start_.reset();

@@ -45,7 +45,7 @@ class NodeCommands {
   /// kills them then.
   NodeCommands(int nproc, std::chrono::milliseconds grace) : nproc_(nproc), grace_(grace) {}
 
-  Meaning take(const NodeCommand& command);
+  Meaning note(const NodeCommand& command);
 
   // --- The steps of the agent.
 
@@ -89,9 +89,9 @@ class NodeCommands {
   static constexpr std::chrono::seconds kAnswerTimeout{1};
 
  private:
-  Meaning take_start(const StartRound& start);
-  Meaning take_end_round(const EndRound& command);
-  Meaning take_end_job(const EndJob& end);
+  Meaning note_start(const StartRound& start);
+  Meaning note_end_round(const EndRound& command);
+  Meaning note_end_job(const EndJob& end);
 
   int nproc_ = 1;
   std::chrono::milliseconds grace_;

@@ -82,7 +82,7 @@ std::optional<Refusal> compare_jobs(const Hello& hello,
 }  // namespace
 
 bool ends_job(const Hello& hello, const Refusal& refusal) {
-  return !hello.is_probe && hello.problem_code != 0 && refusal.code == hello.problem_code;
+  return !hello.is_question && hello.problem_code != 0 && refusal.code == hello.problem_code;
 }
 
 std::string name_node(std::optional<int> node_rank, const std::string& host) {
@@ -163,11 +163,11 @@ int NodeTable::workers() const {
 
 NodeTable::Admission NodeTable::consider(const Hello& hello, Reader reader) const {
   // Through address translation our own probe may reach us.
-  const bool is_ourselves = hello.is_probe && hello.pid == own().pid && hello.host == own().host;
+  const bool is_ourselves = hello.is_question && hello.pid == own().pid && hello.host == own().host;
   Admission admission;
   if (!is_ourselves) admission.refusal = why_not(hello);
   if (admission.refusal) admission.answer = why_not(hello, reader);
-  admission.joins = !admission.refusal && !hello.is_probe;
+  admission.joins = !admission.refusal && !hello.is_question;
   return admission;
 }
 

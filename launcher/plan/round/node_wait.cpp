@@ -4,12 +4,12 @@
 
 namespace ddp::launcher {
 
-NodeWait::Presence NodeWait::see_presence(const NodeTable& table,
-                                          const Round* round,
-                                          bool replaces) {
+NodeWait::Presence NodeWait::presence_of(const NodeTable& table,
+                                         const Round* round,
+                                         bool may_replace) {
   const bool has_lost =
       round != nullptr && round->has_lost_node() && table.present() < round->nodes();
-  return {table.is_full(), table.is_enough(), has_lost, replaces};
+  return {table.is_full(), table.is_enough(), has_lost, may_replace};
 }
 
 NodeWait::Decision NodeWait::advance(const Presence& nodes, Time not_before, Time now) {

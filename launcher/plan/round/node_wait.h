@@ -28,16 +28,16 @@ class NodeWait {
   struct Presence {
     bool is_full = false;
     bool is_enough = false;
-    bool has_lost = false;  // a node was lost, and fewer are here than in the last round
-    bool replaces = false;  // another node may take the place of a lost one
+    bool has_lost = false;     // a node was lost, and fewer are here than in the last round
+    bool may_replace = false;  // another node may take the place of a lost one
     /// Whether to wait for a replacement, even with enough nodes.
-    [[nodiscard]] bool awaits_another() const { return has_lost && replaces; }
+    [[nodiscard]] bool awaits_another() const { return has_lost && may_replace; }
     /// Whether there are, or may be, enough nodes for another round.
-    [[nodiscard]] bool can_go_on() const { return is_enough || replaces; }
+    [[nodiscard]] bool can_go_on() const { return is_enough || may_replace; }
   };
-  /// The presence of the nodes of `table`. `round`: the newest; null: none has begun. `replaces`:
-  /// another node may take the place of a lost one.
-  static Presence see_presence(const NodeTable& table, const Round* round, bool replaces);
+  /// The presence of the nodes of `table`. `round`: the newest; null: none has begun.
+  /// `may_replace`: another node may take the place of a lost one.
+  static Presence presence_of(const NodeTable& table, const Round* round, bool may_replace);
 
   enum class Decision { begin, wait, give_up };
 

@@ -21,7 +21,9 @@ EndWithoutNodeZero end_by(EndReason reason, int signal, int exit_code, const std
   return end;
 }
 
-EndWithoutNodeZero lose_node_zero(const NodeZeroFacts& facts, const std::string& how, int signal) {
+EndWithoutNodeZero end_for_lost_node_zero(const NodeZeroFacts& facts,
+                                          const std::string& how,
+                                          int signal) {
   const std::string what = facts.name + " is lost: " + how;
   EndWithoutNodeZero end = end_by(EndReason::node_lost, signal, exit_code::kNodeLost, what);
   end.lost = NodeLost{0, facts.host, how, {}};
@@ -36,13 +38,13 @@ std::optional<EndWithoutNodeZero> end_without_node_zero(const NodeZeroFacts& fac
     return end_by(EndReason::slept, SIGKILL, exit_code::kNodeLost, *facts.why_slept);
   if (facts.connection_end) {
     EndWithoutNodeZero end =
-        lose_node_zero(facts, "its agent is gone (" + *facts.connection_end + ")", SIGTERM);
+        end_for_lost_node_zero(facts, "its agent is gone (" + *facts.connection_end + ")", SIGTERM);
     end.command.grace = std::min<std::chrono::milliseconds>(grace, kLease);
     return end;
   }
   if (facts.is_fenced || facts.silence > kLease) {
     const std::string how = "silent for " + format_seconds(facts.silence) + facts.silence_hint;
-    return lose_node_zero(facts, how, SIGKILL);
+    return end_for_lost_node_zero(facts, how, SIGKILL);
   }
   if (!facts.is_stop_unanswered) return std::nullopt;
   const int signal = facts.requested_signal;

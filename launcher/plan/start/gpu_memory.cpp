@@ -7,7 +7,8 @@
 
 namespace ddp::launcher {
 
-GpuMemoryWait::Decision GpuMemoryWait::take(const std::vector<GpuHolder>& holders, Time now) {
+GpuMemoryWait::Decision GpuMemoryWait::note_holders(const std::vector<GpuHolder>& holders,
+                                                    Time now) {
   std::string names;
   for (const GpuHolder& holder : holders) {
     const auto found = std::ranges::find(former_, holder.pid, &FormerWorker::pid);

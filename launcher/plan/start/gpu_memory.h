@@ -40,7 +40,7 @@ class GpuMemoryWait {
     bool is_warning = false;
   };
   /// Call after each query.
-  [[nodiscard]] Decision take(const std::vector<GpuHolder>& holders, Time now);
+  [[nodiscard]] Decision note_holders(const std::vector<GpuHolder>& holders, Time now);
 
  private:
   std::vector<FormerWorker> former_;

@@ -16,8 +16,8 @@
 #include "launcher/plan/job_size.h"
 #include "launcher/plan/start/gpus_of_ranks.h"
 #include "launcher/plan/start/kept_daemons.h"
-#include "launcher/plan/start/preload.h"
 #include "launcher/plan/start/program_entry.h"
+#include "launcher/plan/start/template_messages.h"
 
 namespace ddp::launcher {
 namespace {
@@ -165,7 +165,7 @@ class Maker {
       spec_.master_port = 0;
     }
     // Loopback without IPv4: /etc/hosts often maps localhost to 127.0.0.1 alone.
-    if (spec_.master_addr == "localhost" && spec_.facts.loopback != kUsualLoopback)
+    if (spec_.master_addr == "localhost" && spec_.facts.loopback != kDefaultLoopback)
       spec_.master_addr = spec_.facts.loopback;
     if (spec_.max_nodes == 1) return;
     const bool has_address =

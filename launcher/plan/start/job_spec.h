@@ -21,7 +21,7 @@
 
 namespace ddp::launcher {
 
-inline constexpr const char* kUsualLoopback = "127.0.0.1";
+inline constexpr const char* kDefaultLoopback = "127.0.0.1";
 inline constexpr std::chrono::minutes kUsualPreloadIdle{10};
 
 /// What this node has.
@@ -30,9 +30,9 @@ struct NodeFacts {
   int gpus = 0;                   // visible by CUDA_VISIBLE_DEVICES
   std::vector<Gpu> devices = {};  // all devices of the node
   std::string refused_gpu = {};   // the entry of CUDA_VISIBLE_DEVICES at which CUDA stops reading
-  std::string loopback = kUsualLoopback;  // "::1" if loopback has only IPv6
-  std::string gpu_problem = {};           // why CUDA reported no GPU; empty: it was not asked
-  CpuLimits cpu_limits = {};              // what `cpus` follows from
+  std::string loopback = kDefaultLoopback;  // "::1" if loopback has only IPv6
+  std::string gpu_problem = {};             // why CUDA reported no GPU; empty: it was not asked
+  CpuLimits cpu_limits = {};                // what `cpus` follows from
   // Where neither CUDA nor NVML counts the devices that were asked for: those that the torch of the
   // job's Python sees, XPUs or AMD's GPUs.
   int torch_devices = 0;
@@ -52,8 +52,8 @@ struct JobSpec {
   bool by_python = false;         // a script or a module: arguments[0] is the interpreter
   std::vector<Wrapper> wrappers;  // --wrap, the first one outermost
   std::optional<int> debug_rank;  // --debug: the local rank that has our terminal
-  // Modules that the process imports of which each rank is a copy (os/rank_template), or "auto";
-  // empty: there is no such process.
+  // Modules that the template imports; each rank is then a copy of the template
+  // (os/rank_template). "auto": chosen from the script. Empty: there is no template.
   std::vector<std::string> preload;
   std::chrono::seconds preload_idle{0};  // how long the template waits for another job
   bool warm_start = false;               // the ranks are copies of one ddp-worker

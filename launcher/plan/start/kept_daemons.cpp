@@ -15,13 +15,13 @@ namespace {
 constexpr std::size_t kMostNamed = 3;
 constexpr std::size_t kMostOfCommand = 80;  // bytes
 
-std::string name_all(std::optional<int> rank, std::span<const LeftProcess> processes) {
+std::string name_all(std::optional<int> rank, std::span<const LeftoverProcess> processes) {
   std::string text = rank ? "rank " + std::to_string(*rank) : "a rank";
   text += " left " +
           (processes.size() == 1 ? "a process" : std::to_string(processes.size()) + " processes") +
           " behind: ";
   std::string named;
-  for (const LeftProcess& process : processes.first(std::min(processes.size(), kMostNamed))) {
+  for (const LeftoverProcess& process : processes.first(std::min(processes.size(), kMostNamed))) {
     const std::string command = plain_line(process.command, kMostOfCommand);
     add_word(named, "pid " + std::to_string(process.pid) + " (" + command + ")", ", ");
   }
@@ -64,13 +64,13 @@ bool KeptDaemons::has(const std::string& command) const {
   });
 }
 
-std::string describe_killed(std::optional<int> rank, std::span<const LeftProcess> processes) {
+std::string describe_killed(std::optional<int> rank, std::span<const LeftoverProcess> processes) {
   const std::string they = processes.size() == 1 ? "it is" : "they are";
   return name_all(rank, processes) + "; " + they +
          " killed. To leave one running, name it in --keep-daemons.";
 }
 
-std::string describe_kept(std::optional<int> rank, std::span<const LeftProcess> processes) {
+std::string describe_kept(std::optional<int> rank, std::span<const LeftoverProcess> processes) {
   const std::string they = processes.size() == 1 ? "it is" : "they are";
   return name_all(rank, processes) + "; " + they + " left running (--keep-daemons)";
 }

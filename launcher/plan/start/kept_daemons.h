@@ -32,14 +32,14 @@ class KeptDaemons {
   std::vector<std::unique_ptr<Pattern>> patterns_;
 };
 
-struct LeftProcess {
+struct LeftoverProcess {
   std::int64_t pid = 0;
   std::string command;
 };
 
 /// One line that names the first of them: a rank left them behind, and they are killed, or are
 /// left running. Nothing as rank: it is not known. Precondition: there is one.
-std::string describe_killed(std::optional<int> rank, std::span<const LeftProcess> processes);
-std::string describe_kept(std::optional<int> rank, std::span<const LeftProcess> processes);
+std::string describe_killed(std::optional<int> rank, std::span<const LeftoverProcess> processes);
+std::string describe_kept(std::optional<int> rank, std::span<const LeftoverProcess> processes);
 
 }  // namespace ddp::launcher

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "launcher/plan/start/argument_template.h"
+#include "launcher/plan/start/substitution.h"
 
 namespace ddp::launcher {
 namespace {
@@ -20,15 +20,15 @@ Prefix::Prefix(const LogSpec& spec, const StreamPlan& plan, const PrefixFacts& f
   const std::string local_rank = std::to_string(facts.placement.local_rank);
   const std::string node_rank = std::to_string(facts.placement.node_rank);
   if (spec.prefix) {
-    text_ = fill_template(*spec.prefix,
-                          {{"role_name", facts.role},
-                           {"rank", rank},
-                           {"local_rank", local_rank},
-                           {"node_rank", node_rank},
-                           {"hostname", facts.host},
-                           {"pid", std::to_string(facts.pid)},
-                           {"stream", std::string(to_text(facts.stream))},
-                           {"time", std::string(1, kTime)}});
+    text_ = substitute(*spec.prefix,
+                       {{"role_name", facts.role},
+                        {"rank", rank},
+                        {"local_rank", local_rank},
+                        {"node_rank", node_rank},
+                        {"hostname", facts.host},
+                        {"pid", std::to_string(facts.pid)},
+                        {"stream", std::string(to_text(facts.stream))},
+                        {"time", std::string(1, kTime)}});
   } else if (plan.is_teed) {
     text_ = "[" + facts.role + local_rank + "]:";
   } else {

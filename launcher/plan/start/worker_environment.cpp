@@ -4,7 +4,7 @@
 
 #include "common/job/job_keys.h"
 #include "common/text/split.h"
-#include "launcher/plan/start/argument_template.h"
+#include "launcher/plan/start/substitution.h"
 
 namespace ddp::launcher {
 namespace {
@@ -153,7 +153,7 @@ std::vector<std::string> worker_arguments(const JobSpec& spec, const Placement& 
   // The program's own name is not a template, nor is the interpreter before it.
   const auto entry = std::ranges::find(arguments, spec.entry);
   for (auto argument = entry + 1; argument != arguments.end(); ++argument)
-    *argument = fill_template(*argument, placement.local_rank);
+    *argument = substitute(*argument, placement.local_rank);
   return arguments;
 }
 

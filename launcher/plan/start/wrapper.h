@@ -55,8 +55,9 @@ std::string program_line(const Command& program);
 
 /// The process of a wrapped worker's session that is the program. Each wrapper's command line ends
 /// with the program's. So, from the leader down, the program is the last process whose command line
-/// differs from all above it and still has that ending. It is the leader if a wrapper has executed
-/// the program in its own place; also, wrongly, if the program has changed its title.
+/// differs from all above it and still has that ending. It is the leader if the wrapper has
+/// replaced itself by the program (exec). Limit: a program that has changed its title is not found,
+/// and the leader is returned.
 pid_t find_wrapped(std::span<const SessionProcess> session,
                    std::string_view program_line,
                    pid_t leader);

@@ -77,7 +77,7 @@ void add_progress(json::object& worker, const WorkerSample& sample) {
   worker["accuracy"] = number_or_null(sample.accuracy);
   if (!sample.spent) return;
   json::object spent{{"waiting", seconds(sample.spent->waiting)}};
-  for (const Work& work : kWork)
+  for (const WorkPhase& work : kWorkPhases)
     spent[to_text(work.phase)] = seconds((*sample.spent).*work.spent);
   worker["spent_seconds"] = std::move(spent);
 }

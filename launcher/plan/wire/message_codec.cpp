@@ -27,7 +27,7 @@ void fields(Io& io, A<Hello> auto& m) {
   io.field("host", m.host);
   io.field("pid", m.pid, kPid);
   io.field("entry", m.entry);
-  io.field("is_question", m.is_probe);
+  io.field("is_question", m.is_question);
   io.maybe_flag("has_debugger", m.has_debugger);
   io.field("problem_code", m.problem_code, kCode);
   io.field("problem", m.problem);

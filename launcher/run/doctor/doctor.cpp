@@ -8,8 +8,8 @@
 #include <utility>
 #include <variant>
 
+#include "common/cli/streams.h"
 #include "common/error.h"
-#include "common/program/streams.h"
 #include "launcher/net/control_link.h"
 #include "launcher/net/peer_check.h"
 #include "launcher/os/asio.h"
@@ -110,7 +110,7 @@ int run_doctor(JobSpec spec) {
     asio::co_spawn(io, follow_node_zero(io, std::move(health), rendezvous.link), keep);
   }
   io.run();
-  if (!spec.shares_console || coordinator) print(clean(end.text));
+  if (!spec.shares_console || coordinator) print(clean_report(end.text));
   return end.exit_code;
 }
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/cli/log.h"
 #include "common/exit_code.h"
-#include "common/program/log.h"
 #include "launcher/plan/doctor/diagnosis.h"
 #include "launcher/plan/wire/message_codec.h"
 #include "launcher/run/doctor/node_checks.h"
@@ -49,8 +49,8 @@ DoctorCoordinator::DoctorCoordinator(asio::io_context& io,
 
 asio::awaitable<DoctorEnd> DoctorCoordinator::run() {
   if (endpoint_) co_await gather();
-  if (nodes_.size() > 0) co_await probe(0);
-  if (nodes_.size() > 0) co_await probe(kDoctorBytes);
+  if (nodes_.size() > 0) co_await check_nodes(0);
+  if (nodes_.size() > 0) co_await check_nodes(kDoctorBytes);
   DoctorEnd end = conclude();
   const std::string frame = encode(DoctorMessage(end));
   for (const auto& [id, node] : nodes_)
@@ -119,11 +119,11 @@ std::optional<Refusal> DoctorCoordinator::why_not(const Hello& hello) const {
 
 void DoctorCoordinator::admit(const HelloCame& came) {
   const std::optional<Refusal> refusal = why_not(came.hello);
-  if (refusal || came.hello.is_probe || is_looking_) {
+  if (refusal || came.hello.is_question || is_checking_) {
     const Refusal late{exit_code::kRefused, "node 0 has begun to look; start doctor again."};
     if (refusal) print_line("refused: " + refusal->text);
-    came.link->send(came.hello.is_probe && !refusal ? encode(welcome_)
-                                                    : encode(refusal.value_or(late)));
+    came.link->send(came.hello.is_question && !refusal ? encode(welcome_)
+                                                       : encode(refusal.value_or(late)));
     asio::co_spawn(io_, dismiss(came.link), rethrow);
     return;
   }
@@ -155,7 +155,7 @@ asio::awaitable<void> DoctorCoordinator::dismiss(std::shared_ptr<ControlLink> li
 
 /// Fixes the nodes: those that are here now.
 void DoctorCoordinator::assign_node_ranks() {
-  is_looking_ = true;
+  is_checking_ = true;
   const std::vector<int> ids = table_.assign_node_ranks();
   for (std::size_t node_rank = 0; node_rank < ids.size(); ++node_rank) {
     if (ids[node_rank] == 0) {
@@ -176,7 +176,7 @@ void DoctorCoordinator::assign_node_ranks() {
 }
 
 /// All nodes check their peers at once. With `bytes` each measures the rate to the next one.
-asio::awaitable<void> DoctorCoordinator::probe(std::int64_t bytes) {
+asio::awaitable<void> DoctorCoordinator::check_nodes(std::int64_t bytes) {
   answers_ = 0;
   std::size_t asked = 1;
   for (const auto& [id, node] : nodes_) {
@@ -185,7 +185,7 @@ asio::awaitable<void> DoctorCoordinator::probe(std::int64_t bytes) {
     const CheckPeers task{node.health->node_rank, addresses_, bytes};
     node.link->send(encode(DoctorMessage(task)));
   }
-  asio::co_spawn(io_, look_ourselves(bytes), rethrow);
+  asio::co_spawn(io_, check_own_node(bytes), rethrow);
   const Deadline last = Clock::now() + kLookWait;
   while (answers_ < asked && answers_ < nodes_.size() + 1) {
     const std::optional<Event> event = co_await inbox_.next(last);
@@ -194,7 +194,7 @@ asio::awaitable<void> DoctorCoordinator::probe(std::int64_t bytes) {
   }
 }
 
-asio::awaitable<void> DoctorCoordinator::look_ourselves(std::int64_t bytes) {
+asio::awaitable<void> DoctorCoordinator::check_own_node(std::int64_t bytes) {
   CheckPeers task;
   task.own_node_rank = own_.node_rank;
   task.nodes = addresses_;
@@ -212,7 +212,7 @@ void DoctorCoordinator::take(const NodeChecks& checks) {
     const auto place = std::ranges::find(peers, peer.node_rank, &PeerCheck::node_rank);
     if (place == peers.end()) {
       peers.push_back(peer);
-    } else {  // the second probe
+    } else {  // the second check
       place->bytes_per_second = peer.bytes_per_second;
       if (place->error.empty()) place->error = peer.error;
     }

@@ -1,7 +1,7 @@
 // Node 0 of `ddp-launch doctor`, or the only node: waits for the others, has all of them run their
 // checks at once, and makes the diagnosis.
 // Promises: it ends, even if nodes are silent. It waits for others at most as long as a job waits
-// for nodes to join, then checks the nodes that are there, and gives each probe a deadline.
+// for nodes to join, then checks the nodes that are there, and gives each check a deadline.
 #pragma once
 
 #include <cstddef>
@@ -70,8 +70,8 @@ class DoctorCoordinator {
   void admit(const HelloCame& came);
   static asio::awaitable<void> dismiss(std::shared_ptr<ControlLink> link);
   void assign_node_ranks();
-  asio::awaitable<void> probe(std::int64_t bytes);
-  asio::awaitable<void> look_ourselves(std::int64_t bytes);
+  asio::awaitable<void> check_nodes(std::int64_t bytes);
+  asio::awaitable<void> check_own_node(std::int64_t bytes);
   void take(const NodeChecks& checks);
   DoctorEnd conclude();
 
@@ -86,7 +86,7 @@ class DoctorCoordinator {
   NodeHealth own_;
   std::optional<PeerListener> listener_;
   std::map<int, Node> nodes_;  // the other nodes, by id
-  bool is_looking_ = false;
+  bool is_checking_ = false;
   std::vector<NodeHealth> healths_;
   std::vector<PeerAddress> addresses_;  // of the same nodes
   std::map<int, NodeChecks> checks_;    // by node rank

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <utility>
 
+#include "common/cli/log.h"
 #include "common/error.h"
 #include "common/files/yaml.h"
-#include "common/program/log.h"
 #include "common/text/one_line.h"
 #include "worker/data/augment/sample_image.h"
 #include "worker/data/format/coco_json.h"

@@ -16,7 +16,7 @@
 #include "common/error.h"
 #include "common/files/descriptor.h"
 #include "common/files/files.h"
-#include "common/run/run_dir.h"
+#include "common/run_dir/run_dir.h"
 #include "common/text/join_words.h"
 #include "common/text/one_line.h"
 #include "common/text/parse_whole.h"

@@ -6,9 +6,9 @@
 #include <system_error>
 #include <utility>
 
+#include "common/cli/log.h"
 #include "common/error.h"
 #include "common/files/files.h"
-#include "common/program/log.h"
 
 namespace ddp::worker {
 namespace {

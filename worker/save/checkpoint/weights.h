@@ -27,10 +27,10 @@ struct LoadReport {
 /// not have a name, the prefixes `module.` (DistributedDataParallel) and `_orig_mod.`
 /// (torch.compile) are removed from it, and `model.` and `net.` if it has the rest. Floating-point
 /// types are converted, rounded to nearest; other types must be equal. If a file has no
-/// `num_batches_tracked`, it stays 0, as in torch. A second name of a tensor that fits (tied weights
-/// of Python) is no difference. With `strict`, any difference is an error, and
-/// nothing is copied; else it is in the report. Without `trust` the file must belong to us or to
-/// root. Errors: UsageError, also when no tensor fits; SystemError (reading).
+/// `num_batches_tracked`, it stays 0, as in torch. A second name of a tensor that fits (tied
+/// weights of Python) is no difference. With `strict`, any difference is an error, and nothing is
+/// copied; else it is in the report. Without `trust` the file must belong to us or to root. Errors:
+/// UsageError, also when no tensor fits; SystemError (reading).
 LoadReport load_weights(const std::filesystem::path& path,
                         std::vector<NamedTensor>& state,
                         bool strict,

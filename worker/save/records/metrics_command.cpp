@@ -3,8 +3,8 @@
 #include <string_view>
 #include <utility>
 
+#include "common/cli/log.h"
 #include "common/error.h"
-#include "common/program/log.h"
 #include "common/text/units.h"
 
 namespace ddp::worker {

@@ -56,7 +56,7 @@ NamedTensor modes_of(const torch::nn::Module& model) {
 
 }  // namespace
 
-SumNames Step::warm_up(const std::vector<std::int64_t>& samples) try {
+SumNames Step::run_warm_up_passes(const std::vector<std::int64_t>& samples) try {
   // The reducer starts with one bucket and rebuilds its buckets after the first backward, for a
   // static graph after the second. With three or more ranks a ring all-reduce adds in an order that
   // depends on the layout, and what a just-in-time compiler makes of a model rounds otherwise than
@@ -68,7 +68,8 @@ SumNames Step::warm_up(const std::vector<std::int64_t>& samples) try {
   const SavedBuffers buffers(model);
   PassSums sums;
   const auto* const image_model = dynamic_cast<const ImageModel*>(&model);
-  const int passes = std::max({1, parts_.replica.bucket_warmup_steps(),
+  const int passes = std::max({1,
+                               parts_.replica.bucket_warmup_steps(),
                                image_model != nullptr ? image_model->passes_until_steady() : 0});
   for (int i = 0; i < passes; ++i) {
     parts_.replica.prepare_to_reduce();

@@ -45,7 +45,7 @@ class Step {
   /// Runs at least one, to learn the names of the loss's parts and of the counts. Restores the
   /// buffers. `samples` are those of one pass. Errors: PeerError, also (203) when these names
   /// differ between ranks.
-  SumNames warm_up(const std::vector<std::int64_t>& samples);
+  SumNames run_warm_up_passes(const std::vector<std::int64_t>& samples);
 
   /// The next steps are those from step `step_in_epoch` of `epoch` on, in order; starts to load
   /// their samples.

@@ -182,7 +182,7 @@ std::unique_ptr<UpdateRule> make_update_rule(const OptimizerJob& job) {
     case OptimizerJob::Name::adam:
     case OptimizerJob::Name::adamw:
       return std::make_unique<Adam>(job);
-    case OptimizerJob::Name::own:
+    case OptimizerJob::Name::registered:
       break;
   }
   throw std::logic_error("no built-in optimizer is called " + job.name_in_job);
