@@ -1,9 +1,7 @@
 #include "common/report/run_page.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <ctime>
 #include <exception>
 #include <set>
 #include <string>
@@ -18,6 +16,7 @@
 #include "common/report/run_reader.h"
 #include "common/report/svg_chart.h"
 #include "common/text/join_words.h"
+#include "common/text/time_text.h"
 
 namespace ddp {
 namespace {
@@ -33,12 +32,7 @@ std::string tile(const std::string& what, const std::string& value) {
 
 std::string moment(double time) {
   if (!(time > 0 && time < 1e11)) return "-";
-  const auto when = static_cast<std::time_t>(time);
-  std::tm parts{};
-  ::gmtime_r(&when, &parts);
-  std::array<char, 32> text{};
-  const std::size_t size = std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S", &parts);
-  return std::string(text.data(), size) + " UTC";
+  return utc_text(static_cast<std::time_t>(time), "%Y-%m-%d %H:%M:%S UTC");
 }
 
 /// "test accuracy" for "test_accuracy".

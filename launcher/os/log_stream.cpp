@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <ctime>
 #include <utility>
 
 #include "common/error.h"
+#include "common/text/time_text.h"
 #include "launcher/os/descriptors.h"
 #include "launcher/os/log_mux.h"
 #include "launcher/plan/output/bar_line.h"
@@ -23,12 +23,10 @@ constexpr std::chrono::milliseconds kPause(1);  // between two checks of a full 
 
 std::string local_time() {
   const auto now = std::chrono::system_clock::now();
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
   const auto millis =
       std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
-  std::tm parts{};
-  ::localtime_r(&seconds, &parts);
-  return fmt::format("{:02}:{:02}:{:02}.{:03}", parts.tm_hour, parts.tm_min, parts.tm_sec, millis);
+  return fmt::format(
+      "{}.{:03}", local_text(std::chrono::system_clock::to_time_t(now), "%H:%M:%S"), millis);
 }
 
 }  // namespace

@@ -1,14 +1,13 @@
 #include "worker/fetch/run_status.h"
 
 #include <algorithm>
-#include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>
 #include <cmath>
-#include <ctime>
 
 #include "common/text/json_text.h"
+#include "common/text/time_text.h"
 #include "common/text/units.h"
 
 namespace ddp::worker {
@@ -24,12 +23,8 @@ std::int64_t whole_number(const json::object& line, std::string_view name) {
 }
 
 /// RFC 3339, as Kubernetes has it.
-std::string utc_text(std::chrono::system_clock::time_point time) {
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(time);
-  std::tm parts{};
-  ::gmtime_r(&seconds, &parts);
-  std::array<char, 64> text{};
-  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts)};
+std::string timestamp(std::chrono::system_clock::time_point time) {
+  return utc_text(std::chrono::system_clock::to_time_t(time), "%Y-%m-%dT%H:%M:%SZ");
 }
 
 }  // namespace
@@ -88,7 +83,7 @@ std::optional<std::string> RunStatus::body(std::chrono::system_clock::time_point
   for (const auto& [name, number] : metrics_)
     metrics.push_back(json::object{{"name", name}, {"value", format_number(number)}});
   if (!metrics.empty()) status["metrics"] = std::move(metrics);
-  status["lastUpdatedTime"] = utc_text(now);
+  status["lastUpdatedTime"] = timestamp(now);
   return json_text(json::object{{"trainerStatus", std::move(status)}});
 }
 

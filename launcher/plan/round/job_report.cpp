@@ -2,12 +2,10 @@
 
 #include <fmt/format.h>
 #include <algorithm>
-#include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/value_from.hpp>
 #include <csignal>
-#include <ctime>
 #include <map>
 #include <span>
 
@@ -15,6 +13,7 @@
 #include "common/run_dir/run_dir.h"
 #include "common/text/json_text.h"
 #include "common/text/split.h"
+#include "common/text/time_text.h"
 #include "common/text/units.h"
 #include "launcher/plan/command_line/split_arguments.h"
 #include "launcher/plan/failure/error_file.h"
@@ -33,12 +32,7 @@ constexpr std::size_t kMaxVictims = 100;  // with a line each in the report
 constexpr std::size_t kRowWidth = 60;     // as torchrun's rows at most
 
 std::string local_time(std::chrono::system_clock::time_point at) {
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(at);
-  std::tm parts{};
-  ::localtime_r(&seconds, &parts);
-  std::array<char, 32> text{};
-  const std::size_t size = std::strftime(text.data(), text.size(), "%Y-%m-%d_%H:%M:%S", &parts);
-  return std::string(text.data(), size);
+  return local_text(std::chrono::system_clock::to_time_t(at), "%Y-%m-%d_%H:%M:%S");
 }
 
 /// "-9 (pid: 17) (SIGKILL)", as torchrun's: a signal is a negative number.
