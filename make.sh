@@ -67,7 +67,7 @@ readonly wheel_wheels=(build==1.6.1 scikit-build-core==1.1.2 twine==7.0.0 wheel)
 readonly installer_wheels=(uv==0.13.9 pipx==1.18.4)
 readonly docs_wheels=(mkdocs-material==9.8.1 mkdocs==1.6.1)
 readonly tracking_wheels=(mlflow-skinny==3.17.2)
-readonly others_wheels=(accelerate==1.15.0 lightning==2.6.6 transformers==5.23.0 tqdm==4.70.1)
+readonly others_wheels=(accelerate==1.15.0 expecttest==0.3.0 lightning==2.6.6 transformers==5.23.0 tqdm==4.70.1)
 # The field's package of detectors and COCO's judge. Its wishes would get another torch, so all that it needs is named.
 readonly detector_wheels=(--no-deps ultralytics==8.4.190 pycocotools==2.0.11 ultralytics-thop==2.2.3 opencv-python-headless matplotlib psutil
   pyyaml requests scipy polars seaborn pandas tqdm contourpy cycler fonttools kiwisolver pyparsing python-dateutil six pytz tzdata certifi

@@ -140,6 +140,7 @@ c10::intrusive_ptr<c10::ivalue::Future> new_future() {
 void complete(const c10::intrusive_ptr<c10::ivalue::Future>& future,
               const SharedSums::Call& call,
               const std::exception_ptr& error) {
+  if (call.on_end) call.on_end();
   if (error)
     future->setError(error);
   else

@@ -71,6 +71,7 @@ class SharedSums {
     std::chrono::milliseconds timeout;  // of this call
     std::optional<int> from;            // a broadcast from this rank, in place
     std::vector<at::Tensor> outputs;    // a gather into these, by rank
+    std::function<void()> on_end{};     // called before waiters go on; may be empty
   };
   /// Precondition: can_sum(), can_broadcast() or can_gather(). All ranks make the same calls in the
   /// same order, with tensors of one size and type. `start` returns at once, `run` when the call

@@ -1,12 +1,16 @@
 #include "worker/dist/watched_gloo.h"
 
+#include <ATen/ThreadLocalState.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/record_function.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <iterator>
+#include <memory>
 #include <system_error>
 #include <utility>
 
@@ -32,6 +36,18 @@ std::string this_node() {
   std::string boot = read_file("/proc/sys/kernel/random/boot_id", 64).value_or("");
   std::erase(boot, '\n');
   return "boot:" + boot + std::filesystem::read_symlink("/proc/self/ns/pid", ignored).string();
+}
+
+/// Begins an event of torch's profiler, as c10d::Work does for Gloo's calls. Call the result when
+/// the call has ended; it is empty while nothing is profiled.
+std::function<void()> begin_event(const char* name, const at::Tensor& tensor) {
+  auto callbacks = at::getStepCallbacksUnlessEmpty(at::RecordScope::USER_SCOPE);
+  if (!callbacks) return {};
+  const auto event = std::make_shared<at::RecordFunction>(std::move(*callbacks));
+  event->_setAsync();
+  const c10::IValue input(tensor);
+  event->before(name, c10::ArrayRef<const c10::IValue>(&input, 1));
+  return at::wrapPropagateTLSState([event] { event->end(); });
 }
 
 }  // namespace
@@ -82,7 +98,8 @@ c10::intrusive_ptr<c10d::Work> WatchedGloo::allreduce(Tensors& tensors,
                                                       const c10d::AllreduceOptions& options) {
   const bool is_plain_sum = tensors.size() == 1 && options.reduceOp == c10d::ReduceOp::SUM;
   if (sums_ && is_plain_sum && SharedSums::can_sum(tensors[0]))
-    return run_shared({tensors[0], timeout_for(options.timeout), {}, {}}, options.asyncOp);
+    return run_shared(
+        "gloo:all_reduce", {tensors[0], timeout_for(options.timeout), {}, {}}, options.asyncOp);
   require_default_stream(tensors);
   const auto work = ProcessGroupGloo::allreduce(tensors, options);
   return watch_ ? watch_->watch(work) : work;
@@ -94,7 +111,8 @@ c10::intrusive_ptr<c10d::Work> WatchedGloo::broadcast(Tensors& tensors,
                         options.rootRank < getSize();
   if (sums_ && on_one_node_ && is_plain && SharedSums::can_broadcast(tensors[0])) {
     const auto from = static_cast<int>(options.rootRank);
-    return run_shared({tensors[0], timeout_for(options.timeout), from, {}}, options.asyncOp);
+    return run_shared(
+        "gloo:broadcast", {tensors[0], timeout_for(options.timeout), from, {}}, options.asyncOp);
   }
   require_default_stream(tensors);
   const auto work = ProcessGroupGloo::broadcast(tensors, options);
@@ -107,7 +125,9 @@ c10::intrusive_ptr<c10d::Work> WatchedGloo::allgather(std::vector<Tensors>& outp
   const bool is_plain = inputs.size() == 1 && outputs.size() == 1 &&
                         outputs[0].size() == static_cast<std::size_t>(getSize());
   if (sums_ && on_one_node_ && is_plain && SharedSums::can_gather(inputs[0], outputs[0])) {
-    return run_shared({inputs[0], timeout_for(options.timeout), {}, outputs[0]}, options.asyncOp);
+    return run_shared("gloo:all_gather",
+                      {inputs[0], timeout_for(options.timeout), {}, outputs[0]},
+                      options.asyncOp);
   }
   require_default_stream(inputs);
   const auto work = ProcessGroupGloo::allgather(outputs, inputs, options);
@@ -120,7 +140,10 @@ c10::intrusive_ptr<c10d::Work> WatchedGloo::barrier(const c10d::BarrierOptions& 
 }
 
 /// If the caller waits at once, the call runs in the caller's thread.
-c10::intrusive_ptr<c10d::Work> WatchedGloo::run_shared(SharedSums::Call call, bool is_async) {
+c10::intrusive_ptr<c10d::Work> WatchedGloo::run_shared(const char* name,
+                                                       SharedSums::Call call,
+                                                       bool is_async) {
+  call.on_end = begin_event(name, call.tensor);
   return is_async ? sums_->start(std::move(call)) : sums_->run(std::move(call));
 }
 

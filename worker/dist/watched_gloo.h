@@ -69,7 +69,7 @@ class WatchedGloo : public c10d::ProcessGroupGloo {
 
   std::vector<std::string> gather(const std::string& own);
   void exchange(const at::Tensor& sum, std::chrono::milliseconds timeout);
-  c10::intrusive_ptr<c10d::Work> run_shared(SharedSums::Call call, bool is_async);
+  c10::intrusive_ptr<c10d::Work> run_shared(const char* name, SharedSums::Call call, bool is_async);
   [[nodiscard]] std::chrono::milliseconds timeout_for(std::chrono::milliseconds wanted);
 
   c10::intrusive_ptr<c10d::Store> c10d_store_;
