@@ -6,6 +6,9 @@ python3 tests/bench/shared_memory.py --programs build/release --python PYTHON_WI
 --nodes: agents on this machine, each with `--ranks` ranks in a namespace of processes of its own, so that they share memory with no other
 node's; between them is the loopback. Needs root.
 
+Open MPI and MPICH (Debian's openmpi-bin libopenmpi-dev, mpich libmpich-dev) make the same sums on one node, before and after the others; medians of
+both. Where one is missing, a line says so.
+
 Sums and steps: both groups are in the same processes and take turns; medians of rank 0. Sums come in a row, as a barrier before each would
 leave one rank late. Of a step: the share that communication costs, against the same step of a rank alone beside the other. One thread per rank. The job: digits.yaml, the
 images/s of its last epoch. The load is printed.
@@ -15,13 +18,15 @@ import argparse
 import os
 import pathlib
 import re
+import shutil
 import socket
 import statistics
 import subprocess
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SCRIPT = """
+SIZES = ((4, 100), (64, 50), (1024, 20), (16384, 2))  # KiB, sums in a row
+SCRIPT = f"SIZES = {SIZES}" + """
 import statistics, time
 import ddp_shm, torch
 import torch.distributed as dist
@@ -48,7 +53,7 @@ def sum_over(way, count):
     numbers = torch.ones(count)
     return lambda: dist.all_reduce(numbers, group=groups[way])
 
-for kib, in_a_row in ((4, 100), (64, 50), (1024, 20), (16384, 2)):
+for kib, in_a_row in SIZES:
     compare(f"all-reduce of {kib} KiB", 20, {way: sum_over(way, kib * 256) for way in groups}, in_a_row)
 
 def step_of(way, batch, low):
@@ -72,6 +77,70 @@ for batch, low in ((64, False), (16, False), (16, True)):
     compare(name, 40, {way: step_of(way, batch, low) for way in (*groups, "none")})
 dist.destroy_process_group()
 """
+
+
+# As the sums of SCRIPT.
+MPI_SUMS = """
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+static int before(const void* a, const void* b) { return *(const double*)a < *(const double*)b ? -1 : 1; }
+int main(int count, char** sizes) {
+  int rank;
+  MPI_Init(&count, &sizes);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  for (int i = 1; i + 1 < count; i += 2) {
+    const int numbers = atoi(sizes[i]) * 256, in_a_row = atoi(sizes[i + 1]);
+    float* const data = calloc(numbers, sizeof *data);
+    double taken[20];
+    for (int t = 0; t < 20; ++t) {
+      MPI_Barrier(MPI_COMM_WORLD);
+      const double begin = MPI_Wtime();
+      for (int n = 0; n < in_a_row; ++n) MPI_Allreduce(MPI_IN_PLACE, data, numbers, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+      taken[t] = (MPI_Wtime() - begin) / in_a_row;
+    }
+    qsort(taken + 4, 16, sizeof *taken, before);
+    if (rank == 0) printf("%s %g\\n", sizes[i], 1e3 * (taken[11] + taken[12]) / 2);
+    free(data);
+  }
+  return MPI_Finalize();
+}
+"""
+MPI = {
+    "Open MPI": ("mpicc.openmpi", ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"]),
+    "MPICH": ("mpicc.mpich", ["mpiexec.hydra"]),
+}
+
+
+class MpiSums:
+    """The sums by each MPI that is here: {its name: {KiB: [ms]}}."""
+
+    def __init__(self, ranks, folder):
+        self.commands, self.taken = {}, {}
+        (folder / "sums.c").write_text(MPI_SUMS, encoding="utf-8")
+        sizes = [str(number) for size in SIZES for number in size]
+        for name, (compiler, launcher) in MPI.items():
+            if not shutil.which(compiler) or not shutil.which(launcher[0]):
+                print(f"skipped: {name}, {compiler} is not here")
+                continue
+            program = folder / compiler
+            subprocess.run([compiler, "-O2", folder / "sums.c", "-o", program], check=True)
+            self.commands[name] = [*launcher, "-n", str(ranks), program, *sizes]
+            self.taken[name] = {kib: [] for kib, _ in SIZES}
+
+    def measure(self):
+        for name, command in self.commands.items():
+            text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            for kib, taken in re.findall(r"^(\d+) (\S+)$", text, re.MULTILINE):
+                self.taken[name][int(kib)].append(float(taken))
+
+    def compare(self, said):
+        """`said`: the lines of SCRIPT."""
+        ours = {int(kib): float(taken) for kib, taken in re.findall(r"of (\d+) KiB .* ms +(\S+) ms", said)}
+        for name, taken in self.taken.items():
+            for kib, times in taken.items():
+                theirs = statistics.median(times)
+                print(f"all-reduce of {kib} KiB, {name:12} {theirs:10.3f} ms {ours[kib]:10.3f} ms {theirs / ours[kib]:6.2f}x")
 
 
 def run_job(options, folder, variables, *words):
@@ -100,7 +169,14 @@ def measure_python(options, folder):
     script.write_text(SCRIPT, encoding="utf-8")
     (library,) = options.programs.glob("libddp-shm-*.so")
     variables = {"PYTHON_EXEC": options.python, "PYTHONPATH": str(ROOT / "deploy/shm"), "DDP_SHM_LIBRARY": str(library)}
-    print(run_job(options, folder, variables, script).replace("[0:0] ", ""), end="")
+    mpi = MpiSums(options.ranks, folder) if options.nodes == 1 else None
+    if mpi:
+        mpi.measure()
+    said = run_job(options, folder, variables, script).replace("[0:0] ", "")
+    print(said, end="")
+    if mpi:
+        mpi.measure()
+        mpi.compare(said)
 
 
 def rate_of(options, folder, backend):

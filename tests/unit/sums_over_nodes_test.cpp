@@ -93,6 +93,21 @@ TEST(SumsOverNodes, AreTheSameBitsOnEveryRank) {
   }
 }
 
+TEST(SumsOverNodes, AreThoseOfEachType) {
+  const std::vector<at::ScalarType> types{
+      at::kFloat, at::kHalf, at::kBFloat16, at::kInt, at::kLong, at::kByte};
+  const auto errors = run_on_nodes(kNodes, [&](WatchedGloo& gloo, int rank) {
+    for (const at::ScalarType type : types) {
+      for (const std::int64_t size : {100, 100003}) {
+        const at::Tensor sum = at::full({size}, rank + 1, type);
+        start_sum(gloo, sum)->wait();
+        EXPECT_TRUE(at::equal(sum, at::full({size}, 21, type))) << c10::toString(type) << size;
+      }
+    }
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
 TEST(SumsOverNodes, BroadcastsAndGathersAmongThemGoToAllRanks) {
   const auto errors = run_on_nodes(kNodes, [](WatchedGloo& gloo, int rank) {
     for (int i = 0; i < 20; ++i) {

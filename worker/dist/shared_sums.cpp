@@ -407,6 +407,8 @@ void SharedSums::execute(const Call& call) {
   if (kind_.operation == kGather) return gather(data, call.outputs);
   if (kind_.operation != kSum)
     broadcast(data);
+  else if (world_size_ == 1)
+    require_not_ended();  // its sum is its tensor
   else if (kind_.bytes * static_cast<std::uint64_t>(world_size_) <= kSmallBytes)
     sum_small(data);
   else
@@ -429,6 +431,7 @@ void SharedSums::exchange(const at::Tensor& sum) {
       throw;
     }
   }
+  if (world_size_ == 1) return;
   kind_.operation = 0;
   broadcast(static_cast<char*>(sum.mutable_data_ptr()));
 }
