@@ -1,11 +1,9 @@
 #include "worker/dist/shared_sums.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/jit_type.h>
 #include <c10/util/Exception.h>
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -28,7 +26,6 @@
 #include "common/files/descriptor.h"
 #include "common/text/parse_whole.h"
 #include "common/text/split.h"
-#include "worker/dist/polling.h"
 #include "worker/dist/row_sums.h"
 
 namespace ddp::worker {
@@ -105,39 +102,8 @@ struct MemoryOffer {
   }
 };
 
-/// Trap: the work of c10d::Work::create_from_future() does not throw in wait(), so a caller would
-/// continue with unsummed data.
-class SumWork : public c10d::Work {
- public:
-  explicit SumWork(c10::intrusive_ptr<c10::ivalue::Future> future) : future_(std::move(future)) {}
-
-  bool isCompleted() override { return future_->completed(); }
-  bool isSuccess() const override { return future_->hasValue(); }
-  std::exception_ptr exception() const override { return future_->exception_ptr(); }
-  std::vector<at::Tensor> result() override { return future_->value().toTensorVector(); }
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
-  bool wait(std::chrono::milliseconds timeout) override {
-    const Clock::time_point begin = Clock::now();
-    while (timeout != kNoTimeout && !future_->completed()) {
-      const Clock::duration waited = Clock::now() - begin;
-      if (waited > timeout) TORCH_CHECK(false, "Operation timed out!");  // Gloo's text
-      const milliseconds pause = pause_after(waited, milliseconds(1), milliseconds(10));
-      ::poll(nullptr, 0, static_cast<int>(pause.count()));
-    }
-    future_->waitAndThrow();
-    return true;
-  }
-
- private:
-  c10::intrusive_ptr<c10::ivalue::Future> future_;
-};
-
-c10::intrusive_ptr<c10::ivalue::Future> new_future() {
-  return c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
-}
-
 /// Completes the future, which runs its callbacks.
-void complete(const c10::intrusive_ptr<c10::ivalue::Future>& future,
+void complete(const TensorsFuture& future,
               const SharedSums::Call& call,
               const std::exception_ptr& error) {
   if (call.on_end) call.on_end();
@@ -318,16 +284,16 @@ bool SharedSums::can_gather(const at::Tensor& tensor, const std::vector<at::Tens
 }
 
 c10::intrusive_ptr<c10d::Work> SharedSums::start(Call call) {
-  Future future = new_future();
+  TensorsFuture future = new_tensors_future();
   {
     const std::lock_guard lock(mutex_);
-    std::erase_if(unfinished_, [](const Future& one) { return one->completed(); });
+    std::erase_if(unfinished_, [](const TensorsFuture& one) { return one->completed(); });
     unfinished_.push_back(future);
     started_.push_back({std::move(call), future});
     add_thread_if_needed();
   }
   changed_.notify_all();
-  return c10::make_intrusive<SumWork>(std::move(future));
+  return work_of(std::move(future));
 }
 
 c10::intrusive_ptr<c10d::Work> SharedSums::run(Call call) {
@@ -342,16 +308,16 @@ c10::intrusive_ptr<c10d::Work> SharedSums::run(Call call) {
   is_running_ = false;
   lock.unlock();
   changed_.notify_all();
-  Future future = new_future();
+  TensorsFuture future = new_tensors_future();
   complete(future, call, error);
-  return c10::make_intrusive<SumWork>(std::move(future));
+  return work_of(std::move(future));
 }
 
 void SharedSums::drain() {
   std::unique_lock lock(mutex_);
-  const std::vector<Future> open = unfinished_;
+  const std::vector<TensorsFuture> open = unfinished_;
   lock.unlock();
-  for (const Future& future : open)
+  for (const TensorsFuture& future : open)
     future->wait();
 }
 

@@ -13,9 +13,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <ATen/core/ivalue.h>
 #include <sys/types.h>
-#include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -33,6 +31,8 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "worker/dist/sum_work.h"
 
 namespace ddp::worker {
 
@@ -120,10 +120,9 @@ class SharedSums {
     std::size_t begin = 0;  // offset in a chunk, in bytes
     std::size_t bytes = 0;
   };
-  using Future = c10::intrusive_ptr<c10::ivalue::Future>;
   struct Started {
     Call call;
-    Future future;
+    TensorsFuture future;
   };
 
   static std::size_t chunk_bytes(int world_size);
@@ -166,9 +165,9 @@ class SharedSums {
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
-  std::deque<Started> started_;     // waiting for a thread
-  std::vector<Future> unfinished_;  // of calls that may not have ended
-  bool is_running_ = false;         // a call, in whatever thread
+  std::deque<Started> started_;            // waiting for a thread
+  std::vector<TensorsFuture> unfinished_;  // of calls that may not have ended
+  bool is_running_ = false;                // a call, in whatever thread
   bool is_closing_ = false;
   std::size_t completing_ = 0;  // threads in callbacks, which may wait for other calls
   std::vector<std::thread> threads_;
