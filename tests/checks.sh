@@ -175,7 +175,7 @@ bench() {
     "bench_$1" "${@:2}"
     return
   fi
-  [[ "${1:-launcher}" =~ ^(launcher|scale)$ && $# -le 1 ]] || fail "bench knows: launcher, readme, gpu, loader, checkpoint, restart, shm, newcomer, scale"
+  [[ "${1:-launcher}" =~ ^(launcher|scale)$ && $# -le 1 ]] || fail "bench knows: launcher, readme, gpu, loader, checkpoint, restart, shm, steps, newcomer, scale"
   if [[ "${1:-}" == scale ]]; then
     build_tests
     (cd "$release_dir" && tests/scale_nodes ./ddp-launch tests/fake_worker 1250 &&
@@ -229,6 +229,13 @@ bench_shm() {
   require_python "bench compares with torch's Gloo"
   build
   "$python" -B tests/bench/shared_memory.py --programs "$release_dir" --python "$python" "$@"
+}
+
+bench_steps() {
+  local python
+  require_python "bench compares with Python's DDP"
+  build
+  DDP_BIN="$release_dir" "$python" -W ignore -B tests/bench/steps.py --json "$release_dir/bench-steps.json" "$@"
 }
 
 bench_readme() {
