@@ -22,7 +22,7 @@ Usage: ./make.sh COMMAND
   bench checkpoint [ARG...]  torch.save, async_save and dd beside ddp-worker's saves: how long training stands still, MB/s
   bench restart [ARG...]  --restart failed, whole rounds and torchrun: how long it takes from the loss of a rank to the next step
   bench shm [ARG...]  shared memory beside Gloo, on one node or several (--nodes): sums, a DDP step in Python, a job of ddp-worker
-  bench steps [ARG...] a step on CPUs: ddp-worker, its models from Python, and Python's DDP over Gloo, through memory, and compiled
+  bench steps [ARG...]  a step on CPUs: ddp-worker, its models from Python, and Python's DDP over Gloo, through memory, and compiled
   bench newcomer      a fresh clone, its build, and what README says after it, each command timed
   bench scale         one agent beside 1,249 that are played, without and with a token: join, start, failure, teardown, memory
   soak                200 rounds with random faults on four nodes (DDP_SOAK_ROUNDS, DDP_SOAK_SEED)
@@ -31,7 +31,7 @@ Usage: ./make.sh COMMAND
   soak hostile        ten minutes of jobs with hostile clients at their port, with a token and without (DDP_SOAK_SECONDS each)
   test-torch VERSION  the worker's tests, built against another release of torch than the first of cmake/torch_versions.txt
   test-slurm          set up, build, and run jobs on a Slurm of two nodes that is started on this machine
-  test-others         accelerate, Lightning, transformers and tqdm under torchrun and ddp-launch, side by side; a quarter of an hour
+  test-others         accelerate, Lightning, transformers and tqdm under torchrun and ddp-launch, side by side, and PyTorch's own tests with ddp_shm; half an hour
   test-gpu [ARG...]   what this machine can run of the tests for GPUs (--device cpu|cuda, names of cases); log and JSON in build/gpu
   gpu-kit [--torch VERSION] OUT  the same as a directory to carry to a machine with a GPU and that torch: no compiler, network or root is
                       needed there

@@ -7,7 +7,7 @@
 
 namespace ddp {
 
-inline std::string time_text(const std::tm& parts, const char* format) {
+inline std::string format_time(const std::tm& parts, const char* format) {
   std::array<char, 64> text{};
   return {text.data(), std::strftime(text.data(), text.size(), format, &parts)};
 }
@@ -15,13 +15,13 @@ inline std::string time_text(const std::tm& parts, const char* format) {
 inline std::string utc_text(std::time_t time, const char* format) {
   std::tm parts{};
   ::gmtime_r(&time, &parts);
-  return time_text(parts, format);
+  return format_time(parts, format);
 }
 
 inline std::string local_text(std::time_t time, const char* format) {
   std::tm parts{};
   ::localtime_r(&time, &parts);
-  return time_text(parts, format);
+  return format_time(parts, format);
 }
 
 }  // namespace ddp

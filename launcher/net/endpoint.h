@@ -1,6 +1,6 @@
 // The one port of a job, bound once and kept over its rounds. It listens before the first worker is
 // forked, so no client ever has to retry. The first bytes of a connection show its kind: the store
-// gets its clients, the handshake server gets agents, and all others are closed. net/peer_access
+// gets its clients, the handshake server gets agents, and all others are closed. net/peer_filter
 // decides which peers may use the store.
 // Promises: the bytes of an unknown peer allocate nothing, and a silent one is closed after
 // kHandshake. As many connections as the job can need are served, no matter who else connects:
@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "launcher/net/listeners.h"
-#include "launcher/net/peer_access.h"
+#include "launcher/net/peer_filter.h"
 #include "launcher/net/store_server.h"
 #include "launcher/os/asio.h"
 #include "launcher/plan/wire/connection_slots.h"
@@ -102,7 +102,7 @@ class Endpoint {
   StoreServer& store_;
   const Notice notice_;
   const std::size_t limit_;
-  PeerAccess access_;
+  PeerFilter access_;
   OnAgent on_agent_;  // empty: a job of one node
   bool is_held_ = false;
   std::vector<tcp::socket> held_;

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "launcher/net/listeners.h"
-#include "launcher/net/peer_access.h"
+#include "launcher/net/peer_filter.h"
 #include "launcher/os/asio.h"
 #include "launcher/plan/web/web_request.h"
 #include "launcher/plan/wire/connection_slots.h"
@@ -80,7 +80,7 @@ class HttpServer {
   std::list<tcp::acceptor> acceptors_;
   int port_ = 0;
   const Answer answer_;
-  PeerAccess access_;
+  PeerFilter access_;
   std::list<std::shared_ptr<Client>> clients_;           // oldest first; other owner: a coroutine
   ConnectionSlots slots_{kMaxClients, kMaxClients / 2};  // of clients that are not streams
   ConnectionSlots::Id next_id_ = 0;

@@ -118,10 +118,12 @@ void Coordinator::begin_round() {
     return;
   }
   assignment.start.run_dir = run_dir_.string();
-  const auto lose_node = [this](int id, const std::string& how) { declare_node_lost(id, how); };
-  const RoundRunner::Dependencies dependencies{links_, store_, console_, spec_, begin_, lose_node};
+  const RoundRunner::Parts parts{
+      links_, store_, console_, spec_, begin_, [this](int id, const std::string& how) {
+        declare_node_lost(id, how);
+      }};
   Round& round = job_.begin_round(RoundRunner::describe_nodes(links_, assignment), Clock::now());
-  runner_.emplace(dependencies, round);
+  runner_.emplace(parts, round);
   runner_->begin(std::move(assignment));
 }
 

@@ -96,8 +96,8 @@ class NodeLinks {
   /// Admits other nodes at `endpoint`, and watches them until close().
   void open(Endpoint& endpoint);
 
-  /// Answers a node that asks to join, or only probes. Returns the refusal, if any. `has_begun`: a
-  /// round has begun, for which the node is too late.
+  /// Answers a node that asks to join, or only asks whether node 0 is here. Returns the refusal, if
+  /// any. `has_begun`: a round has begun, for which the node is too late.
   std::optional<Refusal> admit(const NodeJoined& came, bool has_begun);
   /// Removes a node that is gone. Returns it as it was; null: it was removed before.
   std::unique_ptr<JobNode> remove(int id);

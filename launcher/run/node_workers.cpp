@@ -156,14 +156,14 @@ asio::awaitable<void> NodeWorkers::preload(const StartRound& start, const NodeCo
   if (!has_template(parts_.spec) || has_preloaded_) co_return;
   std::vector<Placement> placements =
       place(start.workers_of_node, start.role_of_node, start.node_rank);
-  const PreloadParts dependencies{parts_.io,
-                                  parts_.inbox,
-                                  parts_.console,
-                                  *group_,
-                                  parts_.spec,
-                                  parts_.scratch.path().parent_path(),
-                                  commands};
-  template_ = co_await make_template(dependencies, std::move(placements));
+  const PreloadParts parts{parts_.io,
+                           parts_.inbox,
+                           parts_.console,
+                           *group_,
+                           parts_.spec,
+                           parts_.scratch.path().parent_path(),
+                           commands};
+  template_ = co_await make_template(parts, std::move(placements));
   // Without us it ends by itself, unless it is stopped.
   const pid_t parent = template_ ? template_->parent_of_copies() : 0;
   if (parent != 0) parts_.guard.watch_session(session_of(parent));

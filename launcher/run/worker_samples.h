@@ -21,7 +21,7 @@ std::vector<WorkerSample> sample_workers(const WorkerGroup& group, bool closely)
 /// A sample of the rank and the page alone.
 WorkerSample sample_page(const Worker& worker);
 
-/// The time between two probes, so that a hang is noticed at most a second late.
+/// The time between two samples, so that a hang is noticed at most a second late.
 Clock::duration sample_pause(const std::optional<std::chrono::milliseconds>& hang_timeout);
 
 /// The reply about this node's workers in `round`; `closely` as in sample_workers().

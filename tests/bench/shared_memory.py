@@ -84,7 +84,10 @@ MPI_SUMS = """
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
-static int before(const void* a, const void* b) { return *(const double*)a < *(const double*)b ? -1 : 1; }
+static int before(const void* left, const void* right) {
+  const double a = *(const double*)left, b = *(const double*)right;
+  return (a > b) - (a < b);
+}
 int main(int count, char** sizes) {
   int rank;
   MPI_Init(&count, &sizes);
@@ -107,7 +110,7 @@ int main(int count, char** sizes) {
 }
 """
 MPI = {
-    "Open MPI": ("mpicc.openmpi", ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"]),
+    "Open MPI": ("mpicc.openmpi", ["mpirun.openmpi", "--allow-run-as-root", "--use-hwthread-cpus", "--bind-to", "none", "--oversubscribe"]),
     "MPICH": ("mpicc.mpich", ["mpiexec.hydra"]),
 }
 
@@ -120,8 +123,9 @@ class MpiSums:
         (folder / "sums.c").write_text(MPI_SUMS, encoding="utf-8")
         sizes = [str(number) for size in SIZES for number in size]
         for name, (compiler, launcher) in MPI.items():
-            if not shutil.which(compiler) or not shutil.which(launcher[0]):
-                print(f"skipped: {name}, {compiler} is not here")
+            missing = [tool for tool in (compiler, launcher[0]) if not shutil.which(tool)]
+            if missing:
+                print(f"skipped: {name}, there is no {missing[0]}")
                 continue
             program = folder / compiler
             subprocess.run([compiler, "-O2", folder / "sums.c", "-o", program], check=True)
@@ -129,9 +133,12 @@ class MpiSums:
             self.taken[name] = {kib: [] for kib, _ in SIZES}
 
     def measure(self):
-        for name, command in self.commands.items():
-            text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-            for kib, taken in re.findall(r"^(\d+) (\S+)$", text, re.MULTILINE):
+        for name, command in list(self.commands.items()):
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+            if done.returncode != 0:
+                print(f"skipped: {name} ended with {done.returncode}: {done.stderr.strip()}")
+                del self.commands[name], self.taken[name]
+            for kib, taken in re.findall(r"^(\d+) (\S+)$", done.stdout if name in self.taken else "", re.MULTILINE):
                 self.taken[name][int(kib)].append(float(taken))
 
     def compare(self, said):

@@ -1,6 +1,6 @@
 """A step of training on the CPUs of one node, in turn: ddp-worker (the net by name, as Python's TorchScript, as its export), and Python's DDP over
 Gloo, through ddp_shm, and under torch.compile. The same net, numbers, layout and batch; one thread for each rank; Python has all data in memory
-and normalises a batch inside the step. Medians over the runs of the windows' medians; of each row the load, least and most are in the JSON.
+and normalises a batch inside the step. Medians over the runs of the windows' medians; each run's is in the JSON.
 Unfair would be: more threads than cores, a first window (it compiles), another layout, a busy machine.
 
 Run by hand: DDP_BIN=build/release PYTHON tests/bench/steps.py [--ranks 2] [--times 3] [--rows convnet-64,...] [--json FILE]
@@ -143,7 +143,8 @@ class Bench:
         command = list(map(str, self.command(trainer, name, row, folder)))
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise SystemExit(f"{command}: {done.returncode}\n{done.stdout}{done.stderr}")
+            print(f"not run: {name}, {TRAINERS[trainer]}, exit code {done.returncode}\n{done.stdout}{done.stderr}", file=sys.stderr)
+            return None
         if (folder / "out").exists():
             times = [float(line) for line in (folder / "out").read_text(encoding="utf-8").split()]
         else:
@@ -158,8 +159,10 @@ class Bench:
         taken = {trainer: [] for trainer in TRAINERS}
         for number in range(self.options.times):
             for trainer, of_trainer in taken.items():
-                of_trainer.append(self.measure(trainer, name, row, number))
-        base = statistics.median(taken["ours"])
+                if (time_of_run := self.measure(trainer, name, row, number)) is not None:
+                    of_trainer.append(time_of_run)
+        taken = {trainer: times for trainer, times in taken.items() if times}
+        base = statistics.median(taken["ours"]) if "ours" in taken else float("nan")
         print(f"{name}, {row.layout}, {'bf16 autocast' if row.level == 'O1' else 'fp32'}, load {os.getloadavg()[0]:.1f}", flush=True)
         for trainer, times in taken.items():
             median = statistics.median(times)
@@ -178,6 +181,8 @@ def main():
     options = parser.parse_args()
     if options.train:
         return train(options.train, ROWS[options.row], options.out)
+    if options.ranks > len(os.sched_getaffinity(0)):
+        print(f"{options.ranks} ranks share {len(os.sched_getaffinity(0))} CPUs: their threads take turns")
     rows = []
     with tempfile.TemporaryDirectory(prefix="ddp-bench-") as options.folder:
         bench = Bench(options, options.folder)

@@ -4,6 +4,7 @@ With ddp_shm each group that asks for Gloo gets that backend instead.
 """
 
 import json
+import logging
 import os
 import pathlib
 import sys
@@ -14,7 +15,7 @@ backend = sys.argv.pop(1)
 folder = tempfile.TemporaryDirectory()
 for name in ("barrier", "test_dir", "init_dir"):
     pathlib.Path(folder.name, name).mkdir()
-os.environ |= {"BACKEND": "gloo", "TEMP_DIR": folder.name, "INIT_METHOD": f"file://{folder.name}/shared_init_file"}
+os.environ |= {"CUDA_VISIBLE_DEVICES": "", "BACKEND": "gloo", "TEMP_DIR": folder.name, "INIT_METHOD": f"file://{folder.name}/shared_init_file"}
 os.environ.setdefault("WORLD_SIZE", "3")
 
 import torch  # noqa: E402
@@ -22,6 +23,9 @@ import torch.distributed as dist  # noqa: E402
 
 if backend == "ddp_shm":
     import ddp_shm  # noqa: F401 - it registers itself
+
+    logging.getLogger("ddp_shm").setLevel(logging.INFO)
+    logging.getLogger("ddp_shm").addHandler(logging.StreamHandler(sys.stdout))
 
     def with_ours(function):
         def call(*arguments, **keywords):

@@ -28,7 +28,7 @@ class PyTorch(ProcessTest):
             PYTHON, "-W", "ignore", "-B", HERE / "pytorch_collectives.py", backend, PYTHONPATH=os.pathsep.join(folders),
             DDP_SHM_LIBRARY=str(library.resolve()), OMP_NUM_THREADS="1", WORLD_SIZE=str(ranks),
         )  # fmt: skip
-        running.deadline = time.monotonic() + 1200
+        running.deadline = time.monotonic() + 800
         running.finish()
         found = re.search(r"^results (.*)$", running.text, re.MULTILINE)
         self.assertTrue(found, running.text)
@@ -43,6 +43,8 @@ class PyTorch(ProcessTest):
                 print(f"{ranks} ranks: {ours['run'] - len(ours['skipped'])} tests run, failed {ours['failed']}")
                 self.assertEqual(ours["failed"], DIFFERENT, text)
                 self.assertEqual(ours["skipped"], gloo["skipped"])
+                self.assertGreater(text.count(f"{ranks} ranks: sums go through the shared memory of nodes"), LEAST)
+                self.assertNotRegex(text, r"^[2-9] ranks: sums go by Gloo", "not in memory")
                 self.assertGreater(ours["run"] - len(ours["skipped"]), LEAST)
 
 

@@ -83,6 +83,14 @@ def sum_again(done):
 
 
 keep(dist.all_reduce(numbers(torch.float32, 8), async_op=True).get_future().then(sum_again).wait())  # Gloo has two threads for it
+# torch's profiler shows each of them once.
+with torch.autograd.profiler.profile() as profile:
+    dist.all_reduce(torch.ones(3))
+    dist.all_reduce(torch.ones(3), async_op=True).wait()
+    dist.broadcast(torch.ones(3), src=0)
+    dist.all_gather([torch.ones(3) for _ in range(world_size)], torch.ones(3))
+results.append(sorted(event.name for event in profile.function_events if event.name.startswith("gloo:")))
+assert len(results[-1]) == 4, results[-1]
 torch.manual_seed(0)
 # What autograd would refuse to change in place.
 conv = torch.nn.Conv2d(4, 4, 3).to(memory_format=torch.channels_last)

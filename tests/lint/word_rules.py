@@ -14,7 +14,7 @@ OLD = {
     "visi" "tor": "peer", "gu" "est": "peer", "be" "at": "heartbeat",
 }
 OF_CPP = {"do" "or": "endpoint, or handshake server"}  # a library's one file has that name among these rules
-OF_LAUNCHER = {"samp" "ler": "progress probe", "lo" "ne": "without node 0"}  # a test may use torch's
+OF_LAUNCHER = {"samp" "ler": "worker samples", "lo" "ne": "without node 0"}  # a test may use torch's
 OF_WORKER = {
     "led" "ger": "run log", "kee" "per": "checkpointer", "tal" "ly": "meters", "sl" "ab": "batch buffer",
     "wi" "sh": "request", "train" "er": "training loop",

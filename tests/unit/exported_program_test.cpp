@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "common/error.h"
 #include "tests/support/exported_archive.h"
@@ -54,6 +55,62 @@ TEST(ExportedProgram, ReadsTheGraphItsTensorsAndTheLayers) {
   EXPECT_EQ(program.tensors[1].kind, ExportedTensor::Kind::buffer);
   EXPECT_EQ(program.classes.at("fc"), "Linear");
   EXPECT_FALSE(program.evaluation);
+}
+
+/// As it stands inside a text of JSON.
+std::string escaped(const std::string& text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    result += c;
+  }
+  return result;
+}
+
+/// Names of the outputs whose structure Python wrote as `root`, with so many leaves.
+std::vector<std::string> output_names(const std::string& root, int leaves) {
+  ExportedParts parts;
+  const std::string one = parts.output_specs;
+  for (int i = 1; i < leaves; ++i)
+    parts.output_specs += "," + one;
+  parts.out_spec = escaped("[1," + root + "]");
+  const std::string archive = exported_archive(parts);
+  std::vector<std::string> names;
+  const ExportedProgram program =
+      read_exported_program(read_zip(std::as_bytes(std::span(archive)), "net.pt2"), "net.pt2");
+  for (const ExportedOutput& output : program.training.outputs)
+    names.push_back(output.name);
+  return names;
+}
+
+/// A structure as torch.utils._pytree writes it; `context` is JSON.
+std::string container(const std::string& type,
+                      const std::string& context,
+                      const std::string& children) {
+  return R"({"type":")" + type + R"(","context":)" + context + R"(,"children_spec":[)" + children +
+         "]}";
+}
+
+TEST(ExportedProgram, OutputsInsideOthersHaveBothNames) {
+  using ::testing::ElementsAre;
+  const std::string leaf = R"({"type":null,"context":null,"children_spec":[]})";
+  const std::string two = leaf + "," + leaf;
+  const std::string tuple = container("builtins.tuple", R"("null")", two);
+  EXPECT_THAT(output_names(tuple, 2), ElementsAre("0", "1"));
+  EXPECT_THAT(output_names(container("builtins.dict", R"("[\"a\", 5]")", leaf + "," + tuple), 3),
+              ElementsAre("a", "5.0", "5.1"));
+  EXPECT_THAT(output_names(container("builtins.list",
+                                     R"("null")",
+                                     container("my.Data", R"("[[\"x\", \"y\"], []]")", two)),
+                           2),
+              ElementsAre("0.x", "0.y"));
+  EXPECT_THAT(output_names(container("collections.namedtuple", R"("my.Outputs")", two), 2),
+              ElementsAre("0", "1"));
+  EXPECT_THAT(output_names(container("collections.defaultdict",
+                                     R"({"default_factory_name":"list","dict_context":["x"]})",
+                                     leaf),
+                           1),
+              ElementsAre("x"));
 }
 
 TEST(ExportedProgram, WhatIsNotWrittenByTorchIsRefused) {

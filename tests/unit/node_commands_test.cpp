@@ -209,7 +209,7 @@ TEST(NodeCommands, AStopRequestThatLedToTheEndIsTheFirstOfTwo) {
   EXPECT_EQ(ask_again(failed), Action::wait);
 }
 
-// Others note events out of the inbox before the workers are ended: who waits for survivors, or for
+// Others take events out of the inbox before the workers are ended: who waits for survivors, or for
 // stacks.
 TEST(NodeCommands, AStopRequestSinceTheEndCountsWhoeverHasSeenIt) {
   using Action = Escalation::Action;

@@ -30,7 +30,7 @@ TEST(RestartLine, SaysWhenWithWhatAndHowOftenStill) {
             "round 1 starts now, 2 of 3 ranks wait for it.");
   round.survivor_step = 7;
   facts.replace_timeout = 60s;
-  facts.nodes.has_lost = facts.nodes.replaces = true;
+  facts.nodes.has_lost = facts.nodes.may_replace = true;
   EXPECT_EQ(
       describe_restart(round, decision, facts),
       "round 1 starts when another node has come, or in 1min, 2 of 3 ranks go on from step 7.");

@@ -92,7 +92,7 @@ TEST(SlowRank, IsTheOneThatDoesMostOfItsOwn) {
 }
 
 TEST(SlowRank, ItsPhaseIsTheOneInWhichItLosesMost) {
-  for (const Work& work : kWorkPhases) {
+  for (const WorkPhase& work : kWorkPhases) {
     FakeJob job(2);
     job.run(12s, [&](WorkerSample& sample) {
       longer(1, work.spent, 20)(sample);
@@ -144,7 +144,7 @@ TEST(SlowRank, AWarningComesOnceForEachRankAndPhase) {
   job.run(100s, longer(2, &TimeSpent::training, 30));
   EXPECT_EQ(job.warnings().size(), 2U);
   for (int rank = 0; rank < 3; ++rank) {
-    for (const Work& work : kWorkPhases)
+    for (const WorkPhase& work : kWorkPhases)
       job.run(60s, longer(rank, work.spent, 30));
   }
   EXPECT_EQ(job.warnings().size(), SlowRankFinder::kMostWarnings);
@@ -263,7 +263,7 @@ TEST(SlowRank, ALostRankBeginsAgain) {
 /// What is said of rank 1 when its node does that to it each second.
 std::string warning_of(Phase phase, void (*hold_up)(WorkerSample&)) {
   FakeJob job(3);
-  const auto* const work = std::ranges::find(kWorkPhases, phase, &Work::phase);
+  const auto* const work = std::ranges::find(kWorkPhases, phase, &WorkPhase::phase);
   job.run(60s, [&](WorkerSample& sample) {
     sample.delays->quota_periods += 10;
     longer(1, work->spent, 30)(sample);
@@ -335,7 +335,7 @@ TEST(SlowRank, WhatHoldsUpAllRanksIsNotItsCause) {
 // The phase that it hits is another one each time.
 TEST(SlowRank, OneCauseIsSaidOnceWhateverThePhase) {
   FakeJob job(2);
-  for (const Work& work : kWorkPhases) {
+  for (const WorkPhase& work : kWorkPhases) {
     job.run(60s, [&](WorkerSample& sample) {
       longer(1, work.spent, 30)(sample);
       if (sample.rank == 1) take_core(sample);

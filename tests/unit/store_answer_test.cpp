@@ -10,7 +10,7 @@ namespace ddp::worker {
 namespace {
 
 /// Of a port where `answer` is all that is said.
-StoreAnswer probe_of(const std::string& answer) {
+StoreAnswer answer_to(const std::string& answer) {
   const Descriptor listener = listen_on_loopback();
   std::thread speaker([&] {
     const Descriptor caller(::accept(listener.fd(), nullptr, nullptr));
@@ -41,29 +41,29 @@ TEST(StoreAnswer, ClosedPortIsNotListening) {
 }
 
 TEST(StoreAnswer, AStoreAnswersWithItsEcho) {
-  const StoreAnswer found = probe_of("ddp?");
+  const StoreAnswer found = answer_to("ddp?");
   EXPECT_EQ(found.local_address, "127.0.0.1");
   EXPECT_EQ(found.error, std::nullopt);
 }
 
 TEST(StoreAnswer, ARankZeroOfThisJobAloneIsHeard) {
   const std::string job = job_line(rank_of_three(1, 0));
-  EXPECT_EQ(probe_of(frame(job, "why")).error, "why");
-  EXPECT_EQ(probe_of(frame("x" + job, "why")).error, std::nullopt);
+  EXPECT_EQ(answer_to(frame(job, "why")).error, "why");
+  EXPECT_EQ(answer_to(frame("x" + job, "why")).error, std::nullopt);
 }
 
 TEST(StoreAnswer, TooLongOrTruncatedRefusalIsIgnored) {
   const std::string job = job_line(rank_of_three(1, 0));
   const std::string longest(kLongestError, 'x');
-  EXPECT_EQ(probe_of(frame(job, longest)).error, longest);
-  EXPECT_EQ(probe_of(frame(job, longest + "x")).error, std::nullopt);
-  EXPECT_EQ(probe_of(std::string(kErrorMark) + "\x7f\x7f\x7f\x7fx").error, std::nullopt);
-  const StoreAnswer cut = probe_of(frame(job, "why").substr(0, 12));
+  EXPECT_EQ(answer_to(frame(job, longest)).error, longest);
+  EXPECT_EQ(answer_to(frame(job, longest + "x")).error, std::nullopt);
+  EXPECT_EQ(answer_to(std::string(kErrorMark) + "\x7f\x7f\x7f\x7fx").error, std::nullopt);
+  const StoreAnswer cut = answer_to(frame(job, "why").substr(0, 12));
   EXPECT_TRUE(cut.is_listening);
   EXPECT_EQ(cut.error, std::nullopt);
 }
 
-TEST(StoreAnswer, ProbeOfASilentStoreEndsAtTheDeadline) {
+TEST(StoreAnswer, ASilentStoreIsGivenUpAtTheDeadline) {
   const Descriptor silent = listen_on_loopback();
   const StoreAddresses addresses(rank_of_three(1, port_of(silent)));
   EXPECT_TRUE(addresses.ask(Clock::now()).is_listening);

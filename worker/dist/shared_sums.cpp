@@ -334,7 +334,7 @@ void SharedSums::serve() {
   while (true) {
     changed_.wait(lock, [this] { return !is_running_ && (is_closing_ || !started_.empty()); });
     if (started_.empty()) return;
-    const Started started = std::move(started_.front());
+    Started started = std::move(started_.front());
     started_.pop_front();
     is_running_ = true;
     lock.unlock();
@@ -346,6 +346,7 @@ void SharedSums::serve() {
     lock.unlock();
     changed_.notify_all();
     complete(started.future, started.call, error);
+    started = {};  // not under the lock: a destructor may wait for Python's
     lock.lock();
     --completing_;
   }

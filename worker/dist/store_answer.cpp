@@ -66,7 +66,7 @@ std::optional<std::string> receive_error(int fd, const std::string& job) {
   return text.substr(job.size());
 }
 
-void ask(Descriptor socket, const std::string& job, StoreAnswer& found) {
+void greet(Descriptor socket, const std::string& job, StoreAnswer& found) {
   if (::send(socket.fd(), kHello.data(), kHello.size(), MSG_NOSIGNAL) != ssize_t{kHello.size()})
     return;
   const std::string answer = receive(socket.fd(), kErrorMark.size());
@@ -122,7 +122,7 @@ StoreAnswer StoreAddresses::ask(Clock::time_point deadline) const {
     if (::connect(socket.fd(), address->ai_addr, address->ai_addrlen) != 0) continue;
     found.is_listening = true;
     limit_calls(socket.fd(), SO_RCVTIMEO, until(deadline, kAnswerWithin));
-    ask(std::move(socket), job_, found);
+    greet(std::move(socket), job_, found);
     if (found.local_address || found.error) break;
   }
   return found;

@@ -212,6 +212,7 @@ std::string WatchedGloo::share_memory(const std::string& node) {
 
 /// Any rank's loss ends it, not only that of a first rank.
 void WatchedGloo::exchange(const at::Tensor& sum, milliseconds timeout) {
+  const at::DisableRecordFunctionGuard part_of_the_sums_event;
   Tensors tensors{sum};
   c10d::AllreduceOptions options;
   options.timeout = timeout;

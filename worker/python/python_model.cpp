@@ -43,6 +43,8 @@ std::vector<Head> named_heads(const std::vector<NamedTensor>& outputs, const Arg
   if (outputs.size() == 1 && !args.has_map("outputs")) return {{outputs[0].name}};
   std::vector<Head> heads;
   for (const NamedTensor& one : outputs) {
+    if (find(outputs, one.name) != &one)
+      throw UsageError("it has two outputs called " + one.name + ": rename one in Python");
     const std::string argument = "outputs." + one.name;
     if (args.has(argument)) heads.push_back({one.name, args.real(argument, 0, kAnyReal)});
   }
@@ -123,12 +125,15 @@ void PythonModel::choose_heads(const PythonModelData& data, const Args& args) tr
   throw UsageError(where() + ": " + text + ".");
 } catch (const std::exception& error) {
   const std::vector<std::int64_t> shape{data.channels, data.height, data.width};
-  throw UsageError(
-      where() + ": does not take images of " + shape_text(shape) + ": " + reason_of(error) +
-      (had_16_bits_ ? ". Its tensors, in 16 bits in the file, are fp32 here: leave casts out of "
-                      "forward() and choose amp.level."
-                    : ". Choose their size by data.image_size or a resize in data.augment, or "
-                      "write the model for these."));
+  const std::string casts = had_16_bits_
+                                ? " Its tensors, in 16 bits in the file, are fp32 here: leave "
+                                  "casts out of forward() and choose amp.level."
+                                : "";
+  throw UsageError(where() + ": does not take images of " + shape_text(shape) + ": " +
+                   reason_of(error) +
+                   ". Choose their size by data.image_size or a resize in data.augment, or write "
+                   "the model for these." +
+                   casts);
 }
 
 at::Tensor PythonModel::forward(at::Tensor x) {

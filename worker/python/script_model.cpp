@@ -135,11 +135,11 @@ void add_outputs(const jit::IValue& value,
     for (std::size_t i = 0; i < elements.size(); ++i)
       add(names ? names->arguments()[i].name() : std::to_string(i), elements[i]);
   } else if (value.isGenericDict()) {
-    std::size_t place = 0;
     for (const auto& entry : value.toGenericDict()) {
       const jit::IValue& key = entry.key();
-      add(key.isString() ? key.toStringRef() : std::to_string(place), entry.value());
-      ++place;
+      std::ostringstream text;
+      text << key;
+      add(key.isString() ? key.toStringRef() : text.str(), entry.value());
     }
   } else if (value.isList()) {
     const c10::ArrayRef<jit::IValue> elements = value.toListRef();

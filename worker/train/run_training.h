@@ -27,8 +27,8 @@ struct RankContext {
   ProgressPage& page;
   const std::atomic<bool>& stop_requested;  // set by a signal
   bool as_rank = false;                     // --as-rank: one process alone; writes nothing
-  std::optional<RunDir>&
-      chosen_run_dir;                 // set on rank 0 if no agent of ours has chosen a directory
+  // Set on rank 0 if no agent of ours has chosen a directory.
+  std::optional<RunDir>& chosen_run_dir;
   MetricsPrograms& metrics_programs;  // started on rank 0 when training begins
 };
 

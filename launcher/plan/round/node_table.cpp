@@ -162,7 +162,7 @@ int NodeTable::workers() const {
 }
 
 NodeTable::Admission NodeTable::consider(const Hello& hello, Reader reader) const {
-  // Through address translation our own probe may reach us.
+  // Through address translation our own question may reach us.
   const bool is_ourselves = hello.is_question && hello.pid == own().pid && hello.host == own().host;
   Admission admission;
   if (!is_ourselves) admission.refusal = why_not(hello);

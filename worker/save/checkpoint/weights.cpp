@@ -65,14 +65,14 @@ std::map<std::string, const TensorView*> match_names(const std::vector<TensorVie
   return found;
 }
 
-// Whether it is a tensor of the model under a second name, as Python's tied weights.
-bool is_second_name(const TensorView& saved,
-                    const std::map<std::string, const TensorView*>& found,
-                    const std::set<std::string>& wanted) {
-  return std::ranges::any_of(found, [&](const auto& one) {
-    const TensorView& other = *one.second;
-    return wanted.contains(one.first) && other.bytes.data() == saved.bytes.data() &&
-           other.shape == saved.shape && other.strides == saved.strides;
+using Copies = std::vector<std::pair<at::Tensor, const TensorView*>>;
+
+// Whether it is a copied tensor under a second name, as Python's tied weights.
+bool is_second_name(const TensorView& saved, const Copies& copies) {
+  return !saved.bytes.empty() && std::ranges::any_of(copies, [&](const auto& copy) {
+    const TensorView& first = *copy.second;
+    return first.bytes.data() == saved.bytes.data() && first.dtype == saved.dtype &&
+           first.shape == saved.shape && first.strides == saved.strides;
   });
 }
 
@@ -156,11 +156,8 @@ LoadReport load_weights(const std::vector<TensorView>& tensors,
   for (const NamedTensor& one : state)
     wanted.insert(one.name);
   const std::map<std::string, const TensorView*> found = match_names(tensors, wanted, report);
-  for (const auto& [name, saved] : found)
-    if (!wanted.contains(name) && !is_second_name(*saved, found, wanted))
-      report.unexpected.push_back(name);
 
-  std::vector<std::pair<at::Tensor, const TensorView*>> copies;
+  Copies copies;
   std::set<std::string> conversions;
   for (const auto& [name, tensor] : state) {
     const auto entry = found.find(name);
@@ -177,6 +174,9 @@ LoadReport load_weights(const std::vector<TensorView>& tensors,
       conversions.insert(saved.dtype + " to " + dtype);
     copies.emplace_back(tensor, &saved);
   }
+  for (const auto& [name, saved] : found)
+    if (!wanted.contains(name) && !is_second_name(*saved, copies))
+      report.unexpected.push_back(name);
   report.loaded = copies.size();
   report.conversions.assign(conversions.begin(), conversions.end());
   if (const std::vector<std::string> problems = problems_of(report); strict && !problems.empty())

@@ -441,15 +441,30 @@ class GraphReader {
       return;
     }
     const json::array& children = spec.at("children_spec").as_array();
-    const json::value& context = spec.at("context");
-    const json::value keys = context.is_string() ? parse_json(context.as_string()) : json::value();
-    const json::array* const named = keys.if_array();  // of a dictionary
+    const std::vector<std::string> keys = keys_of(spec);
     for (std::size_t i = 0; i < children.size(); ++i) {
-      std::string own = std::to_string(i);
-      if (named != nullptr && i < named->size())
-        own = named->at(i).is_string() ? string_of(named->at(i)) : json::serialize(named->at(i));
+      const std::string own = i < keys.size() ? keys[i] : std::to_string(i);
       add_leaf_names(children[i], name.empty() ? own : name + "." + own, names);
     }
+  }
+
+  /// A dictionary has its keys as a text, "[\"main\"]"; a dataclass "[[\"main\"], []]"; a
+  /// defaultdict has an object. Of a named tuple the file has no names.
+  static std::vector<std::string> keys_of(const json::value& spec) {
+    const json::value& context = spec.at("context");
+    json::value parsed;
+    if (context.is_object())
+      parsed = context.at("dict_context");
+    else if (context.is_string() && spec.at("type").as_string() != "collections.namedtuple")
+      parsed = parse_json(context.as_string());
+    const json::array* keys = parsed.if_array();
+    if (keys != nullptr && !keys->empty() && keys->front().is_array())
+      keys = &keys->front().get_array();
+    std::vector<std::string> names;
+    for (std::size_t i = 0; keys != nullptr && i < keys->size(); ++i)
+      names.push_back(keys->at(i).is_string() ? string_of(keys->at(i))
+                                              : json::serialize(keys->at(i)));
+    return names;
   }
 
   ExportedGraph graph_;

@@ -41,7 +41,7 @@ class Step {
   explicit Step(Parts parts) : parts_(std::move(parts)) {}
 
   /// Runs passes and drops their gradients, until the layout of the reducer's buckets is final and
-  /// the model runs the same code in each.
+  /// the model runs the same code in each, for batches of this size.
   /// Runs at least one, to learn the names of the loss's parts and of the counts. Restores the
   /// buffers. `samples` are those of one pass. Errors: PeerError, also (203) when these names
   /// differ between ranks.

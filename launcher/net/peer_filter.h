@@ -29,12 +29,12 @@ struct Peer {
   std::string source;
 };
 
-class PeerAccess {
+class PeerFilter {
  public:
   using Notice = std::function<void(const std::string&)>;
 
   /// `notice` takes a line for the user.
-  explicit PeerAccess(Notice notice);
+  explicit PeerFilter(Notice notice);
 
   /// Sets the numeric addresses of the round's nodes; no others are allowed.
   void allow_only(const std::set<std::string>& addresses);

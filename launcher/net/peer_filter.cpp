@@ -1,4 +1,4 @@
-#include "launcher/net/peer_access.h"
+#include "launcher/net/peer_filter.h"
 
 #include <unistd.h>
 
@@ -28,9 +28,9 @@ std::optional<asio::ip::address> read(const std::string& address) {
 
 }  // namespace
 
-PeerAccess::PeerAccess(Notice notice) : notice_(std::move(notice)), own_user_(::geteuid()) {}
+PeerFilter::PeerFilter(Notice notice) : notice_(std::move(notice)), own_user_(::geteuid()) {}
 
-void PeerAccess::allow_only(const std::set<std::string>& addresses) {
+void PeerFilter::allow_only(const std::set<std::string>& addresses) {
   const std::set<asio::ip::address> own = own_addresses();
   allowed_.clear();
   for (const std::string& address : addresses) {
@@ -39,11 +39,11 @@ void PeerAccess::allow_only(const std::set<std::string>& addresses) {
   }
 }
 
-void PeerAccess::forbid(const std::string& address) {
+void PeerFilter::forbid(const std::string& address) {
   if (const auto number = read(address)) allowed_.erase(*number);
 }
 
-std::optional<Peer> PeerAccess::identify(const tcp::socket& socket) {
+std::optional<Peer> PeerFilter::identify(const tcp::socket& socket) {
   boost::system::error_code error;
   const tcp::endpoint remote = socket.remote_endpoint(error);
   if (error) return std::nullopt;
@@ -73,7 +73,7 @@ std::optional<Peer> PeerAccess::identify(const tcp::socket& socket) {
   return peer;
 }
 
-bool PeerAccess::allows(const Peer& peer) const {
+bool PeerFilter::allows(const Peer& peer) const {
   if (!peer.is_here) return allowed_.contains(peer.address);
   // No user: this system does not show it; a warning was printed once. To refuse all would keep
   // every job from running.
@@ -81,16 +81,16 @@ bool PeerAccess::allows(const Peer& peer) const {
          users_of_job_.contains(*peer.user);
 }
 
-bool PeerAccess::may_change(const Peer& peer) const {
+bool PeerFilter::may_change(const Peer& peer) const {
   return peer.is_here && !allows(peer);
 }
 
-void PeerAccess::update_users() {
+void PeerFilter::update_users() {
   users_of_job_ = users_of_descendants();
   next_update_ = Clock::now() + kCheckPause;
 }
 
-void PeerAccess::tell_refused(const Peer& peer) {
+void PeerFilter::tell_refused(const Peer& peer) {
   if (!peer.user) return;  // of another node, where anyone may try
   ++unreported_;
   if (Clock::now() < next_line_) return;
