@@ -12,6 +12,7 @@
 #include "common/error.h"
 #include "common/text/join_words.h"
 #include "common/text/one_line.h"
+#include "worker/save/format/output_names.h"
 #include "worker/save/format/strided_view.h"
 
 namespace ddp::worker {
@@ -423,48 +424,10 @@ class GraphReader {
   /// `spec`: Python's structure of outputs, as [1, {"type": "builtins.dict", "context":
   /// "[\"main\"]", "children_spec": [...]}]. `outputs`: its leaves, in order.
   void name_outputs(std::string_view spec, const std::vector<std::optional<ValueId>>& outputs) {
-    const json::value parsed = parse_json(spec);
-    std::vector<std::string> names;
-    add_leaf_names(parsed.as_array().at(1), "", names);
+    const std::vector<std::string> names = output_names(parse_json(spec).as_array().at(1));
     if (names.size() != outputs.size()) throw Malformed("out_spec does not fit its outputs");
     for (std::size_t i = 0; i < names.size(); ++i)
       if (outputs[i]) graph_.outputs.push_back({names[i], *outputs[i]});
-  }
-
-  /// `spec` is a leaf or a container with the name `name`. An output inside another is called
-  /// "outer.inner"; without a key, its place is its name.
-  static void add_leaf_names(const json::value& spec,
-                             const std::string& name,
-                             std::vector<std::string>& names) {
-    if (spec.at("type").is_null()) {
-      names.push_back(name);
-      return;
-    }
-    const json::array& children = spec.at("children_spec").as_array();
-    const std::vector<std::string> keys = keys_of(spec);
-    for (std::size_t i = 0; i < children.size(); ++i) {
-      const std::string own = i < keys.size() ? keys[i] : std::to_string(i);
-      add_leaf_names(children[i], name.empty() ? own : name + "." + own, names);
-    }
-  }
-
-  /// A dictionary has its keys as a text, "[\"main\"]"; a dataclass "[[\"main\"], []]"; a
-  /// defaultdict has an object. Of a named tuple the file has no names.
-  static std::vector<std::string> keys_of(const json::value& spec) {
-    const json::value& context = spec.at("context");
-    json::value parsed;
-    if (context.is_object())
-      parsed = context.at("dict_context");
-    else if (context.is_string() && spec.at("type").as_string() != "collections.namedtuple")
-      parsed = parse_json(context.as_string());
-    const json::array* keys = parsed.if_array();
-    if (keys != nullptr && !keys->empty() && keys->front().is_array())
-      keys = &keys->front().get_array();
-    std::vector<std::string> names;
-    for (std::size_t i = 0; keys != nullptr && i < keys->size(); ++i)
-      names.push_back(keys->at(i).is_string() ? string_of(keys->at(i))
-                                              : json::serialize(keys->at(i)));
-    return names;
   }
 
   ExportedGraph graph_;
