@@ -13,7 +13,7 @@ Usage: ./make.sh COMMAND
   run [KEY=VALUE...]  set up, build, train the built-in digits on two ranks
   test [--times]      set up, build, and run every test that needs no GPU; and what they took
   build               build/release/ddp-launch and build/release/ddp-worker, without tests
-  check [PART]        lint, kills, asan launcher, asan worker, asan jobs, tsan, fuzz: format and rules, 100 kills, tests under
+  check [PART]        lint, kills, asan launcher, asan worker, asan jobs, asan crashes, tsan, fuzz: format and rules, 100 kills, tests under
                       ASan+UBSan and TSan, a minute of fuzzing; on 2 cores 25 minutes at most for one part, after the one before it
   bench [launcher]    ddp-launch beside torchrun and mpiexec.hydra, and its store beside torch's, on this machine
   bench readme        the table of README.md and that of docs/benchmarks.md beside MPI, again: at normal priority, as Markdown

@@ -22,7 +22,10 @@ kill_often() {
 # The tests of ddp-worker that start whole jobs.
 readonly job_labels='jobs|torch|fault'
 
-readonly check_parts=(lint kills "asan launcher" "asan worker" "asan jobs" tsan fuzz)
+# Of them those in which ranks are killed, and ranks on several nodes: about half of the time.
+readonly crash_tests='checkpoint_crash|survivors|shm_|NodesWorker|ElasticWorker'
+
+readonly check_parts=(lint kills "asan launcher" "asan worker" "asan jobs" "asan crashes" tsan fuzz)
 
 # All parts, whatever becomes of one; or one alone.
 check() {
@@ -76,8 +79,13 @@ check_part() {
       ;;
     "asan jobs")
       build_asan_worker
-      run_tests asan -L "$job_labels" -E 'soak_hostile|worker_Remembered'
-      ran="$(tests_line asan), without hostile clients (asan launcher) and runs that go on with other settings"
+      run_tests asan -L "$job_labels" -E "soak_hostile|worker_Remembered|$crash_tests"
+      ran="$(tests_line asan), without hostile clients (asan launcher), crashes, and runs that go on with other settings"
+      ;;
+    "asan crashes")
+      build_asan_worker
+      run_tests asan -L "$job_labels" -R "$crash_tests"
+      ran="$(tests_line asan)"
       ;;
     # Without the worker: LibTorch is not instrumented, so what its threads do to each other looks like races.
     tsan)
