@@ -24,10 +24,9 @@ class SumWork : public c10d::Work {
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
   bool wait(std::chrono::milliseconds timeout) override {
     using std::chrono::milliseconds;
-    using Clock = std::chrono::steady_clock;
-    const Clock::time_point begin = Clock::now();
+    const auto begin = std::chrono::steady_clock::now();
     while (timeout != kNoTimeout && !future_->completed()) {
-      const Clock::duration waited = Clock::now() - begin;
+      const auto waited = std::chrono::steady_clock::now() - begin;
       if (waited > timeout) TORCH_CHECK(false, "Operation timed out!");  // Gloo's text
       const milliseconds pause = pause_after(waited, milliseconds(1), milliseconds(10));
       ::poll(nullptr, 0, static_cast<int>(pause.count()));

@@ -98,10 +98,10 @@ struct LossJob {
 };
 
 struct OptimizerJob {
-  enum class Name { sgd, adam, adamw, own };
+  enum class Name { sgd, adam, adamw, registered };
 
   Name name = Name::sgd;
-  std::string name_in_job = "sgd";  // own: what the program registers
+  std::string name_in_job = "sgd";  // registered: by the program
   double lr = 0.05;                 // already scaled by the world size
   double momentum = 0.9;
   bool nesterov = false;
