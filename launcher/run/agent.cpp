@@ -149,7 +149,8 @@ asio::awaitable<void> Agent::run_round() {
   const StartRound start = commands_.begin_round();
   const NodeWorkers::Addresses addresses{zero_->store_address(), zero_->own_address()};
   co_await workers_.begin(start, addresses);
-  // From now on, as a line may be written a while after it was printed.
+  // Already now, though our terminal is not raw yet: a line printed here may be written after it
+  // is.
   if (spec_.debug_rank && console_.has_terminal()) console_.end_lines_by_return();
   if (is_first) print_supervision(console_, workers_, guard_.pid());
   if (is_first && spec_.debug_rank) print_debugged(console_, spec_, workers_.facts());

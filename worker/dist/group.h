@@ -85,8 +85,8 @@ class Group {
   /// Waits for this rank's device by polling `is_done`; `during` describes the work, for messages.
   /// A device that runs NCCL may itself wait for other ranks: the page then shows this rank as
   /// inside a collective until the wait is over.
-  /// Blocks: until is_done() returns true. Errors: for such a device PeerError, as sum(); those of
-  /// `is_done`.
+  /// Blocks: until is_done() returns true. Errors: for such a device PeerError, as all_reduce();
+  /// those of `is_done`.
   virtual void await_device(const std::string& during, const std::function<bool()>& is_done) const;
 
   /// The error to throw when a call that needs the other ranks, begun at `began`, has failed.

@@ -61,7 +61,7 @@ class SnapshotArena {
 std::vector<NamedTensor> in_c_order(const std::vector<NamedTensor>& tensors);
 
 /// The values that an evaluation changes after a snapshot, by the names of their tensors: for
-/// CheckpointHead::later.
+/// CheckpointHead::amended_tensors.
 std::map<std::string, std::vector<double>> amended_tensors_of(const SharedState& shared,
                                                               const Position& position);
 

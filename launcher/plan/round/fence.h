@@ -1,5 +1,5 @@
 // Whether this node was fenced: its guard heard nothing of its agent, or of node 0, for a lease,
-// and killed its workers. Later ends of workers are the guard's work. Pure.
+// and killed its workers. A worker that ends after that was killed by the guard. Pure.
 //
 //   the guard's lease    our agent did not run      what it is
 //   is not over          -                          not fenced

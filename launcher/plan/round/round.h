@@ -58,7 +58,7 @@ class Round {
     int number = 0;
     std::chrono::milliseconds grace{0};
     WatchLimits watch;
-    bool looks_for_hangs = true;   // for hangs; not while a worker has a debugger (--debug)
+    bool looks_for_hangs = true;   // not while a worker has a debugger (--debug)
     bool keeps_survivors = false;  // leave workers that can wait for the next round
     bool has_restarts = false;     // at least one restart is left
     bool lost_nodes_are_free = false;

@@ -13,7 +13,8 @@
 
 namespace ddp::launcher {
 
-/// What is known only when a round starts.
+/// What the environment needs beside the JobSpec. The names, job_start and log_dir stay for the
+/// job, the rest is of a round.
 struct RoundFacts {
   std::string run_id;                                 // DDP_RUN_ID, of the job
   std::string agent_id;                               // DDP_AGENT_ID: marks processes of our agent

@@ -59,10 +59,10 @@ NamedTensor modes_of(const torch::nn::Module& model) {
 SumNames Step::run_warm_up_passes(const std::vector<std::int64_t>& samples) try {
   // The reducer starts with one bucket and rebuilds its buckets after the first backward, for a
   // static graph after the second. With three or more ranks a ring all-reduce adds in an order that
-  // depends on the layout. A just-in-time compiler makes of a model what may round otherwise than
-  // the passes that it watches. So each run, new or resumed, makes these passes before its first
-  // step. They run in training mode, because a model's graph may differ in evaluation mode; running
-  // statistics are restored afterwards.
+  // depends on the layout. A just-in-time compiler watches a model's first passes; the code that it
+  // then makes may round differently. So each run, new or resumed, makes these passes before its
+  // first step. They run in training mode, because a model's graph may differ in evaluation mode;
+  // running statistics are restored afterwards.
   torch::nn::Module& model = parts_.forward.task().model();
   const SavedBuffers buffers(model);
   PassSums sums;
