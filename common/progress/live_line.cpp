@@ -136,7 +136,7 @@ void LiveLine::append_slowest(LineParts& parts,
   if (shares.size() < 2 || shares.size() < opened.size()) return;
   std::ranges::sort(shares);
   const double others = shares[shares.size() / 2].first;  // the median of all but the first
-  if (others - shares[0].first < kWorthTelling) return;
+  if (others - shares[0].first < kWorthTellingByWaits) return;
   parts.push_back(
       {kSlowest,
        fmt::format("slowest rank {}, others wait {:.0f}%", shares[0].second, 100 * others)});

@@ -48,7 +48,7 @@ class LiveLine {
   static constexpr std::chrono::seconds kQuiet{5};
   static constexpr std::chrono::seconds kPlainPause{30};  // if not rewritten in place
   // A rank is named the slowest only if others wait longer by at least this share of the time.
-  static constexpr double kWorthTelling = 0.1;
+  static constexpr double kWorthTellingByWaits = 0.1;
 
   struct Rules {
     bool has_other_nodes = false;

@@ -23,7 +23,7 @@ struct Endpoint::Connection {
   Connection(ConnectionSlots::Id name, tcp::socket connection, Peer other_end)
       : id(name),
         socket(std::move(connection)),
-        deadline(socket.get_executor(), kHandshake),
+        deadline(socket.get_executor(), kProveWithin),
         look(socket.get_executor()),
         peer(std::move(other_end)) {}
 

@@ -3,7 +3,7 @@
 // gets its clients, the handshake server gets agents, and all others are closed. net/peer_filter
 // decides which peers may use the store.
 // Promises: the bytes of an unknown peer allocate nothing, and a silent one is closed after
-// kHandshake. As many connections as the job can need are served, no matter who else connects:
+// kProveWithin. As many connections as the job can need are served, no matter who else connects:
 // one that has sent nothing yet takes a slot of the store's clients, if its peer may use the store,
 // else one of the unknown peers, of which one source gets at most half
 // (plan/wire/connection_slots).
@@ -73,7 +73,7 @@ class Endpoint {
   /// silent.
   [[nodiscard]] std::size_t unknown_peers() const { return unknown_; }
 
-  static constexpr std::chrono::seconds kHandshake{5};
+  static constexpr std::chrono::seconds kProveWithin{5};
   /// A process opens one connection, and one for each clone() of its store. So 16 for each worker,
   /// and a thousand more for programs with many processes.
   static constexpr std::size_t most_connections(int world_size) {

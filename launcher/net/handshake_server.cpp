@@ -29,7 +29,7 @@ struct HandshakeServer::Peer {
   Peer(ConnectionSlots::Id name, tcp::socket connection, std::string first_bytes)
       : id(name),
         socket(std::move(connection)),
-        deadline(socket.get_executor(), kHandshake),
+        deadline(socket.get_executor(), kProveWithin),
         bytes(std::move(first_bytes)) {
     boost::system::error_code ignored;
     address = plain(socket.remote_endpoint(ignored).address()).to_string();

@@ -42,7 +42,7 @@ class HandshakeServer {
   /// Number of peers in the middle of the handshake.
   [[nodiscard]] std::size_t peers() const { return peers_.size(); }
 
-  static constexpr std::chrono::seconds kHandshake{5};
+  static constexpr std::chrono::seconds kProveWithin{5};
   static constexpr std::chrono::seconds kBetweenLines{10};
   static constexpr std::size_t kLongestUnproven = 256;        // bytes of a frame, with a token
   static constexpr std::size_t kLongestOpenHello = 16 << 10;  // bytes, without a token

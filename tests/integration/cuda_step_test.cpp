@@ -36,7 +36,7 @@ class ForbiddenHostSync {
 };
 
 Device choose_gpu() {
-  return choose_device(DeviceJob{}, WorkerIdentity{}, read_environment());
+  return open_device(DeviceJob{}, WorkerIdentity{}, read_environment());
 }
 
 std::vector<Case> cases_on(const at::Device& device) {

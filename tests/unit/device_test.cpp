@@ -27,7 +27,7 @@ TEST(DeviceOfARank, AutoTakesTheCpuWhenTheDriverCannotBeAsked) {
   const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
   Device device;
-  EXPECT_NO_THROW(device = choose_device(DeviceJob{}, WorkerIdentity{}, Environment{}));
+  EXPECT_NO_THROW(device = open_device(DeviceJob{}, WorkerIdentity{}, Environment{}));
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_EQ(device.name, "cpu");
   EXPECT_THAT(device.notes,

@@ -32,7 +32,7 @@ struct ErrorServer {
 
 std::future<bool> leave(const StoreAnswer& found, const WorkerIdentity& self) {
   return std::async(std::launch::async,
-                    [&found, self] { return leave_with_rank_0(found.caller, self); });
+                    [&found, self] { return leave_with_rank_0(found.to_rank_0, self); });
 }
 
 std::string word_of(const WorkerIdentity& self, int rank) {

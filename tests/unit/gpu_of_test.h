@@ -13,7 +13,7 @@ inline Device gpu_of_test(const std::string& backend) {
   DeviceJob job;
   job.device = "cuda";
   job.backend = backend;
-  return choose_device(job, WorkerIdentity{}, read_environment());
+  return open_device(job, WorkerIdentity{}, read_environment());
 }
 
 }  // namespace ddp::worker

@@ -21,7 +21,7 @@ StoreAnswer answer_to(const std::string& answer) {
   });
   const StoreAddresses addresses(rank_of_three(1, port_of(listener)));
   StoreAnswer found = addresses.ask(Clock::now() + kLong);
-  found.caller = Descriptor();
+  found.to_rank_0 = Descriptor();
   speaker.join();
   return found;
 }

@@ -83,9 +83,9 @@ void select(const at::Device& device) {
 
 }  // namespace
 
-Device choose_device(const DeviceJob& job,
-                     const WorkerIdentity& self,
-                     const Environment& environment) {
+Device open_device(const DeviceJob& job,
+                   const WorkerIdentity& self,
+                   const Environment& environment) {
   GpuFacts facts;
   Device chosen;
   if (job.device != "cpu") {

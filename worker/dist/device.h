@@ -31,9 +31,9 @@ struct Device {
 
 /// Call it before any tensor is made: see the trap in cuda_module.h.
 /// Errors: UsageError, with the list of GPUs, when the device that the job asks for cannot be used.
-Device choose_device(const DeviceJob& job,
-                     const WorkerIdentity& self,
-                     const Environment& environment);
+Device open_device(const DeviceJob& job,
+                   const WorkerIdentity& self,
+                   const Environment& environment);
 
 /// Identifies the GPU and its node as NCCL does, which refuses two ranks on one GPU. Empty: not
 /// known.

@@ -90,7 +90,7 @@ bool print_once_by_socket(const WorkerIdentity& self,
   const StoreAnswer found = ask_rank_0(self);
   const bool is_reported = found.error == problem.substr(0, kLongestError);
   if (!is_reported) print();
-  if (found.error) (void)leave_with_rank_0(found.caller, self);
+  if (found.error) (void)leave_with_rank_0(found.to_rank_0, self);
   return !is_reported;
 }
 

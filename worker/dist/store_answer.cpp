@@ -74,7 +74,7 @@ void greet(Descriptor socket, const std::string& job, StoreAnswer& found) {
     found.local_address = local_address_of(socket.fd());
   if (answer != kErrorMark) return;
   found.error = receive_error(socket.fd(), job);
-  found.caller = std::move(socket);
+  found.to_rank_0 = std::move(socket);
 }
 
 }  // namespace
@@ -84,13 +84,13 @@ std::string job_line(const WorkerIdentity& self) {
          std::to_string(self.world_size) + "\n";
 }
 
-bool leave_with_rank_0(const Descriptor& caller, const WorkerIdentity& self) {
+bool leave_with_rank_0(const Descriptor& to_rank_0, const WorkerIdentity& self) {
   const std::uint32_t rank = htonl(static_cast<std::uint32_t>(self.rank));
   std::string reply = job_line(self);
   reply.append(reinterpret_cast<const char*>(&rank), sizeof(rank));
-  (void)::send(caller.fd(), reply.data(), reply.size(), MSG_NOSIGNAL);
-  limit_calls(caller.fd(), SO_RCVTIMEO, kLeaveWithin);
-  return receive(caller.fd(), 1).size() == 1;
+  (void)::send(to_rank_0.fd(), reply.data(), reply.size(), MSG_NOSIGNAL);
+  limit_calls(to_rank_0.fd(), SO_RCVTIMEO, kLeaveWithin);
+  return receive(to_rank_0.fd(), 1).size() == 1;
 }
 
 StoreAddresses::StoreAddresses(const WorkerIdentity& self) : job_(job_line(self)) {

@@ -36,13 +36,13 @@ struct StoreAnswer {
   bool is_listening = false;                 // something accepts connections there
   std::optional<std::string> local_address;  // this side's, when a store answers
   std::optional<std::string> error;          // why rank 0 of this job does not serve a store
-  Descriptor caller;                         // connection to that rank 0
+  Descriptor to_rank_0;                      // connection to that rank 0
 };
 
 /// Tells a rank 0 that does not join that this rank is ready to exit. Blocks: until rank 0 exits,
 /// at most kLeaveWithin. Returns whether it has. False: it was killed, did not exit in time, or
 /// made room for a rank 0 that joins, so ask again.
-bool leave_with_rank_0(const Descriptor& caller, const WorkerIdentity& self);
+bool leave_with_rank_0(const Descriptor& to_rank_0, const WorkerIdentity& self);
 
 class StoreAddresses {
  public:

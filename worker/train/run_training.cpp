@@ -197,7 +197,7 @@ Device prepare_device(const Job& job, const RankContext& context) {
   // Trap: nothing may ask LibTorch about CUDA before this; see dist/cuda_module.h.
   DeviceJob wanted = job.device;
   if (wanted.is_data_parallel && !wanted.devices.empty()) wanted.device = wanted.devices[0];
-  Device device = choose_device(wanted, context.self, context.environment);
+  Device device = open_device(wanted, context.self, context.environment);
   report_lost_gpus();
   for (const std::string& note : device.notes)
     log::warning(note);

@@ -87,11 +87,11 @@ TrainingLoop::ExitCode TrainingLoop::apply_votes() {
   for (const AgreedStep& agreed : std::exchange(agreed_, {})) {
     if (const ExitCode code = apply_vote(agreed)) return code;
   }
-  if (pending_.stop == 0 && pending_.save == 0) return {};
+  if (requested_.stop == 0 && requested_.save == 0) return {};
   // The checkpoint will include later steps, too, so their votes are applied first.
-  if (const ExitCode code = apply_pending()) return code;
-  const bool is_stop = pending_.stop > 0;
-  pending_ = {};
+  if (const ExitCode code = apply_all_votes()) return code;
+  const bool is_stop = requested_.stop > 0;
+  requested_ = {};
   return is_stop ? stop() : save(position_);
 }
 
@@ -107,8 +107,8 @@ TrainingLoop::ExitCode TrainingLoop::apply_vote(const AgreedStep& agreed) {
   if (std::isfinite(agreed.sums.loss)) position_.sums += agreed.sums;
   position_.newest = agreed.sums;
   applied_step_ = agreed.step;
-  pending_.stop += agreed.request.stop;
-  pending_.save += agreed.request.save;
+  requested_.stop += agreed.request.stop;
+  requested_.save += agreed.request.save;
   if (agreed.request.finish > 0) is_finished_ = true;
   if (const ExitCode code = apply_saves(agreed.request.saves)) return code;
   if (parts_.bad_data.is_too_many(agreed.request.bad_samples, parts_.train_data.facts())) {
@@ -132,7 +132,7 @@ TrainingLoop::ExitCode TrainingLoop::apply_saves(const SaveOutcome& saves) {
   return compare_after_hooks();
 }
 
-TrainingLoop::ExitCode TrainingLoop::apply_pending() {
+TrainingLoop::ExitCode TrainingLoop::apply_all_votes() {
   for (const AgreedStep& agreed : parts_.votes.drain(vote_request())) {
     if (const ExitCode code = apply_vote(agreed)) return code;
   }
@@ -150,7 +150,7 @@ TrainingLoop::ExitCode TrainingLoop::between_steps() {
   // end_epoch() saves and evaluates by itself.
   const bool is_end = position_.step_in_epoch == parts_.plan.steps_per_epoch || is_over();
   if (is_end || (!is_evaluation_due() && !is_save_due)) return {};
-  if (const ExitCode code = apply_pending()) return code;
+  if (const ExitCode code = apply_all_votes()) return code;
   if (is_save_due) {
     if (const ExitCode code = save(position_)) return code;
   }
@@ -182,7 +182,7 @@ TrainingLoop::ExitCode TrainingLoop::redo_missed_evaluation() {
 }
 
 TrainingLoop::ExitCode TrainingLoop::end_epoch(Clock::time_point start, std::int64_t first_step) {
-  if (const ExitCode code = apply_pending()) return code;
+  if (const ExitCode code = apply_all_votes()) return code;
   if (const ExitCode code = apply_votes()) return code;
   if (const ExitCode code = parts_.bad_data.report(parts_.train_data)) return code;
   EpochRecord record = parts_.run_log.make_epoch_record(position_, parts_.meters.names());

@@ -64,7 +64,7 @@ class TrainingLoop {
   ExitCode apply_votes();                          // acts on the votes after a step
   ExitCode apply_vote(const AgreedStep& agreed);   // the result of a step's vote
   ExitCode apply_saves(const SaveOutcome& saves);  // the outcome of rank 0's saves
-  ExitCode apply_pending();                        // completes all votes and applies them
+  ExitCode apply_all_votes();                      // completes all votes and applies them
   ExitCode between_steps();                        // comparisons, saves, evaluations
   ExitCode evaluate_between_steps(bool is_saved);
   ExitCode redo_missed_evaluation();  // if a stop or a kill has interrupted it
@@ -89,7 +89,7 @@ class TrainingLoop {
   Position position_;
   std::int64_t applied_step_ = -1;      // the newest step whose vote was applied
   std::vector<AgreedStep> agreed_;      // results of vote() that are not applied yet
-  VoteRequest pending_;                 // requests that are not acted on yet
+  VoteRequest requested_;               // requests that are not acted on yet
   double applied_saves_ = 0;            // saves that applied votes have reported
   std::chrono::nanoseconds waited_{0};  // for data, before this epoch
   bool is_finished_ = false;            // all ranks know that the run ends here

@@ -52,7 +52,7 @@ Context Context::from_environment(const ContextOptions& options) {
   worker::DeviceJob wanted;
   wanted.device = options.device;
   wanted.backend = options.backend;
-  state->device = worker::choose_device(wanted, state->self, environment);
+  state->device = worker::open_device(wanted, state->self, environment);
   worker::report_lost_gpus();
   for (const std::string& note : state->device.notes)
     log::warning(note);

@@ -14,19 +14,19 @@ NodeWait::Presence NodeWait::presence_of(const NodeTable& table,
 
 NodeWait::Decision NodeWait::advance(const Presence& nodes, Time not_before, Time now) {
   if (now >= not_before) {
-    const bool may_begin = !config_.is_first && (now >= last_ || !nodes.awaits_another());
+    const bool may_begin = !config_.is_first && (now >= limit_end_ || !nodes.awaits_another());
     if (nodes.is_full || (nodes.is_enough && may_begin)) return Decision::begin;
     if (config_.is_first && nodes.is_enough && !last_call_) last_call_ = now + config_.last_call;
     if (last_call_ && now >= *last_call_) return Decision::begin;
   }
   if (!nodes.is_enough) {
     last_call_.reset();
-    if (now >= last_) return Decision::give_up;
+    if (now >= limit_end_) return Decision::give_up;
   }
   deadline_ = std::min(reminder_, last_call_.value_or(Time::max()));
   // The limit may pass before `not_before`. It must not wake the caller again and again.
   const bool has_limit = !nodes.is_enough || nodes.awaits_another();
-  if (has_limit && now < last_) deadline_ = std::min(deadline_, last_);
+  if (has_limit && now < limit_end_) deadline_ = std::min(deadline_, limit_end_);
   if (now < not_before) deadline_ = std::min(deadline_, not_before);
   return Decision::wait;
 }

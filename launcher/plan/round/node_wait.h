@@ -42,7 +42,7 @@ class NodeWait {
   enum class Decision { begin, wait, give_up };
 
   NodeWait(const Config& config, Time now)
-      : config_(config), last_(now + config.limit), reminder_(now + kReminder) {}
+      : config_(config), limit_end_(now + config.limit), reminder_(now + kReminder) {}
 
   /// Call after each event and at deadline().
   Decision advance(const Presence& nodes, Time not_before, Time now);
@@ -56,7 +56,7 @@ class NodeWait {
 
  private:
   Config config_;
-  Time last_;
+  Time limit_end_;
   Time reminder_;
   std::optional<Time> last_call_;  // its end, once there are enough nodes
   Time deadline_{};
