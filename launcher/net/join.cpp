@@ -24,8 +24,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kConnect = 1500ms;   // for all addresses of a try; the next try follows at once
-constexpr auto kAnswerLimit = 15s;  // node 0 may be busy with a thousand others
+constexpr auto kConnect = 1500ms;    // for all addresses of a try; the next try follows at once
+constexpr auto kWelcomeLimit = 15s;  // node 0 may be busy with a thousand others
 constexpr auto kFirstPause = 50ms;
 constexpr auto kLongestPause = 1000ms;
 constexpr auto kBetweenLines = 10s;
@@ -219,7 +219,7 @@ asio::awaitable<Handshake> try_once(asio::io_context& io,
       end = std::min(end, begin + pause);
       continue;
     }
-    const Deadline deadline = std::min(limit, Clock::now() + kAnswerLimit);
+    const Deadline deadline = std::min(limit, Clock::now() + kWelcomeLimit);
     attempt = co_await shake_hands(*race, result->index, plan, deadline);
     if (attempt.answer) co_return attempt;
     add_word(errors, addresses[result->index].to_string() + ": " + attempt.error, "; ");
