@@ -31,7 +31,7 @@ std::string wait_until_up(const WorkerIdentity& self, std::chrono::milliseconds 
   while (true) {
     const StoreAnswer found = addresses.ask(start + timeout);
     if (found.local_address) return *found.local_address;
-    if (found.error && leave_with_rank_0(found.caller, self)) {
+    if (found.error && leave_with_rank_0(found.to_rank_0, self)) {
       const std::string first_line = found.error->substr(0, found.error->find('\n'));
       throw PeerError("rank 0 did not join: " + one_line(first_line, kLongestLine));
     }
@@ -55,7 +55,7 @@ std::string wait_until_up(const WorkerIdentity& self, std::chrono::milliseconds 
 /// Takes the port from a rank 0 of an earlier start that may still report why it did not join.
 void end_error_server(const WorkerIdentity& self, std::chrono::milliseconds timeout) {
   const StoreAnswer found = StoreAddresses(self).ask(Clock::now() + timeout);
-  if (found.error) (void)leave_with_rank_0(found.caller, self);
+  if (found.error) (void)leave_with_rank_0(found.to_rank_0, self);
 }
 
 }  // namespace
