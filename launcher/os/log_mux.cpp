@@ -26,7 +26,7 @@ LogMux::LogMux(asio::io_context& io, FileWriter& writer, const JobSpec& spec)
       alive_(std::make_shared<bool>(true)),
       folders_{LineFolder(count_shown(spec)), LineFolder(count_shown(spec))},
       piece_(kPieceBytes, '\0') {
-  for (const Console console : {FileWriter::kStdout, FileWriter::kStderr}) {
+  for (const auto console : {FileWriter::kStdout, FileWriter::kStderr}) {
     const int fd = console == FileWriter::kStdout ? STDOUT_FILENO : STDERR_FILENO;
     const bool is_terminal = ::isatty(fd) == 1;
     is_terminal_[console] = is_terminal;
@@ -50,7 +50,7 @@ void LogMux::finish() {
 
 /// Shows all lines that wait for equal ones.
 void LogMux::flush() {
-  for (const Console console : {FileWriter::kStdout, FileWriter::kStderr})
+  for (const auto console : {FileWriter::kStdout, FileWriter::kStderr})
     show_folded(console, folders_[console].take_all());
 }
 
@@ -87,7 +87,7 @@ void LogMux::fold(const LogStream& stream, std::string_view text) {
   if (!folder.is_empty()) wake_at(now + ConsoleGate::kPollInterval);
 }
 
-void LogMux::show_folded(Console console, const std::vector<LineFolder::Line>& lines) {
+void LogMux::show_folded(FileWriter::Target console, const std::vector<LineFolder::Line>& lines) {
   std::string block;
   for (const LineFolder::Line& line : lines) {
     const auto stream = std::ranges::find_if(streams_, [&](const LogStream* one) {
@@ -122,7 +122,7 @@ void LogMux::show_due() {
   const Clock::time_point now = Clock::now();
   for (LogStream* const stream : streams_)
     stream->show_due(now);
-  for (const Console console : {FileWriter::kStdout, FileWriter::kStderr}) {
+  for (const auto console : {FileWriter::kStdout, FileWriter::kStderr}) {
     show_folded(console, folders_[console].take_due(now));
     if (!folders_[console].is_empty()) wake_at(now + ConsoleGate::kPollInterval);
   }

@@ -38,13 +38,12 @@ class LogMux {
 
  private:
   friend class LogStream;
-  using Console = FileWriter::Target;  // stdout or stderr
 
   void flush();
   void enter(LogStream& stream);
   void leave(LogStream& stream);
   void fold(const LogStream& stream, std::string_view text);
-  void show_folded(Console console, const std::vector<LineFolder::Line>& lines);
+  void show_folded(FileWriter::Target console, const std::vector<LineFolder::Line>& lines);
   FileWriter::Target filtered(const LogFile& file);
   [[nodiscard]] bool is_bar_drawn(const LogStream& stream);
   void wake_at(Clock::time_point at);

@@ -269,7 +269,7 @@ void LogStream::show(std::string_view line) {
 
 /// Copies a line to torchrun's filtered file, if it has one of the texts.
 void LogStream::copy(std::string_view line) {
-  const auto& texts = mux_.spec_.duplicates[static_cast<std::size_t>(route_.stream)];
+  const auto& texts = mux_.spec_.filters[static_cast<std::size_t>(route_.stream)];
   const bool matches = std::ranges::any_of(
       texts, [line](const std::string& text) { return line.find(text) != std::string_view::npos; });
   if (matches) copies_.append(plain_prefix_).append(line).append("\n");

@@ -79,7 +79,7 @@ class CheckpointerTest : public ::testing::Test {
 TEST_F(CheckpointerTest, CheckpointIsSavedWhenAllRanksHoldTheSame) {
   group_.others = digest_of({{"weight", weight_}});
   Checkpointer checkpointer = make_checkpointer();
-  const SaveOutcome outcome = checkpointer.finish({.step = 7, .sums = {}, .best_state = {}});
+  const SaveOutcome outcome = checkpointer.finish({.step = 7, .epoch_sums = {}, .best_state = {}});
   EXPECT_EQ(outcome, (SaveOutcome{.count = 1, .step = 7}));
   EXPECT_FALSE(checkpointer.exit_code_of(outcome));
   EXPECT_TRUE(has_saved("step-000007"));
@@ -88,10 +88,10 @@ TEST_F(CheckpointerTest, CheckpointIsSavedWhenAllRanksHoldTheSame) {
 TEST_F(CheckpointerTest, WeightsThatOtherRanksDoNotHoldAreNoCheckpoint) {
   group_.others = digest_of({{"weight", weight_}});
   Checkpointer checkpointer = make_checkpointer();
-  (void)checkpointer.finish({.step = 7, .sums = {}, .best_state = {}});
+  (void)checkpointer.finish({.step = 7, .epoch_sums = {}, .best_state = {}});
   group_.others ^= 1;
-  checkpointer.save({.step = 8, .sums = {}, .best_state = {}});
-  const SaveOutcome outcome = checkpointer.finish({.step = 9, .sums = {}, .best_state = {}});
+  checkpointer.save({.step = 8, .epoch_sums = {}, .best_state = {}});
+  const SaveOutcome outcome = checkpointer.finish({.step = 9, .epoch_sums = {}, .best_state = {}});
   EXPECT_EQ(outcome.count, 1);
   EXPECT_EQ(outcome.diverged_step, 8) << "the first of them";
   EXPECT_EQ(checkpointer.exit_code_of(outcome), exit_code::kDiverged);
@@ -121,7 +121,7 @@ TEST_F(CheckpointerTest, MemoryForCopiesIsThereFromTheStartWhereSavesArePlanned)
     const std::int64_t before = resident_bytes();
     Checkpointer checkpointer = make_checkpointer();
     const std::int64_t bytes = resident_bytes() - before;
-    EXPECT_EQ(checkpointer.finish({.step = 7 + every, .sums = {}, .best_state = {}}).count, 1);
+    EXPECT_EQ(checkpointer.finish({.step = 7 + every, .epoch_sums = {}, .best_state = {}}).count, 1);
     return bytes;
   };
   EXPECT_LT(taken(0), kBytes / 2);
@@ -131,7 +131,7 @@ TEST_F(CheckpointerTest, MemoryForCopiesIsThereFromTheStartWhereSavesArePlanned)
 TEST_F(CheckpointerTest, RanksAreNotComparedWhereTheJobSaysSo) {
   job_.ddp.check_replicas_every = 0;
   Checkpointer checkpointer = make_checkpointer();
-  EXPECT_EQ(checkpointer.finish({.step = 7, .sums = {}, .best_state = {}}).count, 1);
+  EXPECT_EQ(checkpointer.finish({.step = 7, .epoch_sums = {}, .best_state = {}}).count, 1);
   EXPECT_EQ(group_.gathers, 0);
 }
 

@@ -77,12 +77,12 @@ TEST(LogSpec, ProblemsStandInOneListWithTheOthers) {
 }
 
 TEST(LogSpec, FiltersAreAListAndTwoCommasAreOne) {
-  const auto duplicates = [](const std::string& text) {
-    return make_log_spec({"--duplicate-stdout-filters=" + text}).logs.duplicates[0];
+  const auto filters = [](const std::string& text) {
+    return make_log_spec({"--duplicate-stdout-filters=" + text}).logs.filters[0];
   };
-  EXPECT_THAT(duplicates("apple,orange"), ElementsAre("apple", "orange"));
-  EXPECT_THAT(duplicates("a,,b,c"), ElementsAre("a,b", "c"));
-  EXPECT_THAT(duplicates("a,"), ElementsAre("a"));
+  EXPECT_THAT(filters("apple,orange"), ElementsAre("apple", "orange"));
+  EXPECT_THAT(filters("a,,b,c"), ElementsAre("a,b", "c"));
+  EXPECT_THAT(filters("a,"), ElementsAre("a"));
 }
 
 TEST(LogSpec, WithoutFlagsAllIsShownAndInTheRunDirectory) {
@@ -114,8 +114,8 @@ TEST(LogSpec, FilteredRanksAreNeitherShownNorCopied) {
       {"--nproc-per-node=3", "-t3", "--local-ranks-filter=0,2", "--duplicate-stdout-filters=x"});
   EXPECT_EQ(plan(spec, 1, kOut),
             (StreamPlan{.is_logged = true, .is_shown = false, .is_teed = true}));
-  EXPECT_TRUE(plan(spec, 2, kOut).is_copied);
-  EXPECT_FALSE(plan(spec, 2, kErr).is_copied);
+  EXPECT_TRUE(plan(spec, 2, kOut).has_filtered_file);
+  EXPECT_FALSE(plan(spec, 2, kErr).has_filtered_file);
 }
 
 TEST(LogSpec, AFilterThatCopiesNothingIsAWarning) {

@@ -29,10 +29,10 @@ Position position_of(std::int64_t step) {
   position.step = step;
   position.epoch = 2;
   position.step_in_epoch = step % 4;
-  position.sums = {8, 3.5, 8, {0.25}, {5}};
+  position.epoch_sums = {8, 3.5, 8, {0.25}, {5}};
   position.best_state = {0.75, 1};
   position.result = 0.75;
-  position.newest = {4, 1.5, 4, {0.125}, {3}};
+  position.last_step_sums = {4, 1.5, 4, {0.125}, {3}};
   return position;
 }
 
@@ -94,8 +94,8 @@ TEST(Survivors, AllRanksGetTheHoldersStateBitForBit) {
     EXPECT_EQ(position.step, expected.step);
     EXPECT_EQ(position.epoch, expected.epoch);
     EXPECT_EQ(position.step_in_epoch, expected.step_in_epoch);
-    EXPECT_EQ(position.sums, expected.sums);
-    EXPECT_EQ(position.newest, expected.newest);
+    EXPECT_EQ(position.epoch_sums, expected.epoch_sums);
+    EXPECT_EQ(position.last_step_sums, expected.last_step_sums);
     EXPECT_EQ(position.best_state, expected.best_state);
     EXPECT_EQ(position.result, expected.result);
     return 0;

@@ -53,7 +53,7 @@ std::string describe_backend(const Device& device) {
 std::unique_ptr<Group> join(const WorkerIdentity& self,
                             const Environment& environment,
                             const Device& device,
-                            const std::string& digest,
+                            const std::string& must_match,
                             std::chrono::milliseconds timeout,
                             std::chrono::milliseconds collective_timeout,
                             const TimeoutNames& timeout_names) {
@@ -66,7 +66,7 @@ std::unique_ptr<Group> join(const WorkerIdentity& self,
   const std::string world = "world size " + std::to_string(self.world_size) + "\n";
   agree(ranks,
         {kJoinKey, "release or job", "did not join"},
-        world + describe_backend(device) + digest);
+        world + describe_backend(device) + must_match);
   if (device.nccl) {
     // NCCL would refuse two ranks on one GPU, too, but without naming them, or it would hang.
     agree(ranks,

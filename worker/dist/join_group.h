@@ -22,15 +22,15 @@ namespace ddp::worker {
 inline constexpr std::chrono::minutes kCollectiveTimeout{5};
 
 /// Makes the group of this job.
-/// `digest` describes what must be equal on all ranks, one item a line; the releases of LibTorch
-/// and NCCL and the world size are compared as well. Blocks: until all ranks have joined, at most
-/// `timeout`. Collectives of the group time out after `collective_timeout`. Errors: PeerError: 124
-/// with the missing ranks, 202 when the store cannot be reached or served, 203 when a rank differs,
-/// joins twice, or shares its GPU with another under NCCL.
+/// `must_match` describes what must be equal on all ranks, one item a line; the releases of
+/// LibTorch and NCCL and the world size are compared as well. Blocks: until all ranks have joined,
+/// at most `timeout`. Collectives of the group time out after `collective_timeout`. Errors:
+/// PeerError: 124 with the missing ranks, 202 when the store cannot be reached or served, 203 when
+/// a rank differs, joins twice, or shares its GPU with another under NCCL.
 std::unique_ptr<Group> join(const WorkerIdentity& self,
                             const Environment& environment,
                             const Device& device,
-                            const std::string& digest,
+                            const std::string& must_match,
                             std::chrono::milliseconds timeout,
                             std::chrono::milliseconds collective_timeout = kCollectiveTimeout,
                             const TimeoutNames& timeout_names = {});

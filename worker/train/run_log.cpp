@@ -180,8 +180,8 @@ EpochRecord RunLog::make_epoch_record(const Position& position, const SumNames& 
   EpochRecord record;
   record.epoch = position.epoch;
   record.step = position.step;
-  record.train = {{"loss", position.sums.mean_loss()}};
-  for (const auto& value : names.count_means(position.sums))
+  record.train = {{"loss", position.epoch_sums.mean_loss()}};
+  for (const auto& value : names.count_means(position.epoch_sums))
     record.train.push_back(value);
   if (const std::optional<DdpTimings> timings = parts_.replica.timings()) {
     record.figures = {{"forward_ms", timings->forward},

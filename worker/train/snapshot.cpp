@@ -61,7 +61,7 @@ Position position_of(const LoadedCheckpoint& checkpoint, const SumNames& names) 
   position.result = head.result;
   // At the beginning of an epoch its sums are 0.
   if (head.step_in_epoch > 0)
-    position.sums = names.to_sums(read_row(checkpoint.state, kSums, names.row_size()));
+    position.epoch_sums = names.to_sums(read_row(checkpoint.state, kSums, names.row_size()));
   return position;
 }
 
@@ -82,9 +82,9 @@ at::Tensor to_row(const Position* position, const SumNames& names) {
            static_cast<double>(position->best_state.without_gain),
            position->result ? 1.0 : 0.0,
            position->result.value_or(0)};
-    std::ranges::copy(SumNames::to_row(position->sums), std::back_inserter(row));
+    std::ranges::copy(SumNames::to_row(position->epoch_sums), std::back_inserter(row));
     row.resize(kPositionNumbers + names.row_size());  // empty sums have no parts: pad with zeros
-    std::ranges::copy(SumNames::to_row(position->newest), std::back_inserter(row));
+    std::ranges::copy(SumNames::to_row(position->last_step_sums), std::back_inserter(row));
   }
   row.resize(kPositionNumbers + 2 * names.row_size());
   return at::tensor(row, at::kDouble);
@@ -100,8 +100,8 @@ Position to_position(const at::Tensor& row, const SumNames& names) {
   position.best_state.without_gain = static_cast<std::int64_t>(value[6]);
   if (value[7] != 0) position.result = value[8];
   const std::size_t size = names.row_size();
-  position.sums = names.to_sums(std::span(value + kPositionNumbers, size));
-  position.newest = names.to_sums(std::span(value + kPositionNumbers + size, size));
+  position.epoch_sums = names.to_sums(std::span(value + kPositionNumbers, size));
+  position.last_step_sums = names.to_sums(std::span(value + kPositionNumbers + size, size));
   return position;
 }
 
@@ -207,7 +207,7 @@ const Snapshot& SnapshotArena::take(const SharedState& shared, const Position& p
   copy(shared.policy, copy(shared.optimizer, snapshot_.optimizer.data()));
   bulk_copy(pieces);
   if (is_under_way) at::accelerator::synchronizeDevice(shared.model.front().tensor.get_device());
-  snapshot_.state = {{kSums, at::tensor(SumNames::to_row(position.sums), at::kDouble)}};
+  snapshot_.state = {{kSums, at::tensor(SumNames::to_row(position.epoch_sums), at::kDouble)}};
   for (const auto& [name, values] : watch_values(position))
     snapshot_.state.push_back({name, at::tensor(values, at::kDouble)});
   return snapshot_;

@@ -22,10 +22,10 @@ struct Position {
   std::int64_t step = 0;           // optimizer steps done
   std::int64_t epoch = 0;          // the current epoch, from 0
   std::int64_t step_in_epoch = 0;  // steps done in that epoch
-  StepSums sums;                   // of all ranks, over the current epoch so far
+  StepSums epoch_sums;             // of all ranks, over the current epoch so far
   BestResultState best_state;
   std::optional<double> result{};  // monitored value, if exactly these weights were evaluated
-  StepSums newest{};               // of all ranks, of the last step; samples 0: not known
+  StepSums last_step_sums{};       // of all ranks; samples 0: not known
 };
 
 /// The tensors of a run that are equal on all ranks. They share memory with the model and the

@@ -19,9 +19,9 @@ int TrainingLoop::run() {
   parts_.run_log.open(position_, parts_.plan.steps);
   // If the state comes from another rank's memory, rank 0's files may lack the record of its last
   // step.
-  if (position_.newest.samples > 0 && parts_.run_log.is_due(position_.step) &&
+  if (position_.last_step_sums.samples > 0 && parts_.run_log.is_due(position_.step) &&
       !parts_.run_log.has_record_of_position()) {
-    const AgreedStep newest{position_.step, Clock::now(), {}, position_.newest, 0};
+    const AgreedStep newest{position_.step, Clock::now(), {}, position_.last_step_sums, 0};
     parts_.run_log.write(newest, parts_.meters.names(), rates_of(position_.step - 1).lr, {});
   }
   const std::int64_t planned = parts_.checkpointer.planned_steps();
@@ -104,8 +104,8 @@ TrainingLoop::ExitCode TrainingLoop::stop() {
 }
 
 TrainingLoop::ExitCode TrainingLoop::apply_vote(const AgreedStep& agreed) {
-  if (std::isfinite(agreed.sums.loss)) position_.sums += agreed.sums;
-  position_.newest = agreed.sums;
+  if (std::isfinite(agreed.sums.loss)) position_.epoch_sums += agreed.sums;
+  position_.last_step_sums = agreed.sums;
   applied_step_ = agreed.step;
   requested_.stop += agreed.request.stop;
   requested_.save += agreed.request.save;

@@ -390,10 +390,10 @@ class Maker {
     spec_.has_run_dir = options_.job_file.has_value() || options_.has_output;
     for (const WorkerStream stream : {WorkerStream::output, WorkerStream::errors}) {
       const std::string key = "launch.duplicate_" + std::string(to_text(stream)) + "_filters";
-      if (spec_.logs.duplicates[static_cast<std::size_t>(stream)].empty()) continue;
+      if (spec_.logs.filters[static_cast<std::size_t>(stream)].empty()) continue;
       bool is_used = false;
       for (int rank = 0; rank < spec_.nproc; ++rank)
-        is_used |= plan_stream(spec_.logs, spec_.has_run_dir, rank, stream).is_copied;
+        is_used |= plan_stream(spec_.logs, spec_.has_run_dir, rank, stream).has_filtered_file;
       if (is_used) continue;
       spec_.warnings.push_back(origin(key) + " has no effect: no " + std::string(to_text(stream)) +
                                " goes both to a log file and to the console. Add --tee 3.");

@@ -37,7 +37,7 @@ WorkerFiles place_files(const JobSpec& spec,
     return round / ("rank-" + rank + (stream == WorkerStream::output ? ".out" : ".err"));
   };
   const auto filtered = [&](WorkerStream stream) -> fs::path {
-    if (!plan_stream(spec.logs, spec.has_run_dir, placement.local_rank, stream).is_copied)
+    if (!plan_stream(spec.logs, spec.has_run_dir, placement.local_rank, stream).has_filtered_file)
       return {};
     // Nodes share a run directory, but never a directory in torchrun's layout.
     const bool is_shared = !is_torchs && placement.nodes > 1;

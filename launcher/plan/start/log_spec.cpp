@@ -45,9 +45,8 @@ class LogKeys {
     spec.redirects = streams("launch.redirects");
     spec.tee = streams("launch.tee");
     spec.shown = ranks("launch.local_ranks_filter");
-    spec.duplicates = {
-        split_texts(job_.maybe_text("launch.duplicate_stdout_filters").value_or("")),
-        split_texts(job_.maybe_text("launch.duplicate_stderr_filters").value_or(""))};
+    spec.filters = {split_texts(job_.maybe_text("launch.duplicate_stdout_filters").value_or("")),
+                    split_texts(job_.maybe_text("launch.duplicate_stderr_filters").value_or(""))};
     spec.prefix = job_.maybe_text("launch.prefix");
     spec.color = job_.text("launch.color");
     spec.fold = job_.flag("launch.fold");
@@ -156,8 +155,8 @@ StreamPlan plan_stream(const LogSpec& spec, bool has_run_dir, int local_rank, Wo
   // Without files nothing is redirected; torchrun shows such streams, too.
   const bool is_redirected = redirect != 0 && tee == 0 && !refuses_files(spec);
   plan.is_shown = spec.shown.at(rank) && !is_redirected;
-  plan.is_copied =
-      plan.is_logged && plan.is_shown && !spec.duplicates[static_cast<std::size_t>(stream)].empty();
+  plan.has_filtered_file =
+      plan.is_logged && plan.is_shown && !spec.filters[static_cast<std::size_t>(stream)].empty();
   return plan;
 }
 

@@ -28,10 +28,10 @@ struct LogSpec {
   std::string directory;            // --log-dir; empty: none
   std::vector<unsigned> redirects;  // by local rank, a bit per stream: 1 stdout, 2 stderr
   std::vector<unsigned> tee;
-  std::vector<bool> shown;                             // by local rank: --local-ranks-filter
-  std::array<std::vector<std::string>, 2> duplicates;  // by stream: lines with one of these texts
-  std::optional<std::string> prefix;                   // a template
-  std::string color;                                   // auto, always, never
+  std::vector<bool> shown;                          // by local rank: --local-ranks-filter
+  std::array<std::vector<std::string>, 2> filters;  // by stream: lines with one of these texts
+  std::optional<std::string> prefix;                // a template
+  std::string color;                                // auto, always, never
   bool fold = false;
   ProgressMode progress = ProgressMode::automatic;
   std::optional<std::int64_t> console_limit;  // lines per second of a stream that has a file
@@ -39,10 +39,10 @@ struct LogSpec {
 
 /// What happens to one stream of one worker.
 struct StreamPlan {
-  bool is_logged = false;  // it has a file
-  bool is_shown = true;    // on the console
-  bool is_teed = false;    // by --tee: torchrun's prefix
-  bool is_copied = false;  // lines with one of the texts go to the filtered file, too
+  bool is_logged = false;          // it has a file
+  bool is_shown = true;            // on the console
+  bool is_teed = false;            // by --tee: torchrun's prefix
+  bool has_filtered_file = false;  // lines with one of the texts go to the filtered file, too
 
   bool operator==(const StreamPlan&) const = default;
 };
