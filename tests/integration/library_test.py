@@ -8,6 +8,8 @@ import os
 import pathlib
 import re
 import shutil
+import subprocess
+import tempfile
 import unittest
 
 from pages import blocks
@@ -19,20 +21,30 @@ EXAMPLE = pathlib.Path(__file__).resolve().parent.parent / "library"
 
 
 class Library(ProcessTest):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="ddp-test-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.installed = pathlib.Path(folder.name) / "prefix"
+        command = [os.environ["DDP_CMAKE"], "--install", os.environ["DDP_BIN"], "--prefix", cls.installed]
+        subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+
     def setUp(self):
         super().setUp()
         # Its folder has another name each time: to ccache, where there is one, it has none.
         if shutil.which("ccache"):
             self.environment |= {"CMAKE_CXX_COMPILER_LAUNCHER": "ccache", "CCACHE_BASEDIR": str(self.folder), "CCACHE_NOHASHDIR": "1"}
 
-    def install(self):
+    def take_prefix(self):
+        """A gigabyte, which one test after the other has in its folder."""
         prefix = self.folder / "prefix"
-        self.run_program(os.environ["DDP_CMAKE"], "--install", self.bin, "--prefix", prefix)
+        self.installed.rename(prefix)
+        self.addCleanup(prefix.rename, self.installed)
         return prefix
 
     def build_example(self):
         cmake = os.environ["DDP_CMAKE"]
-        prefix = self.install()
+        prefix = self.take_prefix()
         build = self.folder / "build"
         self.run_program(
             cmake, "-G", "Ninja", "-S", EXAMPLE, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}",
@@ -42,8 +54,9 @@ class Library(ProcessTest):
         return prefix, build
 
     def test_the_prefix_is_for_others_and_can_be_moved(self):
-        prefix, moved = self.install(), self.folder / "moved"
+        prefix, moved = self.take_prefix(), self.folder / "moved"
         prefix.rename(moved)
+        self.addCleanup(moved.rename, prefix)
         self.folder.chmod(0o755)
         home = self.folder / "home"
         home.mkdir(mode=0o777)
@@ -66,7 +79,7 @@ class Library(ProcessTest):
         cache = (self.bin / "CMakeCache.txt").read_text()
         if re.search(r"(?m)^DDP_SANITIZE:\w+=.+$", cache):
             self.skipTest("a sanitizer's reports name the sources")
-        prefix, wheel = self.install(), self.folder / "wheel"
+        prefix, wheel = self.take_prefix(), self.folder / "wheel"
         for component in ("wheel", "library"):
             self.run_program(os.environ["DDP_CMAKE"], "--install", self.bin, "--component", component, "--prefix", wheel)
         places = {EXAMPLE.parent.parent, *map(pathlib.Path, re.findall(r"(?m)^(?:DDP_TORCH|DDP_CUDA_HEADERS):\w+=(/.+)$", cache))}
@@ -141,7 +154,7 @@ class Library(ProcessTest):
         self.assertIn('data.augment: this program has no "blur"', self.run_program(bumps, job, "data.augment=[blur]", expect=2))
 
     def test_the_program_that_the_page_shows_is_built_and_trains(self):
-        prefix = self.install()
+        prefix = self.take_prefix()
         page = blocks(PAGE)
         for block in page:
             if block.file:
