@@ -1,8 +1,8 @@
 // The warm templates of this user on this node: Python processes that have imported modules and
 // wait for the next job (os/rank_template). Each listens at a socket in a directory that no other
 // user can enter. A template's key (plan/start/template_messages: warm_key) says what a job must
-// have in common with it; the template itself compares the keys. Promises: after make_room() the
-// pool has at most kMost templates.
+// have in common with it; the template itself compares the keys.
+// Promises: after make_room() the pool has at most kMost templates.
 #pragma once
 
 #include <chrono>

@@ -22,9 +22,13 @@ import shutil
 import socket
 import statistics
 import subprocess
+import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/interop"))
+from tools import shm_variables  # noqa: E402
+
 SIZES = ((4, 100), (64, 50), (1024, 20), (16384, 2))  # KiB, sums in a row
 SCRIPT = f"SIZES = {SIZES}" + """
 import statistics, time
@@ -174,8 +178,7 @@ def run_job(options, folder, variables, *words):
 def measure_python(options, folder):
     script = folder / "sums.py"
     script.write_text(SCRIPT, encoding="utf-8")
-    (library,) = options.programs.glob("libddp-shm-*.so")
-    variables = {"PYTHON_EXEC": options.python, "PYTHONPATH": str(ROOT / "deploy/shm"), "DDP_SHM_LIBRARY": str(library)}
+    variables = {"PYTHON_EXEC": options.python} | shm_variables(options.programs)
     mpi = MpiSums(options.ranks, folder) if options.nodes == 1 else None
     if mpi:
         mpi.measure()

@@ -19,6 +19,8 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "interop"))
+from tools import shm_variables  # noqa: E402
+
 WINDOW = 5  # steps
 WARM_UP = 2  # windows that do not count
 TRAINERS = {
@@ -136,10 +138,7 @@ class Bench:
         """The median ms per step of one run."""
         folder = self.folder / f"{trainer}-{number}"
         folder.mkdir()
-        (library,) = self.programs.glob("libddp-shm-*.so")
-        environment = os.environ | {
-            "OMP_NUM_THREADS": "1", "PYTHON_EXEC": sys.executable, "PYTHONPATH": str(HERE.parents[1] / "deploy/shm"), "DDP_SHM_LIBRARY": str(library),
-        }  # fmt: skip
+        environment = os.environ | shm_variables(self.programs) | {"PYTHON_EXEC": sys.executable}
         command = list(map(str, self.command(trainer, name, row, folder)))
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
         if done.returncode != 0:

@@ -13,6 +13,7 @@ import time
 import unittest
 
 from processes import ProcessTest, free_port
+from tools import shm_variables
 
 HERE = pathlib.Path(__file__).parent
 SCRIPT = HERE / "shm_script.py"
@@ -22,13 +23,7 @@ MODULE = HERE.parent.parent / "deploy" / "shm" / "ddp_shm.py"
 class Shm(ProcessTest):
     def setUp(self):
         super().setUp()
-        (library,) = self.bin.glob("libddp-shm-*.so")
-        self.variables = {
-            "PYTHON_EXEC": sys.executable,
-            "PYTHONPATH": str(MODULE.parent),
-            "DDP_SHM_LIBRARY": str(library.resolve()),
-            "OMP_NUM_THREADS": "1",
-        }
+        self.variables = {"PYTHON_EXEC": sys.executable} | shm_variables(self.bin)
         # Ranks of jobs that end well share one import of torch.
         (self.folder / "runtime").mkdir(mode=0o700)
         self.preload = self.variables | {

@@ -1,6 +1,7 @@
 """Runs the programs that stand for our libraries here (files_tool.cpp, image_tool.cpp, ...), which the environment names."""
 
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -32,3 +33,10 @@ def files_tool(*arguments) -> bytes:
 
 def models_tool(*arguments) -> str:
     return run_tool("DDP_MODELS_TOOL", *arguments).decode()
+
+
+def shm_variables(programs) -> dict:
+    """What a Python script with `import ddp_shm` needs, with the library of that folder of programs."""
+    (library,) = pathlib.Path(programs).glob("libddp-shm-*.so")
+    module = pathlib.Path(__file__).resolve().parents[2] / "deploy" / "shm"
+    return {"PYTHONPATH": str(module), "DDP_SHM_LIBRARY": str(library.resolve()), "OMP_NUM_THREADS": "1"}

@@ -119,6 +119,14 @@ FixedModes fixed_modes(const jit::Module& script) {
   return modes;
 }
 
+/// "main", "5".
+std::string key_text(const jit::IValue& key) {
+  if (key.isString()) return key.toStringRef();
+  std::ostringstream text;
+  text << key;
+  return std::move(text).str();
+}
+
 /// Adds the tensors in `value`, which is the output called `name`, or all of them (""). One inside
 /// another is called "outer.inner"; without a key, its place is its name. Leaves others out.
 void add_outputs(const jit::IValue& value,
@@ -136,10 +144,7 @@ void add_outputs(const jit::IValue& value,
       add(names ? names->arguments()[i].name() : std::to_string(i), elements[i]);
   } else if (value.isGenericDict()) {
     for (const auto& entry : value.toGenericDict()) {
-      const jit::IValue& key = entry.key();
-      std::ostringstream text;
-      text << key;
-      add(key.isString() ? key.toStringRef() : text.str(), entry.value());
+      add(key_text(entry.key()), entry.value());
     }
   } else if (value.isList()) {
     const c10::ArrayRef<jit::IValue> elements = value.toListRef();
