@@ -132,8 +132,9 @@ def find_imports(script):
             names = {statement.module.split(".")[0]}
         elif not is_declaration(statement):
             first = first or f"line {statement.lineno}"
-        if first and names & set(FIT):
-            raise Unfit(f"auto: {first} of {script} runs before the import of {min(names & set(FIT))}")
+        late = names & set(FIT) - found  # what is already there is not imported again
+        if first and late:
+            raise Unfit(f"auto: {first} of {script} runs before the import of {min(late)}")
         found |= names
         first = first or next((f"its own {name}" for name in sorted(names) if is_beside(script, name)), None)
     chosen = [name for name in FIT if name in found]

@@ -455,6 +455,8 @@ class Refusals(PreloadTest):
         self.expect("auto: line 2 of script.py runs before the import of numpy", "--preload", "auto", script)
         script = self.script("import beside\nimport numpy\nprint('hello')")
         self.expect("auto: its own beside of script.py runs before the import of numpy", "--preload", "auto", script)
+        script = self.script("import numpy\nimport beside\nfrom numpy import *\nprint('hello')")
+        self.assertNotIn("starting without it", self.launch("--preload", "auto", script)[2])
         (self.library / "sitecustomize.py").write_text("import os\nheld = os.environ.get('LOCAL_RANK')\n")
         self.expect("sitecustomize reads LOCAL_RANK", "--preload", "json", script)
         (self.library / "sitecustomize.py").unlink()

@@ -121,7 +121,8 @@ TEST_F(CheckpointerTest, MemoryForCopiesIsThereFromTheStartWhereSavesArePlanned)
     const std::int64_t before = resident_bytes();
     Checkpointer checkpointer = make_checkpointer();
     const std::int64_t bytes = resident_bytes() - before;
-    EXPECT_EQ(checkpointer.finish({.step = 7 + every, .epoch_sums = {}, .best_state = {}}).count, 1);
+    EXPECT_EQ(checkpointer.finish({.step = 7 + every, .epoch_sums = {}, .best_state = {}}).count,
+              1);
     return bytes;
   };
   EXPECT_LT(taken(0), kBytes / 2);

@@ -211,7 +211,13 @@ TEST(Preload, TheReasonWhyAWarmTemplateDoesNotFitIsNamed) {
               Optional("other variables: A, B, C"s));
   EXPECT_THAT(why(key(arguments, {"torch"}, {{"D", ""}, {"E", ""}, {"F", ""}, {"G", ""}})),
               Optional("other variables: A, B, D, E and 2 more"s));
-  EXPECT_THAT(why(warm_key(arguments, {"torch"}, base, "Umask: 2\nworking directory: /b\n")),
+  EXPECT_THAT(why(warm_key(arguments, {"torch"}, base, "Umask: 7\nworking directory: /a\n")),
+              Optional("differs: Umask"s));
+  const std::string elsewhere = "Umask: 2\nworking directory: /b\n";
+  EXPECT_EQ(why(warm_key(arguments, {"torch"}, base, elsewhere)), std::nullopt) << "/b/t.py";
+  const Words absolute{"python3", "-u", "/a/t.py"};
+  EXPECT_THAT(find_other_part(warm_key(absolute, {"torch"}, base, elsewhere),
+                              key(absolute, {"torch"}, base)),
               Optional("differs: working directory"s));
   EXPECT_EQ(why(key({"python3", "-u", "other.py"}, {"torch"}, base)), std::nullopt);
   for (const char* const odd : {"", "1.0\n5", "1.0\n3:a", "1.0\n99:ab", "\n1:a"})

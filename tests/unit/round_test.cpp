@@ -101,6 +101,21 @@ TEST(Round, TheOthersFollowAWorkerThatLeftAfterACheckpointWithinTheGrace) {
   EXPECT_EQ(result.exit_code, 143);
 }
 
+TEST(Round, TheLastWordsOfAWorkerDecideWhetherItMissedTheOneThatHadLeft) {
+  for (const std::string message : {"ValueError: 3", "RuntimeError: Connection closed by peer"}) {
+    RoundDriver driver(usual_config(), {2});
+    driver.round.note_store_joins({0, 1});
+    driver.exit(0, ended(0, 2s, code(0)));
+    driver.exit(0, ended(1, 9s, code(1)));
+    GroupEnded end = group_ended({ended(0, 2s, code(0)), ended(1, 9s, code(1))});
+    end.workers.back().last_lines = {"  File \"train.py\", line 9, in <module>", message};
+    driver.round.note_group_ended(0, end, kBegin + 10s);
+    const RoundResult result = driver.result();
+    EXPECT_EQ(std::get<Failed>(result.outcome).root_cause, message == "ValueError: 3" ? 1U : 0U);
+    EXPECT_EQ(result.exit_code, 1);
+  }
+}
+
 TEST(Round, ANodeThatDoesNotReportInTimeIsGivenUpAndOurOwnNever) {
   RoundDriver driver(usual_config(), {1, 1, 1});
   driver.exit(0, ended(0, 2s, code(7)));

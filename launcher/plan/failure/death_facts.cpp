@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "common/text/contains.h"
 #include "common/text/parse_whole.h"
 
 namespace ddp::launcher {
@@ -11,10 +12,6 @@ namespace {
 constexpr std::uint64_t kMiB = 1 << 20;
 constexpr std::uint64_t kContainerDefault = 64 * kMiB;
 constexpr std::size_t kCommandName = 15;  // TASK_COMM_LEN without the final NUL
-
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
 
 /// Whether `line` has `before` + pid, with no digit after it.
 bool names(std::string_view line, std::string_view before, pid_t pid) {

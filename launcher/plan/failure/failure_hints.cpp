@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "common/text/contains.h"
 #include "common/text/join_words.h"
 
 namespace ddp::launcher {
@@ -14,10 +15,6 @@ constexpr std::string_view kUnderscore = "--local_rank";
 
 std::string flag_for(std::string_view spelling) {
   return spelling == kDash ? "--append-local-rank" : "--append-local-rank=underscore";
-}
-
-bool contains(const std::string& line, std::string_view part) {
-  return line.find(part) != std::string::npos;
 }
 
 /// Whether argparse, click or absl refuses an argument by this line.

@@ -100,7 +100,7 @@ std::string why_root(const RoundResult& verdict, const Failed& failed) {
   if (root.ending.was_frozen) return "was stopped (SIGSTOP) while its peers waited and failed";
   if (root.ending.status.is_success() && !root.ending.opened_page) {
     return std::string("left with exit code 0 ") +
-           (root.ending.joined_store ? "while others counted on it"
+           (root.ending.joined_store ? "before the others had ended"
                                      : "before it had joined the others, who waited for it") +
            "; what failed afterwards is below";
   }

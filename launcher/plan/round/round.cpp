@@ -9,6 +9,7 @@
 #include "common/text/units.h"
 #include "launcher/plan/command_line/split_arguments.h"
 #include "launcher/plan/exit_status.h"
+#include "launcher/plan/failure/own_error.h"
 #include "launcher/plan/hang/stack_sources.h"
 #include "launcher/plan/rank_name.h"
 #include "launcher/plan/round/end_round_line.h"
@@ -325,6 +326,7 @@ std::vector<WorkerReport> Round::take_reports() {
     report.ending.joined_store = state.joined_store;
     report.ending.waited_in_store =
         state.waited_at && report.ending.at - *state.waited_at < kGivingUp;
+    report.ending.raised_own_error = raised_own_error(report);
     report.ending.was_frozen = std::find(frozen_.begin(), frozen_.end(), rank) != frozen_.end();
     reports.push_back(std::move(report));
   }

@@ -245,6 +245,13 @@ std::optional<std::string> find_other_part(std::string_view theirs, std::string_
   if (other_words.empty() || own_words.empty()) return std::nullopt;
   const std::string interpreter = std::exchange(other_words.front(), own_words.front());
   if (other_words != own_words) return std::nullopt;
+  const auto directory_of = [&](const KeyParts& parts) {
+    for (const std::string& line : texts_of(parts, KeyPart::state))
+      if (line.starts_with("working directory: ")) return line;
+    return std::string();
+  };
+  const bool is_absolute = own_words.back().starts_with('/');
+  if (!is_absolute && directory_of(other) != directory_of(own)) return std::nullopt;
   std::string why;
   if (interpreter != own_words.front()) add_word(why, "it is of the interpreter " + interpreter);
   if (texts_of(other, KeyPart::modules) != texts_of(own, KeyPart::modules))
