@@ -1,4 +1,4 @@
-// Until std::string_view::contains of C++23.
+// Whether a text has another in it: std::string_view::contains() of C++23.
 #pragma once
 
 #include <string_view>

@@ -39,6 +39,25 @@ std::string suggest_verb(const std::string& name) {
   return near ? ", did you mean ddp-worker " + *near + "?" : ".";
 }
 
+/// " put its interpreter before it, as python3 -u app.".
+std::string by_interpreter(const std::string& path) {
+  return " put its interpreter before it, as " +
+         std::string(path.ends_with(".sh") ? "bash " : "python3 -u ") + path + ".";
+}
+
+/// What to do with a directory: Python runs one that has a __main__.py.
+std::string start_directory(const std::string& path) {
+  const bool is_of_python = ::access((path + "/__main__.py").c_str(), F_OK) == 0;
+  return is_of_python ? "it is a directory;" + by_interpreter(path) : "it is a directory.";
+}
+
+/// How what is here is started, as it is not on PATH.
+std::string start_here(const std::string& name) {
+  if (is_directory(name)) return " Here " + start_directory(name);
+  if (::access(name.c_str(), X_OK) == 0) return " The file here is started as ./" + name + ".";
+  return " The file here is not executable:" + by_interpreter(name);
+}
+
 [[noreturn]] void refuse(const std::string& path, int error) {
   const std::string head = "cannot start " + path + ": ";
   if (error == ENOENT || error == ENOTDIR) {
@@ -46,12 +65,11 @@ std::string suggest_verb(const std::string& name) {
         head + "no such file" + suggest_file(path) + " Give a path that exists, or a name on PATH.",
         exit_code::kNotFound);
   }
-  if (is_directory(path)) throw SystemError(head + "it is a directory.", exit_code::kCannotExecute);
-  throw SystemError(head + std::strerror(error) +
-                        ". Make it executable (chmod +x), or put its interpreter before it, as "
-                        "bash " +
-                        path + ".",
-                    exit_code::kCannotExecute);
+  if (is_directory(path))
+    throw SystemError(head + start_directory(path), exit_code::kCannotExecute);
+  throw SystemError(
+      head + std::strerror(error) + ". Make it executable (chmod +x), or" + by_interpreter(path),
+      exit_code::kCannotExecute);
 }
 
 }  // namespace
@@ -93,11 +111,11 @@ std::string find_program(const std::string& name, const std::string& search_path
                         exit_code::kNotFound);
   }
   const std::string verb = is_here ? "." : suggest_verb(name);
-  throw SystemError("cannot start " + name + ": there is no such program on PATH" +
-                        (verb == "." ? suggest_file(name) : verb) +
-                        (is_here ? " The file here is started as ./" + name + "."
-                                 : " Give a path that exists, or a name on PATH."),
-                    exit_code::kNotFound);
+  throw SystemError(
+      "cannot start " + name + ": there is no such program on PATH" +
+          (verb == "." ? suggest_file(name) : verb) +
+          (is_here ? start_here(name) : " Give a path that exists, or a name on PATH."),
+      exit_code::kNotFound);
 }
 
 void check_script(const std::string& path) {

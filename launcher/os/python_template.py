@@ -132,7 +132,7 @@ def find_imports(script):
             names = {statement.module.split(".")[0]}
         elif not is_declaration(statement):
             first = first or f"line {statement.lineno}"
-        late = names & set(FIT) - found  # what is already there is not imported again
+        late = names & set(FIT) - found  # a second import of a package adds nothing to the template
         if first and late:
             raise Unfit(f"auto: {first} of {script} runs before the import of {min(late)}")
         found |= names

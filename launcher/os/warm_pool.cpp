@@ -25,6 +25,7 @@
 #include "common/text/parse_whole.h"
 #include "launcher/os/descriptors.h"
 #include "launcher/os/process.h"
+#include "launcher/plan/start/template_messages.h"
 
 namespace ddp::launcher {
 namespace {
@@ -265,9 +266,9 @@ std::string inherited_state(const fs::path& executable) {
         << ::syscall(SYS_ioprio_get, 1, 0) << "\n"
         << "personality: " << ::personality(0xffffffff) << "\n"
         << "core filter: " << text_of("/proc/self/coredump_filter")
-        << "out-of-memory score: " << text_of("/proc/self/oom_score_adj")
-        << "working directory: " << fs::current_path().string() << " " << directory.st_dev << " "
-        << directory.st_ino << "\n"
+        << "out-of-memory score: " << text_of("/proc/self/oom_score_adj") << kWorkingDirectory
+        << fs::current_path().string() << "\n"
+        << "inode of the working directory: " << directory.st_dev << " " << directory.st_ino << "\n"
         << "kind of stdin: " << (input.st_mode & S_IFMT) << " " << ::isatty(STDIN_FILENO) << "\n"
         << "interpreter's file: " << executable.string() << " " << program.st_ino << " "
         << program.st_mtim.tv_sec << "\n";

@@ -91,6 +91,9 @@ void StoreHost::note_clients(std::span<WorkerSample> samples, Clock::time_point 
     const std::optional<int> rank = owner_of(client);
     if (rank) samples[static_cast<std::size_t>(*rank)].store_writes += writes;
   }
+  for (const StoreServer::Client& client : store_.connected())
+    if (const auto rank = owner_of(client))
+      samples[static_cast<std::size_t>(*rank)].is_in_store = true;
   for (const StoreServer::Waiting& wait : store_.waiting()) {  // longest wait first
     const std::optional<int> rank = owner_of(wait.client);
     if (!rank) continue;

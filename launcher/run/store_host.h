@@ -53,8 +53,8 @@ class StoreHost {
   /// know the newest take_joins().
   void remind_of_missing(std::span<const WorkerState> workers);
 
-  /// Adds to the samples, by rank, how often each rank has changed the store, and since when (from
-  /// `begin`) it waits for a key that nobody has set.
+  /// Adds to the samples, by rank, how often each rank has changed the store, whether it has a
+  /// connection, and since when (from `begin`) it waits for a key that nobody has set.
   void note_clients(std::span<WorkerSample> samples, Clock::time_point begin) const;
 
   /// Null with one node whose worker serves the store.

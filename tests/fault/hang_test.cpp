@@ -14,9 +14,10 @@ using namespace std::chrono_literals;
 class Hang : public ProcessTest {
  protected:
   /// Two workers that have both joined the store. Rank 0 leaves by 0 on SIGUSR1, rank 1 fails.
-  void start_pair() {
+  void start_pair(const std::string& before_it_fails = "") {
     const std::string verbs =
-        "on 0 [ print ready wait USR1 exit 0 ] on 1 [ print ready wait USR1 exit 3 ]";
+        "on 0 [ print ready wait USR1 exit 0 ] on 1 [ print ready wait USR1 " + before_it_fails +
+        " exit 3 ]";
     job_ = launch_fakes(2, verbs, {"--verbose", "--no-python"});
     ASSERT_TRUE(job_->sees("[0:0] ready") && job_->sees("[0:1] ready"));
     const int port = job_->number_after("endpoint: 127.0.0.1:");
@@ -55,6 +56,16 @@ TEST_F(Hang, W4_ARankThatLeavesIsTheRootCauseWhenAnotherFailsLater) {
   send_signal(pids_[1], SIGUSR1);
   EXPECT_EQ(job_->wait(), 3);
   expect_rank_0_is_blamed();
+}
+
+TEST_F(Hang, W4_ARankThatFailsAfterItHasLeftTheStoreIsTheRootCause) {
+  start_pair("sleep 4");
+  send_signal(pids_[0], SIGUSR1);
+  ASSERT_TRUE(eventually([&] { return state_of(pids_[0]).empty(); }, kTestTimeout));
+  clients_.pop_back();
+  send_signal(pids_[1], SIGUSR1);
+  EXPECT_EQ(job_->wait(), 3);
+  EXPECT_EQ(count(job_->err(), "  rank      : 1 "), 1U) << job_->err();
 }
 
 // A parent in vfork(2) sleeps like one that waits for a dead disk, but for a fatal signal.

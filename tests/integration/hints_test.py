@@ -50,6 +50,12 @@ class Hints(ProcessTest):
                 self.assertIn(hint, self.refused(*words, expect=code))
         (self.folder / "statsu").touch(mode=0o755)
         self.assertIn("The file here is started as ./statsu.", self.refused("statsu", expect=127))
+        (self.folder / "app").mkdir()
+        (self.folder / "app/__main__.py").touch()
+        (self.folder / "noend").touch()
+        for word, code in {"app": 127, "./app": 126, "noend": 127, "./noend": 126}.items():
+            with self.subTest(word):
+                self.assertIn(f"put its interpreter before it, as python3 -u {word}.", self.refused(word, expect=code))
 
     def test_a_value_that_was_forgotten_is_asked_for(self):
         (self.folder / "train.py").touch()

@@ -36,7 +36,7 @@ class Library(ProcessTest):
             self.environment |= {"CMAKE_CXX_COMPILER_LAUNCHER": "ccache", "CCACHE_BASEDIR": str(self.folder), "CCACHE_NOHASHDIR": "1"}
 
     def take_prefix(self):
-        """A gigabyte, which one test after the other has in its folder."""
+        """Moves the installed prefix (a gigabyte) into this test's folder, and back after the test."""
         prefix = self.folder / "prefix"
         self.installed.rename(prefix)
         self.addCleanup(prefix.rename, self.installed)

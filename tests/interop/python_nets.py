@@ -237,7 +237,7 @@ class PythonModelTest(unittest.TestCase):
         self.assertLess(min(theirs[-5:]), theirs[0], "it learned nothing, so equality says little")
 
     def same_at_full_size(self, name):
-        """Three steps of two images on each of two ranks, so small that roundings do not grow: norms of two images pass on much of them."""
+        """Three steps of two images on each of two ranks. The rate is small, because batch norms over two images amplify roundings."""
         file = self.file_of(name)
         (self.path / "few.bin").write_bytes(files_tool("digits", 1, "train", 12))
         ours = self.launch(file, name, "data.train_size=12", "data.batch_per_rank=2", "checkpoint.every=0", "optimizer.lr=1e-4")

@@ -36,7 +36,7 @@ def models_tool(*arguments) -> str:
 
 
 def shm_variables(programs) -> dict:
-    """What a Python script with `import ddp_shm` needs, with the library of that folder of programs."""
+    """The variables of a script with `import ddp_shm`: where it is, its library (of that folder of programs), one thread."""
     (library,) = pathlib.Path(programs).glob("libddp-shm-*.so")
     module = pathlib.Path(__file__).resolve().parents[2] / "deploy" / "shm"
     return {"PYTHONPATH": str(module), "DDP_SHM_LIBRARY": str(library.resolve()), "OMP_NUM_THREADS": "1"}

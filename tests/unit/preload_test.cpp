@@ -214,7 +214,8 @@ TEST(Preload, TheReasonWhyAWarmTemplateDoesNotFitIsNamed) {
   EXPECT_THAT(why(warm_key(arguments, {"torch"}, base, "Umask: 7\nworking directory: /a\n")),
               Optional("differs: Umask"s));
   const std::string elsewhere = "Umask: 2\nworking directory: /b\n";
-  EXPECT_EQ(why(warm_key(arguments, {"torch"}, base, elsewhere)), std::nullopt) << "/b/t.py";
+  EXPECT_EQ(why(warm_key(arguments, {"torch"}, base, elsewhere)), std::nullopt)
+      << "another project's t.py";
   const Words absolute{"python3", "-u", "/a/t.py"};
   EXPECT_THAT(find_other_part(warm_key(absolute, {"torch"}, base, elsewhere),
                               key(absolute, {"torch"}, base)),

@@ -322,11 +322,11 @@ TEST(RootCause, AFailureBeforeTheLastWordOfALostNodeIsTheRootCause) {
   EXPECT_TRUE(std::holds_alternative<NodeLost>(judge(peers, lost(5s))));
 }
 
-TEST(RootCause, AWorkerThatLeftIsNotTheCauseOfAnErrorOfItsPeersOwn) {
+TEST(RootCause, AWorkerThatLeftIsNotTheCauseOfWhatFailsAfterItsGroup) {
   const Ending left = joined(ending_of(0, 1ns, kGood));
   Ending failure = joined(ending_of(1, 9ns, exited(1)));
   EXPECT_EQ(root_of({left, failure}), 0U);
-  failure.raised_own_error = true;
+  failure.had_left_store = true;
   EXPECT_EQ(root_of({left, failure}), 1U);
 }
 

@@ -101,18 +101,25 @@ TEST(Round, TheOthersFollowAWorkerThatLeftAfterACheckpointWithinTheGrace) {
   EXPECT_EQ(result.exit_code, 143);
 }
 
-TEST(Round, TheLastWordsOfAWorkerDecideWhetherItMissedTheOneThatHadLeft) {
-  for (const std::string message : {"ValueError: 3", "RuntimeError: Connection closed by peer"}) {
+TEST(Round, ARankThatHadLeftTheStoreMissedNobody) {
+  for (const bool has_left : {false, true}) {
     RoundDriver driver(usual_config(), {2});
     driver.round.note_store_joins({0, 1});
     driver.exit(0, ended(0, 2s, code(0)));
-    driver.exit(0, ended(1, 9s, code(1)));
-    GroupEnded end = group_ended({ended(0, 2s, code(0)), ended(1, 9s, code(1))});
-    end.workers.back().last_lines = {"  File \"train.py\", line 9, in <module>", message};
-    driver.round.note_group_ended(0, end, kBegin + 10s);
-    const RoundResult result = driver.result();
-    EXPECT_EQ(std::get<Failed>(result.outcome).root_cause, message == "ValueError: 3" ? 1U : 0U);
-    EXPECT_EQ(result.exit_code, 1);
+    std::vector<WorkerSample> samples(2);
+    samples[0].ended_well = true;
+    for (const auto at : {3s, 4s, 5s}) {
+      samples[1].is_in_store = !has_left || at == 3s;
+      driver.round.note_samples(samples, kBegin + at);
+    }
+    for (const auto at : {5900ms, 6000ms}) {  // it was seen without a connection at 4 s
+      RoundDriver copy = driver;
+      copy.exit(0, ended(1, at, code(1)));
+      copy.end(0, {ended(0, 2s, code(0)), ended(1, at, code(1))});
+      const RoundResult result = copy.result();
+      EXPECT_EQ(std::get<Failed>(result.outcome).root_cause, has_left && at == 6s ? 1U : 0U);
+      EXPECT_EQ(result.exit_code, 1);
+    }
   }
 }
 

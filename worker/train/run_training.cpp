@@ -49,10 +49,10 @@ std::string describe_self(const Device& device) {
 
 // The keys of the job that must be equal on all ranks, one per line.
 std::string describe_identity(const JobValues& values) {
-  std::string digest;
+  std::string must_match;
   for (const auto& [path, value] : job_identity(values, false))
-    digest += path + ": " + value + "\n";
-  return digest;
+    must_match += path + ": " + value + "\n";
+  return must_match;
 }
 
 void refuse_amp(const AmpJob& amp, bool is_on_gpu) {

@@ -19,7 +19,7 @@ struct Ending {
   Phase phase = Phase::none;         // the last on its page
   bool joined_store = false;         // was a client of our store
   bool waited_in_store = false;      // 2 s at least for a key not set, and not 5 s before its end
-  bool raised_own_error = false;     // by its last words, see own_error.h
+  bool had_left_store = false;       // its connections were closed 2 s before its end, or earlier
   bool was_frozen = false;           // stopped (SIGSTOP) when its round was ended
   bool was_asked_elsewhere = false;  // to stop, not by its agent; from its page
 

@@ -35,8 +35,8 @@ bool failed_while_stopping(const Ending& ending) {
 /// The first rank that had no progress page, or only opened one, was needed by others, and left
 /// with 0 before `failure`.
 std::optional<std::size_t> find_early_exit(std::span<const Ending> endings, const Ending& failure) {
-  const bool counted_on_members =
-      failure.joined_store && !failure.opened_page && !failure.raised_own_error;
+  if (failure.had_left_store) return std::nullopt;  // it needed nobody any more
+  const bool counted_on_members = failure.joined_store && !failure.opened_page;
   std::optional<std::size_t> first;
   for (std::size_t i = 0; i < endings.size(); ++i) {
     const Ending& ending = endings[i];

@@ -42,7 +42,7 @@ struct EndFacts {
 ///   hung                                          none: we ended them (124)
 ///   was frozen (SIGSTOP)                          its peers, who gave up
 ///   had no progress page, or only opened one,     later, an external rank that had joined the
-///     had joined the store, and left with 0         store and raised no error of its own
+///     had joined the store, and left with 0         store and had not left it 2 s before
 ///   the same, but had not joined the store        later, a rank that waited in the store
 ///
 /// A lost node is the root cause unless a worker had failed by rows 1 or 2 while that node was

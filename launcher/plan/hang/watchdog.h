@@ -39,6 +39,7 @@ struct WorkerSample : RankProgress {
   bool ended_well = false;                              // an external program that exited with 0
   std::chrono::nanoseconds ended_at{0};                 // valid when `alive` is false
   bool joined_store = false;                            // has been a client of our store
+  bool is_in_store = false;                             // has a connection to our store now
   std::optional<std::chrono::nanoseconds> waits_since;  // in our store, for a key not set
 };
 

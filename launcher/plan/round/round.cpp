@@ -9,7 +9,6 @@
 #include "common/text/units.h"
 #include "launcher/plan/command_line/split_arguments.h"
 #include "launcher/plan/exit_status.h"
-#include "launcher/plan/failure/own_error.h"
 #include "launcher/plan/hang/stack_sources.h"
 #include "launcher/plan/rank_name.h"
 #include "launcher/plan/round/end_round_line.h"
@@ -25,6 +24,9 @@ using std::chrono::nanoseconds;
 // A worker that gives up waiting in the store ends at most this long after it was last seen
 // waiting: one sample interval plus the time to print a traceback.
 constexpr std::chrono::seconds kGivingUp(5);
+// A process that ends closes its connections at most this long before it is gone: its interpreter
+// and the driver of its GPUs take time to clean up.
+constexpr std::chrono::seconds kTakesToEnd(2);
 constexpr std::chrono::seconds kLongWait(2);  // a shorter wait is not a sign that a rank is missing
 
 /// When the first worker failed or was ended by us, since the round's begin.
@@ -217,6 +219,11 @@ void Round::note_samples(std::vector<WorkerSample> samples, Time now) {
     sample.joined_store = workers_[rank].joined_store;
     const bool waits = sample.waits_since && at - *sample.waits_since >= kLongWait;
     if (waits) workers_[rank].waited_at = at;
+    std::optional<nanoseconds>& left = workers_[rank].left_store_at;
+    if (!sample.joined_store || sample.is_in_store)
+      left.reset();
+    else if (!left)
+      left = at;
   }
   if (!config_.looks_for_hangs) return;
   for (const Finding& finding : watchdog_.note_samples(at, samples)) {
@@ -326,7 +333,8 @@ std::vector<WorkerReport> Round::take_reports() {
     report.ending.joined_store = state.joined_store;
     report.ending.waited_in_store =
         state.waited_at && report.ending.at - *state.waited_at < kGivingUp;
-    report.ending.raised_own_error = raised_own_error(report);
+    report.ending.had_left_store =
+        state.left_store_at && report.ending.at - *state.left_store_at >= kTakesToEnd;
     report.ending.was_frozen = std::find(frozen_.begin(), frozen_.end(), rank) != frozen_.end();
     reports.push_back(std::move(report));
   }

@@ -247,7 +247,7 @@ std::optional<std::string> find_other_part(std::string_view theirs, std::string_
   if (other_words != own_words) return std::nullopt;
   const auto directory_of = [&](const KeyParts& parts) {
     for (const std::string& line : texts_of(parts, KeyPart::state))
-      if (line.starts_with("working directory: ")) return line;
+      if (line.starts_with(kWorkingDirectory)) return line;
     return std::string();
   };
   const bool is_absolute = own_words.back().starts_with('/');

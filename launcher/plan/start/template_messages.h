@@ -93,8 +93,12 @@ std::string warm_key(const std::vector<std::string>& arguments,
                      const Environment& base,
                      const std::string& state);
 
+/// What the line of `state` with the path of the working directory begins with.
+inline constexpr std::string_view kWorkingDirectory = "working directory: ";
+
 /// How `theirs`, the key of a warm template for the same script, differs from `ours`, in words:
-/// "other variables: PATH". Nothing: the template is for another script.
+/// "other variables: PATH". Nothing: the template is for another script, or for one of the same
+/// relative path in another directory.
 std::optional<std::string> find_other_part(std::string_view theirs, std::string_view ours);
 
 /// A rank to be copied.
