@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/error.h"
+#include "common/text/contains.h"
 #include "common/text/time_text.h"
 #include "launcher/os/descriptors.h"
 #include "launcher/os/log_mux.h"
@@ -270,8 +271,8 @@ void LogStream::show(std::string_view line) {
 /// Copies a line to torchrun's filtered file, if it has one of the texts.
 void LogStream::copy(std::string_view line) {
   const auto& texts = mux_.spec_.filters[static_cast<std::size_t>(route_.stream)];
-  const bool matches = std::ranges::any_of(
-      texts, [line](const std::string& text) { return line.find(text) != std::string_view::npos; });
+  const bool matches =
+      std::ranges::any_of(texts, [line](const std::string& text) { return contains(line, text); });
   if (matches) copies_.append(plain_prefix_).append(line).append("\n");
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/text/contains.h"
 #include "launcher/os/process_state.h"
 
 namespace ddp::launcher {
@@ -63,7 +64,7 @@ std::uint64_t used_ticks(pid_t pid) {
 
 /// Whether the main thread waits for a child, like a shell's or an outer launcher's.
 bool waits_for_child(const Activity& activity) {
-  return activity.waits_in.find("do_wait") != std::string::npos &&
+  return contains(activity.waits_in, "do_wait") &&
          activity.waits_in.find("futex") == std::string::npos;
 }
 

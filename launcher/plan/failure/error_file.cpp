@@ -5,6 +5,7 @@
 #include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
 
+#include "common/text/contains.h"
 #include "common/text/split.h"
 
 namespace ddp::launcher {
@@ -52,7 +53,7 @@ std::optional<WorkerError> read_error(std::string_view text) {
 std::string to_text(const WorkerError& error) {
   const std::string message = trimmed(error.message);
   const std::string callstack = trimmed(error.callstack);
-  if (callstack.find(message) != std::string::npos) return callstack;
+  if (contains(callstack, message)) return callstack;
   return callstack.empty() ? message : message + "\n" + callstack;
 }
 

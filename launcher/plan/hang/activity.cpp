@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "common/text/contains.h"
+
 namespace ddp::launcher {
 namespace {
 
@@ -17,8 +19,7 @@ double grown(std::uint64_t from, std::uint64_t to) {
 }
 
 bool contains_any(std::string_view text, std::initializer_list<std::string_view> words) {
-  return std::ranges::any_of(
-      words, [text](std::string_view word) { return text.find(word) != std::string_view::npos; });
+  return std::ranges::any_of(words, [text](std::string_view word) { return contains(text, word); });
 }
 
 bool is_more(const Activity& from, const Activity& to, Seconds limit) {

@@ -4,6 +4,8 @@
 #include <csignal>
 #include <string_view>
 
+#include "common/text/contains.h"
+
 namespace ddp::launcher {
 namespace {
 
@@ -20,9 +22,7 @@ bool is_python(const SessionProcess& process) {
 /// of a spawned one names the module that started it.
 bool is_helper(const SessionProcess& process, const SessionProcess& parent) {
   if (!is_python(process) || !is_python(parent)) return false;
-  const auto names = [&](const char* module) {
-    return process.command.find(module) != std::string::npos;
-  };
+  const auto names = [&](const char* module) { return contains(process.command, module); };
   return process.command == parent.command || names("multiprocessing") || names("compile_worker");
 }
 

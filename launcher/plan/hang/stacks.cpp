@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/text/contains.h"
 #include "common/text/join_words.h"
 #include "common/text/split.h"
 #include "launcher/plan/output/line_folder.h"
@@ -142,9 +143,9 @@ Place place_of(const ThreadStack& thread) {
       thread.frames, [](const Frame& one) { return is_plumbing(one) || is_standard_python(one); });
   if (frame == thread.frames.end()) return Place::elsewhere;
   if (is_python(*frame)) {
-    if (frame->file.find("torch/distributed/") != std::string::npos) return Place::called;
-    const bool is_implied = frame->file.find("torch/autograd/") != std::string::npos ||
-                            frame->file.find("torch/nn/parallel/") != std::string::npos;
+    if (contains(frame->file, "torch/distributed/")) return Place::called;
+    const bool is_implied =
+        contains(frame->file, "torch/autograd/") || contains(frame->file, "torch/nn/parallel/");
     return is_implied ? Place::implied : Place::elsewhere;
   }
   if (begins_with_any(frame->function, kImpliedCpp)) return Place::implied;

@@ -1,5 +1,6 @@
 #include "launcher/plan/output/bar_line.h"
 
+#include "common/text/contains.h"
 #include "launcher/plan/output/console_text.h"
 
 namespace ddp::launcher {
@@ -55,7 +56,7 @@ BarLine bar_line(std::string_view line) {
 }
 
 bool is_of_nested_bars(std::string_view line) {
-  return line.find(kCursorUp) != std::string_view::npos && bar_line(line) != BarLine::text;
+  return contains(line, kCursorUp) && bar_line(line) != BarLine::text;
 }
 
 }  // namespace ddp::launcher

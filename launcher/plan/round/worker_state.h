@@ -16,7 +16,7 @@ struct WorkerState {
   bool joined_store = false;  // itself or by a process that it started
   bool ended = false;
   std::optional<std::chrono::nanoseconds> waited_at;  // in the store: when it was last seen waiting
-  std::optional<std::chrono::nanoseconds> left_store_at;  // when no connection was first seen
+  std::optional<std::chrono::nanoseconds> left_store_at{};  // since when it has no connection to it
 };
 
 }  // namespace ddp::launcher

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "common/text/contains.h"
 #include "common/text/join_words.h"
 #include "common/text/parse_whole.h"
 #include "common/text/split.h"
@@ -157,7 +158,7 @@ bool wants_warm_start(const JobSpec& spec) {
 std::optional<std::string> find_rank_variable(std::string_view program) {
   if (!program.starts_with("#!")) return std::nullopt;
   for (const std::string_view name : kOfOneRank) {
-    if (program.find(name) != std::string_view::npos) return std::string(name);
+    if (contains(program, name)) return std::string(name);
   }
   return std::nullopt;
 }
