@@ -15,6 +15,7 @@ bool can_rewrite(int terminal);
 struct TerminalSize {
   int columns = 0;
   int rows = 0;
+  bool operator==(const TerminalSize&) const = default;
 };
 /// Nothing: not a terminal, or its size is not known.
 std::optional<TerminalSize> terminal_size(int terminal);

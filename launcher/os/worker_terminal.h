@@ -1,60 +1,69 @@
-// Our terminal, lent to one worker (--debug): the worker has a pseudo-terminal as its own, and what
-// is typed and shown passes between the two. So a debugger has line editing, the terminal's size,
-// and Ctrl-C, which does not reach us.
-// Promises: our terminal's settings come back when no process has the worker's terminal open any
-// more, or in the destructor. Trap: the settings of a terminal outlive a process that is killed.
+// The terminal of one worker (--debug): a pseudo-terminal, which the worker has as its own. So a
+// debugger has line editing, the terminal's size, and Ctrl-C, which does not reach us. What passes
+// through it is shown on, and typed at, the user's terminal: ours (os/user_terminal), or that of
+// node 0.
 #pragma once
 
 #include <termios.h>
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/files/descriptor.h"
+#include "common/progress/terminal.h"
 #include "launcher/os/asio.h"
-#include "launcher/os/file_writer.h"
 
 namespace ddp::launcher {
 
 class WorkerTerminal {
  public:
-  /// Makes our terminal raw. Precondition: stdin and stdout are one. `writer` outlives it. Errors:
-  /// SystemError.
-  WorkerTerminal(asio::io_context& io, FileWriter& writer);
-  ~WorkerTerminal();
+  /// Shows a piece of output. Suspends: until there is room for the next one.
+  using Show = std::function<asio::awaitable<void>(std::string)>;
+
+  /// Errors: SystemError.
+  explicit WorkerTerminal(asio::io_context& io);
 
   /// The worker's stdin, stdout and stderr, until close_worker_end().
   [[nodiscard]] int worker_end() const { return worker_end_.fd(); }
   void close_worker_end() { worker_end_ = Descriptor(); }
 
-  /// Shows what the worker's processes print. Suspends: until none has its terminal open, or
-  /// give_back(). Then ours has its settings back.
-  asio::awaitable<void> show();
-  /// Passes on what is typed, and the terminal's size when it changes. Suspend: as show().
-  asio::awaitable<void> pass_on_typing(std::shared_ptr<WorkerTerminal> itself);
-  asio::awaitable<void> resize(std::shared_ptr<WorkerTerminal> itself);
+  /// Before the worker starts: the settings of the user's terminal, all or those that are known.
+  void set_settings(const termios& settings);
+  void set_editing(int erase, bool is_utf8);
+  /// The kernel tells the worker by SIGWINCH.
+  void resize(const TerminalSize& size);
 
-  /// Gives our terminal its settings back, and ends the three.
-  void give_back();
+  /// Passes on what the worker's processes print. Suspends: until none has this terminal open, or
+  /// close().
+  asio::awaitable<void> pump(std::shared_ptr<WorkerTerminal> itself, Show show);
+  /// Gives the worker what was typed. A worker that does not read loses what is typed beyond
+  /// kMostTyped bytes.
+  static void type(const std::shared_ptr<WorkerTerminal>& terminal, std::string_view typed);
+  /// Suspends: while much of what was typed is not read, until close().
+  asio::awaitable<void> wait_for_room(std::shared_ptr<WorkerTerminal> itself);
 
-  /// Whether show() has returned.
+  /// For the worker this is the end of a connection: SIGHUP.
+  void close();
+
+  /// Whether pump() has returned.
   [[nodiscard]] bool is_over() const { return is_over_; }
   /// The last lines that were shown, without control sequences.
   [[nodiscard]] std::vector<std::string> last_lines() const;
 
- private:
-  void copy_size();
+  static constexpr std::size_t kMostTyped = 1 << 20;
 
-  FileWriter& writer_;
-  termios settings_{};  // ours, before
-  bool is_raw_ = false;
+ private:
+  asio::awaitable<void> write_typed(std::shared_ptr<WorkerTerminal> itself);
+
   bool is_over_ = false;
   Descriptor worker_end_;
   asio::posix::stream_descriptor our_end_;
-  asio::posix::stream_descriptor keyboard_;
-  asio::signal_set resized_;
   std::string shown_;  // the newest of it
+  std::string typed_;  // not yet taken by the worker
+  bool is_writing_ = false;
 };
 
 }  // namespace ddp::launcher

@@ -68,19 +68,29 @@ Agent::Agent(asio::io_context& io,
       service_(io_, spec.environment),
       control_(
           io_, scratch_.path(), [this](const std::string& request) { return answer(request); }),
-      workers_({io, inbox_, guard_, writer_, console_, scratch_, spec, lock},
+      workers_({io,
+                inbox_,
+                guard_,
+                writer_,
+                console_,
+                scratch_,
+                spec,
+                lock,
+                [this](const NodeEvent& event) { zero_->send_event(event); }},
                first_facts(rendezvous, agent_id_, log_dir_.get()),
                log_dir_),
-      commands_(spec.nproc, spec.grace),
+      commands_(spec.nproc, spec.grace, /*has_token=*/!spec.token.empty()),
       check_timer_(io) {
   become_subreaper();
+  // Already now: a line that is printed before the terminal is raw may be written after it is.
+  if (spec_.gives_terminal() && console_.has_terminal()) console_.end_lines_by_return();
   const auto take = [this](const NodeCommand& command) { return note_command(command); };
   const auto why = [this] { return why_slept(); };
   if (rendezvous.link) {
     zero_ = std::make_unique<RemoteNodeZero>(spec_, commands_, console_, rendezvous, take, why);
   } else {
-    auto coordinator =
-        std::make_unique<Coordinator>(io_, console_, spec_, rendezvous, take, why, choose_run_dir);
+    auto coordinator = std::make_unique<Coordinator>(
+        io_, writer_, console_, spec_, rendezvous, take, why, choose_run_dir);
     const auto look = [this, &zero = *coordinator] { return job_snapshot(zero); };
     if (spec_.web) web_ = std::make_unique<WebPage>(io_, spec_, look);
     zero_ = std::move(coordinator);
@@ -149,11 +159,8 @@ asio::awaitable<void> Agent::run_round() {
   const StartRound start = commands_.begin_round();
   const NodeWorkers::Addresses addresses{zero_->store_address(), zero_->own_address()};
   co_await workers_.begin(start, addresses);
-  // Already now, though our terminal is not raw yet: a line printed here may be written after it
-  // is.
-  if (spec_.debug_rank && console_.has_terminal()) console_.end_lines_by_return();
   if (is_first) print_supervision(console_, workers_, guard_.pid());
-  if (is_first && spec_.debug_rank) print_debugged(console_, spec_, workers_.facts());
+  if (is_first) print_debugged(console_, spec_, workers_.facts());
   if (spec_.max_nodes > 1) print_node(console_, spec_, workers_.facts(), start);
   co_await workers_.wait_for_gpus(commands_);
   if (!commands_.end_command()) co_await workers_.preload(start, commands_);
@@ -162,7 +169,12 @@ asio::awaitable<void> Agent::run_round() {
   co_await watch_workers();
   commands_.begin_ending();
   const bool is_requested_here = commands_.requested_signal() != 0;
-  print_end_round(console_, spec_, *commands_.end_command(), workers_.group(), is_requested_here);
+  print_end_round(console_,
+                  spec_,
+                  workers_.facts(),
+                  *commands_.end_command(),
+                  workers_.group(),
+                  is_requested_here);
   const GroupEnded end = co_await workers_.end(commands_);
   commands_.note_ended();
   zero_->send_event(end);
@@ -255,6 +267,7 @@ bool Agent::note_command(const NodeCommand& command) {
   }
   // KillCommanded reaches the code that is ending the workers. CommandReceived wakes the code that
   // waits for any command.
+  if (meaning == NodeCommands::Meaning::terminal) workers_.group().terminal().note(command);
   if (meaning == NodeCommands::Meaning::kill) inbox_.push(KillCommanded());
   inbox_.push(CommandReceived());
   return meaning != NodeCommands::Meaning::nonsense;

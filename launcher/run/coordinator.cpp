@@ -18,6 +18,7 @@ constexpr std::chrono::seconds kAskPause(1);
 }  // namespace
 
 Coordinator::Coordinator(asio::io_context& io,
+                         FileWriter& writer,
                          Console& console,
                          const JobSpec& spec,
                          Rendezvous& rendezvous,
@@ -41,7 +42,8 @@ Coordinator::Coordinator(asio::io_context& io,
                  rendezvous.own, rendezvous.welcome, spec.token, spec.replace_timeout.has_value()},
              [this](const NodeCommand& command) { command_own_node(command); }),
       job_(Job::make_config(spec), links_.table(), begin_),
-      ask_timer_(io) {
+      ask_timer_(io),
+      debug_(io, writer, spec, links_) {
   if (has_other_nodes()) links_.open(*store_.endpoint());
 }
 
@@ -111,8 +113,10 @@ void Coordinator::begin_round() {
   RoundRunner::Assignment assignment = RoundRunner::assign_ranks(links_, job_.next_round());
   // The last steps that may fail before a node is told to start.
   try {
+    debug_.choose(assignment);
     if (job_.next_round() == 0) run_dir_ = choose_run_dir_(assignment.world_size);
     assignment.start.master_port = store_.begin_round();
+    debug_.take_terminal(assignment);
   } catch (const Error& error) {
     job_.note_launcher_failed(error.what(), error.code());
     return;
@@ -155,6 +159,7 @@ void Coordinator::note_event(int id, NodeEvent event) {
   if (const auto* const asked = std::get_if<StopRequested>(&event))
     note_stop_request(*node, asked->signal);
   if (const auto* const reply = std::get_if<HeartbeatReply>(&event)) node->note_reply(*reply);
+  if (const auto* const output = std::get_if<TerminalOutput>(&event)) debug_.note(*node, *output);
   if (runner_ && node->is_in_round()) runner_->note(*node, std::move(event), Clock::now());
 }
 
@@ -169,6 +174,7 @@ void Coordinator::declare_node_lost(int id, const std::string& how) {
   // it removes the node.
   const std::unique_ptr<JobNode> node = links_.remove(id);
   if (!node) return;
+  debug_.note_node_lost(id);
   if (!node->is_in_round() || !runner_) {
     console_.warning(name_node(node->asked_node_rank, node->host) +
                      " has left while it waited for a round: " + how);
@@ -180,6 +186,7 @@ void Coordinator::declare_node_lost(int id, const std::string& how) {
 
 asio::awaitable<void> Coordinator::end() {
   ask_timer_.cancel();
+  debug_.give_back();
   job_.note_end(Clock::now());
   // Two verdicts: a record of 10,000 workers is too large to send to each of a thousand nodes.
   EndJob own = make_end(kOwnWorkers);
@@ -204,6 +211,7 @@ EndJob Coordinator::make_end(std::size_t most_workers) const {
 }
 
 EndJob Coordinator::fail_job_for_this_node(const std::string& failure, int exit_code) {
+  debug_.give_back();
   job_.note_launcher_failed(failure, exit_code);
   job_.note_end(Clock::now());
   links_.send_to_others(make_end(kTheirWorkers));

@@ -18,6 +18,7 @@
 #include "launcher/run/console.h"
 #include "launcher/run/node_links.h"
 #include "launcher/run/node_zero.h"
+#include "launcher/run/remote_debug.h"
 #include "launcher/run/rendezvous.h"
 #include "launcher/run/round_runner.h"
 #include "launcher/run/store_host.h"
@@ -31,6 +32,7 @@ class Coordinator : public NodeZero {
 
   /// Takes over the listeners of the rendezvous. All references outlive it. Errors: SystemError.
   Coordinator(asio::io_context& io,
+              FileWriter& writer,
               Console& console,
               const JobSpec& spec,
               Rendezvous& rendezvous,
@@ -87,6 +89,7 @@ class Coordinator : public NodeZero {
   Job job_;
   asio::steady_timer ask_timer_;
   std::filesystem::path run_dir_;
+  RemoteDebug debug_;
   std::optional<RoundRunner> runner_;  // of the newest round; nothing: none has begun
 };
 

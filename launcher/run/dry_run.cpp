@@ -48,7 +48,7 @@ std::string describe_plan(const JobSpec& spec) {
     text += "rank " + std::to_string(placement.rank) + " of " +
             std::to_string(placement.world_size) + ", node " + std::to_string(placement.node_rank) +
             ", local rank " + std::to_string(placement.local_rank);
-    Command command{spec.executable, worker_arguments(spec, placement)};
+    Command command{spec.executable, worker_arguments(spec, placement, spec.gives_terminal())};
     wrap(command, spec.wrappers, placement, host_name());
     text += "\n  command: " + quote_for_bash(command.executable);
     for (const std::string& argument : command.arguments | std::views::drop(1))

@@ -82,7 +82,7 @@ void hint_at_preload(const EndJob& end,
                      const JobSpec& spec,
                      const std::filesystem::path& scratch_place,
                      Console& console) {
-  const bool could_preload = spec.by_python && spec.preload.empty() && !spec.debug_rank &&
+  const bool could_preload = spec.by_python && spec.preload.empty() && !spec.gives_terminal() &&
                              spec.wrappers.empty() && !find_preload_obstacle(spec);
   const bool is_slow = end.exit_code == exit_code::kOk && end.first_join > kSlowStart;
   if (!could_preload || !is_slow || !console.shows(log::Level::info)) return;

@@ -266,12 +266,18 @@ JobSpec load_job(const Options& options, const Environment& environment, const S
   find_executable(spec, environment);
   find_wrappers(spec, environment);
   if (trains && options.verb.empty() && !options.dry_run) require_data(spec);
-  if (spec.debug_rank && (::isatty(STDIN_FILENO) != 1 || ::isatty(STDOUT_FILENO) != 1)) {
+  if (spec.gives_terminal() && (::isatty(STDIN_FILENO) != 1 || ::isatty(STDOUT_FILENO) != 1)) {
     throw UsageError(
         "--debug: there is no terminal to give to the rank: stdin or stdout is a pipe or a file. "
         "Start ddp-launch in a terminal, without | and <.");
   }
   spec.token = find_token(options, spec.job, token);
+  if (spec.debug_elsewhere && spec.token.empty()) {
+    throw UsageError(
+        "--debug: a rank of another node gets this terminal over the network, so the job needs a "
+        "token. Give --token-file or DDP_TOKEN on every node, or give --debug to the agent of that "
+        "node.");
+  }
   spec.is_one_machine = spec.max_nodes > 1 && is_for_this_machine(spec.master_addr);
   const int ranks = spec.nproc * (spec.is_one_machine ? spec.min_nodes : 1);
   if (auto text = describe_cpu_shortage(facts.cpu_limits, ranks, threads_of_rank(spec, ranks)))

@@ -49,11 +49,25 @@ void print_supervision(Console& console, NodeWorkers& workers, pid_t guard) {
 void print_debugged(Console& console, const JobSpec& spec, const RoundFacts& facts) {
   const std::string directory = round_dir(facts).string();
   const bool is_rank = spec.max_nodes == 1 || spec.node_rank == 0;
-  std::string line = (is_rank ? "rank " : "local rank ") + std::to_string(*spec.debug_rank) +
-                     " has this terminal (--debug); no hang is looked for";
-  if (spec.nproc > 1)
-    line += "; what the others print is " +
-            (directory.empty() ? std::string("not shown") : "in " + directory);
+  std::string line = is_rank ? "rank " : "local rank ";
+  if (facts.terminal) {
+    line += std::to_string(*facts.debug_rank) + " has the terminal of node 0 (--debug there)";
+  } else if (spec.debug_rank) {
+    line += std::to_string(*spec.debug_rank) + " has this terminal (--debug)";
+  } else if (spec.debug_elsewhere) {
+    const auto node = spec.debug_elsewhere->node_rank;
+    line = node ? "local rank " + std::to_string(spec.debug_elsewhere->rank) + " of node " +
+                      std::to_string(*node)
+                : line + std::to_string(spec.debug_elsewhere->rank);
+    line += " has this terminal (--debug)";
+  } else {
+    return;
+  }
+  line += "; no hang is looked for";
+  if (spec.gives_terminal() && (spec.nproc > 1 || spec.debug_elsewhere)) {
+    line += std::string("; what the others ") + (spec.max_nodes > 1 ? "of this node " : "") +
+            "print is " + (directory.empty() ? "not shown" : "in " + directory);
+  }
   console.info(line);
 }
 
@@ -78,6 +92,7 @@ void print_node(Console& console,
 
 void print_end_round(Console& console,
                      const JobSpec& spec,
+                     const RoundFacts& facts,
                      const EndRound& command,
                      const WorkerGroup& group,
                      bool is_requested_here) {
@@ -86,7 +101,7 @@ void print_end_round(Console& console,
   if (command.reason == EndReason::user) {
     console.warning(line);
   } else if (command.reason == EndReason::worker_failed &&
-             (spec.debug_rank || is_refused(spec, group))) {
+             (facts.has_debugger || is_refused(spec, group))) {
     console.debug(line);
   } else {
     console.error(line);

@@ -130,6 +130,9 @@ asio::awaitable<void> NodeWorkers::begin(StartRound start, Addresses addresses) 
   facts_.round = start.round;
   facts_.master_port = start.master_port;
   facts_.master_addr = std::move(addresses.store);
+  facts_.has_debugger = start.has_debugger;
+  facts_.terminal = spec.debug_rank ? std::nullopt : start.terminal;
+  facts_.debug_rank = facts_.terminal ? facts_.terminal->local_rank : spec.debug_rank;
   if (spec.max_nodes > 1) facts_.interface = interface_of(addresses.own);
   // By itself Gloo would take 127.0.0.1.
   if (spec.max_nodes == 1 && spec.facts.loopback != kDefaultLoopback)
@@ -162,7 +165,8 @@ asio::awaitable<void> NodeWorkers::preload(const StartRound& start, const NodeCo
                            *group_,
                            parts_.spec,
                            parts_.scratch.path().parent_path(),
-                           commands};
+                           commands,
+                           facts_.debug_rank || parts_.spec.gives_terminal()};
   template_ = co_await make_template(parts, std::move(placements));
   // Without us it ends by itself, unless it is stopped.
   const pid_t parent = template_ ? template_->parent_of_copies() : 0;

@@ -37,7 +37,7 @@ Hello make_hello(const JobSpec& spec) {
   hello.host = host_name();
   hello.pid = ::getpid();
   hello.entry = spec.entry;
-  hello.has_debugger = spec.debug_rank.has_value();
+  hello.has_debugger = spec.gives_terminal();
   hello.problem_code = spec.problem_code;
   hello.problem = spec.problem;
   if (spec.takes_job_file) hello.job_keys = job_identity(spec.job, false);

@@ -34,7 +34,9 @@ RoundRunner::Assignment RoundRunner::assign_ranks(NodeLinks& links, int number) 
   std::vector<std::string> roles;
   for (const JobNode* const node : assignment.nodes) {
     assignment.start.workers_of_node.push_back(static_cast<int>(node->workers));
-    roles.push_back(links.table().find(node->id).hello.role);
+    const Hello& hello = links.table().find(node->id).hello;
+    roles.push_back(hello.role);
+    assignment.start.has_debugger = assignment.start.has_debugger || hello.has_debugger;
   }
   assignment.start.role_of_node = number_roles(roles);
   const std::vector<int>& counts = assignment.start.workers_of_node;
@@ -64,6 +66,9 @@ void RoundRunner::begin(Assignment assignment) {
   if (parts_.spec.max_nodes > 1) parts_.store.endpoint()->hold();
   for (const JobNode* const node : assignment.nodes) {
     assignment.start.node_rank = node->node_rank;
+    assignment.start.terminal.reset();
+    if (node->node_rank == assignment.debugged_node)
+      assignment.start.terminal = assignment.terminal;
     parts_.links.send(*node, assignment.start);
   }
 }

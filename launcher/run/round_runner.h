@@ -36,9 +36,11 @@ class RoundRunner {
     StartRound start;
     std::vector<JobNode*> nodes;  // by node rank
     int world_size = 0;
+    std::optional<int> debugged_node{};  // by node rank: a worker there has `terminal`
+    NodeZeroTerminal terminal{};
   };
 
-  /// Assigns the ranks of the next round to the nodes that are here.
+  /// Assigns the ranks of the next round to the nodes that are here. Nobody has our terminal.
   static Assignment assign_ranks(NodeLinks& links, int number);
 
   /// The nodes as plan/round/round knows them.

@@ -31,7 +31,7 @@ struct Worker {
   std::string program_line;   // of the program that a wrapper starts; empty: no wrapper
   pid_t program = 0;          // its process, once it was seen
   Session session;            // the session that it leads
-  bool has_terminal = false;  // ours (--debug)
+  bool has_terminal = false;  // of its own (--debug)
   std::vector<std::string> terminal_lines;  // the last ones there
   bool stop_sent = false;
   bool kill_sent = false;

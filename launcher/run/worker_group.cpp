@@ -21,10 +21,9 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr std::chrono::milliseconds kScanPause(5);     // between two scans for leftover processes
-constexpr std::chrono::milliseconds kHelperWait(200);  // for helpers of a worker that has ended
-constexpr std::chrono::milliseconds kSettlePause(1);   // between two checks of which workers wait
-constexpr std::chrono::milliseconds kDrainPause(20);   // between two checks of the writer
+constexpr std::chrono::milliseconds kScanPause(5);    // between two scans for leftover processes
+constexpr std::chrono::milliseconds kSettlePause(1);  // between two checks of which workers wait
+constexpr std::chrono::milliseconds kDrainPause(20);  // between two checks of the writer
 
 Escalation::Action apply(Escalation& escalation, const std::optional<AgentEvent>& event) {
   const Clock::time_point now = Clock::now();
@@ -53,7 +52,9 @@ WorkerGroup::WorkerGroup(const AgentParts& parts,
       leftovers_(leftovers),
       mux_(parts.io, parts.writer, parts.spec),
       marker_("DDP_AGENT_ID=" + facts.agent_id),
-      earlier_children_(earlier_children) {}
+      earlier_children_(earlier_children),
+      orphans_(parts, leftovers, earlier_children, workers_),
+      terminal_(parts_) {}
 
 WorkerGroup::~WorkerGroup() {
   end_now();
@@ -72,7 +73,7 @@ void WorkerGroup::end_now() {
   }
   for (const Session& session : sessions)
     parts_.guard.forget_session(session.number);
-  if (terminal_) terminal_->give_back();
+  terminal_.close();
   workers_.clear();
   alive_ = 0;
 }
@@ -120,12 +121,12 @@ void WorkerGroup::start_one(const Placement& placement,
   process.stderr_fd = worker->errors->write_end();
   process.inherited_fd = worker->page.fd();
   process.lock_fd = parts_.lock != nullptr ? parts_.lock->fd() : -1;
-  worker->has_terminal = placement.local_rank == parts_.spec.debug_rank;
+  worker->has_terminal = placement.local_rank == facts_.debug_rank;
   // The others must not read what is typed for it.
-  const bool is_shut_off = parts_.spec.debug_rank && !worker->has_terminal;
+  const bool is_shut_off = parts_.spec.gives_terminal() && !worker->has_terminal;
   const Descriptor nothing(is_shut_off ? ::open("/dev/null", O_RDONLY | O_CLOEXEC) : -1);
   process.stdin_fd = nothing.fd();
-  if (worker->has_terminal) lend_terminal(process);
+  if (worker->has_terminal) terminal_.open(process, facts_.terminal);
   if (cgroup_ != nullptr) process.cgroup_fd = cgroup_->fd();
   if (is_wrapped(parts_.spec.wrappers, placement.rank)) {
     Command command{process.executable, process.arguments};
@@ -151,7 +152,7 @@ void WorkerGroup::start_one(const Placement& placement,
   // Close our own ends, so that a pipe ends with the last worker process that has it open.
   worker->output->close_write_end();
   worker->errors->close_write_end();
-  if (worker->has_terminal) terminal_->close_worker_end();
+  if (worker->has_terminal) terminal_.close_worker_end();
   worker->page.close_fd();
 
   const auto index = static_cast<std::size_t>(placement.local_rank);
@@ -163,27 +164,13 @@ void WorkerGroup::start_one(const Placement& placement,
   asio::co_spawn(parts_.io, read_output(*workers_[index]->errors), rethrow);
 }
 
-void WorkerGroup::lend_terminal(ProcessSpec& process) {
-  terminal_ = std::make_shared<WorkerTerminal>(parts_.io, parts_.writer);
-  process.stdin_fd = process.stdout_fd = process.stderr_fd = terminal_->worker_end();
-  process.takes_terminal = true;
-  asio::co_spawn(parts_.io, show(terminal_), rethrow);
-  asio::co_spawn(parts_.io, terminal_->pass_on_typing(terminal_), rethrow);
-  asio::co_spawn(parts_.io, terminal_->resize(terminal_), rethrow);
-}
-
-asio::awaitable<void> WorkerGroup::show(std::shared_ptr<WorkerTerminal> terminal) {
-  co_await terminal->show();
-  parts_.inbox.push(OutputEnded());
-}
-
 ProcessSpec WorkerGroup::plan_process(const Placement& placement,
                                       const std::string& error_file,
                                       int page_fd) const {
   ProcessSpec process;
   process.label = "rank " + std::to_string(placement.rank);
   process.executable = parts_.spec.executable;
-  process.arguments = worker_arguments(parts_.spec, placement);
+  process.arguments = worker_arguments(parts_.spec, placement, facts_.has_debugger);
   process.environment = worker_environment(
       parts_.spec, added_environment(parts_.spec, placement, facts_, error_file, page_fd));
   if (!parts_.spec.cpu_sets.empty())
@@ -264,33 +251,9 @@ asio::awaitable<void> WorkerGroup::wait_for_exit(std::size_t index) {
   const std::optional<ExitStatus> status = co_await worker.process->wait();
   if (!status) co_return;
   const Clock::time_point at = Clock::now();
-  if (status->is_success() && !worker.stop_sent) co_await report_leftovers_of(worker);
-  kill_process_group_of(worker);
+  if (status->is_success() && !worker.stop_sent) co_await orphans_.report_of(worker);
+  orphans_.kill_group_of(worker);
   parts_.inbox.push(WorkerExited{index, *status, at});
-}
-
-/// Names what a worker that has ended well left behind. Suspends: while there is any, at most
-/// kHelperWait, as helpers of Python (multiprocessing's resource tracker) end by themselves when
-/// they see that it is gone.
-asio::awaitable<void> WorkerGroup::report_leftovers_of(const Worker& worker) {
-  const Clock::time_point deadline = Clock::now() + kHelperWait;
-  std::vector<pid_t> left = orphans_by_worker()[&worker];
-  asio::steady_timer timer(parts_.io);
-  while (!left.empty() && Clock::now() < deadline) {
-    timer.expires_after(kScanPause);
-    co_await timer.async_wait(kResult);
-    left = orphans_by_worker()[&worker];
-  }
-  leftovers_.report_and_release(worker.placement.rank, left, true);
-}
-
-/// Kills the rest of the group of a worker that has ended, and is not reaped.
-void WorkerGroup::kill_process_group_of(const Worker& worker) const {
-  const std::vector<pid_t> kept =
-      leftovers_.keeps_any() ? leftovers_.kept(adopted_orphans()) : std::vector<pid_t>();
-  if (kept.empty()) return worker.process->kill_group();
-  std::vector<Session> session{worker.session};
-  kill_descendants("", session, kept);
 }
 
 asio::awaitable<void> WorkerGroup::read_output(LogStream& stream) {
@@ -300,7 +263,7 @@ asio::awaitable<void> WorkerGroup::read_output(LogStream& stream) {
 
 void WorkerGroup::note(const AgentEvent& event) {
   if (const auto* const exit = std::get_if<WorkerExited>(&event)) note_exit(*exit);
-  if (std::holds_alternative<SigchldReceived>(event)) reap_adopted();
+  if (std::holds_alternative<SigchldReceived>(event)) orphans_.reap();
 }
 
 void WorkerGroup::note_exit(const WorkerExited& exit) {
@@ -312,7 +275,7 @@ void WorkerGroup::note_exit(const WorkerExited& exit) {
   worker.process->reap();
   worker.is_survivor = false;  // the next round starts its rank again
   --alive_;
-  reap_adopted();  // orphans that may have ended before it
+  orphans_.reap();  // orphans that may have ended before it
 }
 
 void WorkerGroup::signal_all(int signal) {
@@ -384,24 +347,24 @@ asio::awaitable<std::vector<std::string>> WorkerGroup::sweep() {
   // kKillWait.
   const Deadline deadline = kill_deadline_.value_or(Clock::now() + kKillWait);
   const LeftoverKill sweep(!earlier_children_.empty());
-  reap_adopted();
-  report_leftovers();
+  orphans_.reap();
+  orphans_.report();
   // Every process that a worker ever started is now below a child of ours: a subreaper inherits
   // orphans before their parent's end is reported (prctl(2)). So without a child /proc need not be
   // read, unless a template's fork that would have inherited them has died itself.
   bool must_search = template_ != nullptr && template_->has_died();
-  while (must_search || !LeftoverKill::is_done(running(), orphans_to_kill().size())) {
+  while (must_search || !LeftoverKill::is_done(running(), orphans_.to_kill().size())) {
     const std::size_t marked =
         LeftoverKill::may_kill_marked(survivors()) ? kill_processes_of_agent() : 0;
     must_search = must_search && marked != 0;
     if (sweep.may_kill_orphans()) {
-      for (const pid_t pid : orphans_to_kill())
+      for (const pid_t pid : orphans_.to_kill())
         signal_process(pid, SIGKILL);  // our own children, not reaped yet, so the pids are theirs
     }
     if (sweep.is_done_but_for_orphans(running(), marked) || Clock::now() >= deadline) break;
     const std::optional<AgentEvent> event = co_await parts_.inbox.next(Clock::now() + kScanPause);
     if (event) note(*event);
-    reap_adopted();
+    orphans_.reap();
   }
   std::vector<std::string> unkilled;
   for (const auto& worker : workers_) {
@@ -410,7 +373,7 @@ asio::awaitable<std::vector<std::string>> WorkerGroup::sweep() {
     worker->process->unwatch();
   }
   if (sweep.may_kill_orphans()) {
-    for (const pid_t pid : orphans_to_kill())
+    for (const pid_t pid : orphans_.to_kill())
       unkilled.push_back(describe_process(pid));
   }
   co_return unkilled;
@@ -422,7 +385,7 @@ std::size_t WorkerGroup::kill_processes_of_agent() {
   for (const auto& worker : workers_)
     if (!worker->process->is_reaped()) sessions.push_back(worker->session);
   std::vector<pid_t> spared;
-  if (leftovers_.keeps_any()) spared = leftovers_.kept(adopted_orphans());
+  if (leftovers_.keeps_any()) spared = leftovers_.kept(orphans_.adopted());
   if (template_ != nullptr) spared.push_back(template_->pid());
   kill_all_in_cgroup();
   return kill_descendants(marker_, sessions, spared);
@@ -438,10 +401,10 @@ asio::awaitable<void> WorkerGroup::drain() {
     }
     return found;
   };
-  if (terminal_) terminal_->close_worker_end();  // still open if the worker could not start
+  terminal_.close_worker_end();  // still open if the worker could not start
   OutputDrain drain;
   const auto open = [&] {
-    return count(&LogStream::is_drained, false) + (shows_terminal() ? 1U : 0U);
+    return count(&LogStream::is_drained, false) + (terminal_.is_open() ? 1U : 0U);
   };
   while (!drain.is_over(open())) {
     const Clock::time_point begin = Clock::now();
@@ -456,7 +419,7 @@ asio::awaitable<void> WorkerGroup::drain() {
     close_stream(*worker, *worker->output, "stdout");
     close_stream(*worker, *worker->errors, "stderr");
   }
-  if (terminal_) terminal_->give_back();
+  terminal_.close();
   // Closing the pipes ends the coroutines that read them, and the group must outlive those. No
   // deadline is needed: a closed pipe ends its coroutine in the next turn of the loop.
   while (open() > 0) {
@@ -464,7 +427,7 @@ asio::awaitable<void> WorkerGroup::drain() {
     if (event) note(*event);
   }
   for (const auto& worker : workers_)
-    if (worker->has_terminal) worker->terminal_lines = terminal_->last_lines();
+    if (worker->has_terminal) worker->terminal_lines = terminal_.last_lines();
   // A survivor's lines may still be folded with lines that wait.
   if (survivors() == 0) mux_.finish();
   kill_deadline_.reset();
@@ -508,99 +471,6 @@ bool WorkerGroup::saves_on_stop() const {
   return std::ranges::any_of(workers_, [](const std::unique_ptr<Worker>& worker) {
     return is_opened(*worker->page) && worker->page->saves_on_stop.load() != 0;
   });
-}
-
-bool WorkerGroup::is_worker(pid_t pid) const {
-  return std::ranges::any_of(workers_,
-                             [pid](const auto& worker) { return worker->process->pid() == pid; });
-}
-
-/// Our children that are not orphans, sorted.
-std::vector<pid_t> WorkerGroup::known_children() const {
-  std::vector<pid_t> pids = earlier_children_;
-  pids.insert(pids.end(), helpers_.begin(), helpers_.end());
-  for (const auto& worker : workers_)
-    pids.push_back(worker->process->pid());
-  pids.push_back(parts_.guard.pid());
-  // A warm template's fork is our child, too, once the template that we have started has ended.
-  if (template_ != nullptr) pids.insert(pids.end(), {template_->child(), template_->pid()});
-  std::ranges::sort(pids);
-  return pids;
-}
-
-std::vector<pid_t> WorkerGroup::adopted_orphans() const {
-  const std::vector<pid_t> known = known_children();
-  std::vector<pid_t> pids = children();
-  if (const pid_t parent = template_ ? template_->parent_of_copies() : 0; parent != 0) {
-    const std::vector<pid_t> others = children_of(parent);
-    pids.insert(pids.end(), others.begin(), others.end());
-  }
-  std::erase_if(pids, [&](pid_t pid) { return std::ranges::binary_search(known, pid); });
-  return pids;
-}
-
-/// Adopted orphans that are not left running.
-std::vector<pid_t> WorkerGroup::orphans_to_kill() const {
-  std::vector<pid_t> pids = adopted_orphans();
-  std::erase_if(pids, [this](pid_t pid) { return leftovers_.keeps(pid); });
-  return pids;
-}
-
-/// The worker that started an orphan, by its session or its environment; null: not known.
-const Worker* WorkerGroup::owner_of(pid_t orphan) const {
-  const pid_t session = read_process_state(orphan).session;
-  const std::string rank = variable_of(orphan, "RANK");
-  const auto owns = [&](const auto& worker) {
-    return worker->session.number == session || std::to_string(worker->placement.rank) == rank;
-  };
-  const auto owner = std::ranges::find_if(workers_, owns);
-  return owner == workers_.end() ? nullptr : owner->get();
-}
-
-/// Adopted orphans that live, by the worker that started them. A fork bomb must not block the loop,
-/// so it is the first ones of many.
-std::map<const Worker*, std::vector<pid_t>> WorkerGroup::orphans_by_worker() const {
-  constexpr std::size_t kMostRead = 64;
-  std::vector<pid_t> orphans = adopted_orphans();
-  orphans.resize(std::min(orphans.size(), kMostRead));
-  std::map<const Worker*, std::vector<pid_t>> left;
-  for (const pid_t pid : orphans)
-    if (read_process_state(pid).state != 'Z') left[owner_of(pid)].push_back(pid);
-  return left;
-}
-
-/// Names what no worker's end has named: of a worker that has failed what is left running, and
-/// daemons whose worker is not known.
-void WorkerGroup::report_leftovers() {
-  const auto has_ended_well = [](const Worker& worker) {
-    return worker.ending && worker.ending->status.is_success() && !worker.stop_sent;
-  };
-  for (const auto& [worker, orphans] : orphans_by_worker()) {
-    if (worker != nullptr) {
-      leftovers_.report_and_release(worker->placement.rank, orphans, has_ended_well(*worker));
-    } else if (earlier_children_.empty()) {  // else it may be theirs
-      // Without a worker there was no good end: the orphans are those of a template that was
-      // stopped during its imports.
-      const bool is_well = !workers_.empty() && std::ranges::all_of(workers_, [&](const auto& one) {
-        return has_ended_well(*one);
-      });
-      leftovers_.report_and_release(std::nullopt, orphans, is_well);
-    }
-  }
-}
-
-/// Reaps adopted orphans that have ended. The kernel shows only the oldest ended child. If that is
-/// a worker, the children behind it show up once it is reaped, so /proc need not be read.
-void WorkerGroup::reap_adopted() {
-  for (pid_t pid = ended_child(); pid != 0 && !is_worker(pid); pid = ended_child()) {
-    const bool is_adopted = !std::ranges::binary_search(known_children(), pid);
-    if (is_adopted && reap_within(pid, std::chrono::milliseconds(0))) continue;
-    // That child is not ours to reap. Try all adopted orphans.
-    for (const pid_t other : adopted_orphans())
-      reap_within(other, std::chrono::milliseconds(0));
-    break;
-  }
-  if (template_ != nullptr) template_->reap_orphans();
 }
 
 }  // namespace ddp::launcher

@@ -16,37 +16,22 @@
 #include "common/files/owned_dir.h"
 #include "common/node/identity.h"
 #include "launcher/os/cgroup.h"
-#include "launcher/os/file_writer.h"
-#include "launcher/os/guard.h"
-#include "launcher/os/job_lock.h"
 #include "launcher/os/log_mux.h"
 #include "launcher/os/process.h"
 #include "launcher/os/rank_template.h"
-#include "launcher/os/scratch_dir.h"
-#include "launcher/os/worker_terminal.h"
 #include "launcher/plan/round/escalation.h"
 #include "launcher/plan/start/job_spec.h"
 #include "launcher/plan/start/log_layout.h"
 #include "launcher/plan/start/placement.h"
 #include "launcher/plan/start/worker_environment.h"
 #include "launcher/run/agent_events.h"
-#include "launcher/run/console.h"
+#include "launcher/run/agent_parts.h"
+#include "launcher/run/debug_terminal.h"
 #include "launcher/run/leftovers.h"
+#include "launcher/run/orphans.h"
 #include "launcher/run/worker.h"
 
 namespace ddp::launcher {
-
-/// The parts of an agent that its workers use. All outlive them.
-struct AgentParts {
-  asio::io_context& io;
-  Inbox<AgentEvent>& inbox;
-  Guard& guard;
-  FileWriter& writer;
-  Console& console;
-  ScratchDir& scratch;
-  const JobSpec& spec;
-  const JobLock* lock = nullptr;  // every worker inherits it; may be null
-};
 
 class WorkerGroup {
  public:
@@ -73,7 +58,10 @@ class WorkerGroup {
 
   /// Every worker started from now on is a copy of `source`, as long as that can be copied; it
   /// outlives the group. Null: none is a copy.
-  void use_template(RankTemplate* source) { template_ = source; }
+  void use_template(RankTemplate* source) {
+    template_ = source;
+    orphans_.use_template(source);
+  }
 
   /// How the worker of a placement is started. Its streams, lock and cgroup are not set: only a
   /// start opens them. Nor are its error file and its page, unless they are given.
@@ -125,7 +113,10 @@ class WorkerGroup {
   std::size_t forward(int signal);
 
   /// Sets our children that are not workers and must not be reaped as orphans.
-  void set_helpers(std::vector<pid_t> helpers) { helpers_ = std::move(helpers); }
+  void set_helpers(std::vector<pid_t> helpers) { orphans_.set_helpers(std::move(helpers)); }
+
+  /// The terminal of the one worker that has one (--debug).
+  [[nodiscard]] DebugTerminal& terminal() { return terminal_; }
 
   [[nodiscard]] std::size_t alive() const { return alive_; }
   [[nodiscard]] std::size_t survivors() const;  // counted in alive()
@@ -149,9 +140,6 @@ class WorkerGroup {
   void set_prefixes(const Worker& worker);
   asio::awaitable<void> wait_for_exit(std::size_t index);
   asio::awaitable<void> read_output(LogStream& stream);
-  void lend_terminal(ProcessSpec& process);
-  asio::awaitable<void> show(std::shared_ptr<WorkerTerminal> terminal);
-  [[nodiscard]] bool shows_terminal() const { return terminal_ && !terminal_->is_over(); }
   void note_exit(const WorkerExited& exit);
   [[nodiscard]] std::size_t running() const { return alive_ - survivors(); }
   std::size_t keep_survivors();  // returns how many workers may still begin to wait
@@ -159,16 +147,6 @@ class WorkerGroup {
   void signal_all(int signal);
   void kill_all_in_cgroup() const;
   void close_stream(const Worker& worker, LogStream& stream, const char* name);
-  [[nodiscard]] bool is_worker(pid_t pid) const;
-  [[nodiscard]] std::vector<pid_t> known_children() const;
-  [[nodiscard]] std::vector<pid_t> adopted_orphans() const;
-  [[nodiscard]] std::vector<pid_t> orphans_to_kill() const;
-  [[nodiscard]] const Worker* owner_of(pid_t orphan) const;
-  [[nodiscard]] std::map<const Worker*, std::vector<pid_t>> orphans_by_worker() const;
-  asio::awaitable<void> report_leftovers_of(const Worker& worker);
-  void report_leftovers();
-  void kill_process_group_of(const Worker& worker) const;
-  void reap_adopted();
 
   const AgentParts& parts_;
   const RoundFacts& facts_;
@@ -180,15 +158,14 @@ class WorkerGroup {
   std::map<std::filesystem::path, std::shared_ptr<const OwnedDir>> directories_;
   const std::string marker_;  // DDP_AGENT_ID=..., marks our processes
   const std::vector<pid_t>& earlier_children_;
-  std::vector<pid_t> helpers_;
   Clock::time_point begin_ = Clock::now();  // of the round
   std::vector<std::unique_ptr<Worker>> workers_;
   std::size_t alive_ = 0;
   std::optional<Clock::time_point> kill_deadline_;  // since the first SIGKILL
   const JobCgroup* cgroup_ = nullptr;
   RankTemplate* template_ = nullptr;
-  // Of the worker that has ours (--debug). Owners: this, and the coroutines that use it.
-  std::shared_ptr<WorkerTerminal> terminal_;
+  Orphans orphans_;
+  DebugTerminal terminal_;
 };
 
 }  // namespace ddp::launcher

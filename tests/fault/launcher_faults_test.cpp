@@ -154,7 +154,9 @@ TEST_F(LauncherFaults, L1_TheGuardBlocksSignalsAndIsSmall) {
     return kib;
   };
   EXPECT_GT(private_kib(), 0);
-  if (!kInstrumented) EXPECT_LT(private_kib(), 1024);
+  if (!kInstrumented) {
+    EXPECT_LT(private_kib(), 1024);
+  }
   job->signal(SIGTERM);
   EXPECT_EQ(job->wait(), 143);
 }

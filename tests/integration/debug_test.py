@@ -3,6 +3,7 @@
 Run by hand: DDP_BIN=build/release PYTHONPATH=tests/support python3 tests/integration/debug_test.py
 """
 
+import contextlib
 import fcntl
 import os
 import pathlib
@@ -30,7 +31,7 @@ if rank == os.environ["AT"]:
     while os.environ.get("LOOPS"):
         time.sleep(0.05)
     open("done", "w").close()
-while not os.path.exists("done"):
+while not os.path.exists("done") or (rank != os.environ["AT"] and os.environ.get("HOLD") and not os.path.exists("go")):
     time.sleep(0.05)
 """
 
@@ -101,6 +102,17 @@ class Debug(ProcessTest):
         flags = ("--nnodes", 2, "--node-rank", 1, "--master-addr", "127.0.0.1", "--master-port", port, "--log-dir", "logs")
         return self.open(*flags, rank="1:0", ranks=1, AT="1")
 
+    def two_nodes(self, port, node_rank):
+        return ("--nnodes", 2, "--node-rank", node_rank, "--master-addr", "127.0.0.1", "--master-port", port, "--log-dir", f"logs{node_rank}")
+
+    @contextlib.contextmanager
+    def across_nodes(self, rank, *flags, program=("train.py",), **variables):
+        """Node 0 in a terminal, with --debug, and node 1, each with two ranks. Rank 2 calls breakpoint()."""
+        port = free_port()
+        variables = {"AT": "2", "PYTHON_EXEC": sys.executable, "DDP_TOKEN": "0123456789abcdef" * 2, **variables}
+        with self.open(*self.two_nodes(port, 0), "--hang-timeout", "2s", "--max-restarts", 3, *flags, rank=rank, program=program, **variables) as terminal:
+            yield terminal, self.start(self.bin / "ddp-launch", "--nproc-per-node", 2, *self.two_nodes(port, 1), "--hang-timeout", "2s", *flags, *program, **variables)
+
     def test_a_rank_of_another_node(self):
         port = free_port()
         with self.on_node_one(port) as terminal:
@@ -129,6 +141,111 @@ class Debug(ProcessTest):
         self.assertRegex(zero.text, r"rank 1 .* left the debugger; exit code 1\.\n")
         self.assertIn("no further round: who leaves a debugger (--debug) wants no other one.", zero.text)
         self.assertNotIn("FAILED", zero.text)
+
+    def test_a_rank_of_another_node_has_the_terminal_of_node_0(self):
+        # A local rank of node 1, and a rank of the job, which is one of node 1.
+        for rank, name in (("1:0", "local rank 0 of node 1"), (2, "rank 2")):
+            with self.subTest(rank), self.across_nodes(rank) as (terminal, other):
+                self.wait_for_prompt(terminal)
+                self.assertIn(name + " has this terminal (--debug); no hang is looked for; what the others of this node print is in ", terminal.text)
+                self.ask(terminal, "n\r")
+                self.assertRegex(self.ask(terminal, "p xy\x7f\r"), r"\r\n4[01]\r\n", "a letter is taken back")
+                self.assertIn("'xterm', None, True, True", self.ask(terminal, "p os.environ['TERM'], os.environ.get('COLUMNS'), os.ttyname(0) == os.ttyname(2), os.getsid(0) == os.getpid()\r").replace("\r\n", ""))
+                self.assertIn("columns=100, lines=24)", self.ask(terminal, "p os.get_terminal_size()\r"))
+                fcntl.ioctl(terminal.controller, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 180, 0, 0))
+                terminal.wait_for(lambda: "columns=180, lines=50)" in self.ask(terminal, "p os.get_terminal_size()\r"))
+                # Any byte passes, both ways, and in order.
+                self.assertEqual(self.ask(terminal, "print(bytes(range(128, 256)).decode('latin-1'))\r").count(bytes(range(161, 256)).decode("latin-1")), 1)
+                many = self.ask(terminal, "print(*range(100000), sep='\\n')\r")
+                numbers = re.findall(r"^(\d+)\r$", many, re.MULTILINE)
+                self.assertEqual(numbers, [str(number) for number in range(100000)])
+                self.send(terminal, "c\r")
+                self.assertEqual(terminal.finish(), 0, terminal.text)
+                self.assertEqual(other.finish(), 0, other.text)
+                self.assert_restored(terminal)
+            lines = [line for line in terminal.text.split("\n") if line.startswith("ddp-launch: ")]
+            self.assertTrue(lines and all(line.endswith("\r") for line in lines), terminal.text)
+            self.assertIn("\r\nx is 41\r\n", terminal.text)
+            self.assertIn("rank 2 begins\r\n", terminal.text)
+            self.assertRegex(other.text, r"local rank 0 has the terminal of node 0 \(--debug there\); no hang is looked for\n")
+            self.assertIn("[1:3] rank 3 begins", other.text)
+            self.assertNotIn("rank 2 begins", other.text)
+            (self.folder / "done").unlink()
+
+    def test_ctrl_c_and_leaving_go_to_the_rank_of_another_node(self):
+        with self.across_nodes("1:0", LOOPS="1") as (terminal, other):
+            self.wait_for_prompt(terminal)
+            self.send(terminal, "c\r")
+            terminal.wait_for(lambda: "x is 41" in terminal.text)
+            self.ask(terminal, "\x03")
+            terminal.read_for(4)  # twice the limit of a hang
+            self.assertIn("\r\n41\r\n", self.ask(terminal, "p x\r"))
+            self.send(terminal, "q\r")
+            self.assertEqual(terminal.finish(), 1, terminal.text)
+            self.assertEqual(other.finish(), 1, other.text)
+            self.assert_restored(terminal)
+        self.assertRegex(terminal.text, r"rank 2 .* left the debugger; exit code 1\.\r+\n")
+        for text in (terminal.text, other.text):
+            self.assertNotIn("FAILED", text)
+            self.assertNotIn("has failed", text)
+
+    def test_the_terminal_comes_back_when_the_other_node_is_lost(self):
+        for number in (signal.SIGKILL, signal.SIGSTOP):
+            with self.subTest(number), self.across_nodes("1:0") as (terminal, other):
+                self.wait_for_prompt(terminal)
+                other.process.send_signal(number)
+                self.assertEqual(terminal.finish(), 201, terminal.text)
+                self.assertRegex(terminal.text, r"node 1 .* is lost")
+                self.assert_restored(terminal)
+                other.process.send_signal(signal.SIGCONT)
+                other.finish()
+
+    def test_the_terminal_comes_back_when_a_rank_elsewhere_is_stopped(self):
+        for who, number, code in (("rank", signal.SIGKILL, 137), ("zero", signal.SIGTERM, 143), ("other", signal.SIGINT, 130)):
+            with self.subTest(who), self.across_nodes("1:0", "--grace", "1s") as (terminal, other):
+                self.wait_for_prompt(terminal)
+                if who == "rank":
+                    os.kill(int(re.search(r"\r\n(\d+)\r\n", self.ask(terminal, "p os.getpid()\r"))[1]), number)
+                else:
+                    (terminal if who == "zero" else other).process.send_signal(number)
+                self.assertEqual(terminal.finish(), code, terminal.text)
+                self.assertEqual(other.finish(), code, other.text)
+                self.assert_restored(terminal)
+
+    def test_the_terminal_is_given_to_another_node_with_a_token_and_to_a_rank_that_is_there(self):
+        with self.open(*self.two_nodes(free_port(), 0), rank="1:0") as terminal:
+            self.assertEqual(terminal.finish(), 2, terminal.text)
+        self.assertIn("--debug: a rank of another node gets this terminal over the network, so the job needs a token. Give --token-file or DDP_TOKEN on every node", terminal.text)
+        for rank, text in (("1:7", "--debug=1:7: there is no local rank 7 on that node, it has 0 to 1."), ("9", "--debug=9: there is no rank 9, the job has 0 to 3.")):
+            with self.subTest(rank), self.across_nodes(rank) as (terminal, other):
+                self.assertEqual(terminal.finish(), 2, terminal.text)
+                self.assertEqual(other.finish(), 2, other.text)
+                self.assertIn(text, terminal.text)
+                self.assert_restored(terminal)
+                self.assertNotIn("run directory", terminal.text)
+        port, token = free_port(), {"DDP_TOKEN": "0123456789abcdef" * 2}
+        with self.open(*self.two_nodes(port, 0), rank="1:0", **token) as terminal, self.open(*self.two_nodes(port, 1), rank="1:1", **token) as other:
+            self.assertEqual(terminal.finish(), 2, terminal.text)
+            self.assertEqual(other.finish(), 2, other.text)
+        self.assertIn("--debug: the agent of node 1 gives its own terminal to a rank, too.", terminal.text)
+
+    def test_a_rank_of_another_node_that_cannot_start(self):
+        (self.folder / "odd").write_bytes(b"\x7fELF")
+        (self.folder / "odd").chmod(0o755)
+        with self.across_nodes("1:0", program=("./odd",)) as (terminal, other):
+            self.assertEqual(terminal.finish(), 126, terminal.text)
+            self.assertEqual(other.finish(), 126, other.text)
+            self.assert_restored(terminal)
+
+    def test_the_terminal_comes_back_as_soon_as_the_rank_elsewhere_has_ended(self):
+        with self.across_nodes("1:0", HOLD="1") as (terminal, other):
+            self.wait_for_prompt(terminal)
+            self.send(terminal, "c\r")
+            terminal.wait_for(lambda: termios.tcgetattr(terminal.controller) == self.settings)
+            self.assertIn("x is 41", terminal.text)
+            (self.folder / "go").touch()  # what the other ranks wait for
+            self.assertEqual(terminal.finish(), 0, terminal.text)
+            self.assertEqual(other.finish(), 0, other.text)
 
     def test_leaving_the_debugger_is_not_a_failure(self):
         for key in ("q\r", "\x04"):
@@ -239,8 +356,8 @@ class Debug(ProcessTest):
             ("--debug", "0"): "--debug: there is no terminal to give to the rank: stdin or stdout is a pipe or a file.",
             ("--debug", "2"): "--debug=2: there is no rank 2 on this node, it has 0 to 1.",
             ("--debug", "x"): "--debug=x: write RANK, or NODE:LOCAL_RANK.",
-            ("--debug", "1:0"): "--debug=1:0: a rank has the terminal of its own node: give --debug 1:LOCAL_RANK to the agent",
-            ("--debug", "0", "--nnodes", "2", "--node-rank", "1"): "--debug=0: a rank has the terminal of its own node: give --debug 0:LOCAL_RANK",
+            ("--debug", "1:0"): "--debug=1:0: there is no node 1, the job has 1, counted from 0.",
+            ("--debug", "0", "--nnodes", "2", "--node-rank", "1"): "--debug=0: it names a rank of another node. Give it to the agent that is started by hand on node 0",
         }.items():
             text = self.run_program(self.bin / "ddp-launch", "--nproc-per-node", "2", *flags, "train.py", expect=2)
             self.assertIn(words, text)

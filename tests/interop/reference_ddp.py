@@ -52,10 +52,10 @@ def net_of(args):
     return torch.export.load(args.export).module() if args.export else ConvNet()
 
 
-def to_low_precision(net):
-    """Weights and buffers in bfloat16, but those of norms."""
+def to_low_precision(net, norms):
+    """Weights and buffers in bfloat16, those of norms only with `norms`."""
     for name, module in net.named_modules():
-        if "norm" in name:
+        if "norm" in name and not norms:
             continue
         for tensor in [*module.parameters(recurse=False), *module.buffers(recurse=False)]:
             if tensor.is_floating_point():
@@ -75,6 +75,7 @@ def main():
     parser.add_argument("--optimizer", choices=["sgd", "adam", "adamw"], default="sgd")
     parser.add_argument("--bf16", action="store_true", help="forward under autocast")
     parser.add_argument("--o2", action="store_true", help="weights in bfloat16 with float32 masters, as apex's O2")
+    parser.add_argument("--o3", action="store_true", help="weights in bfloat16, without masters, as apex's O3")
     parser.add_argument("--first-weights", help="a file for the weights before the first step")
     parser.add_argument("--script", help="a file of torch.jit.save, instead of the convnet")
     parser.add_argument("--export", help="a file of torch.export.save, instead of the convnet")
@@ -95,7 +96,8 @@ def main():
     net = net_of(args)
     if args.o2:
         masters = [one.detach().clone() for one in net.parameters()]
-        to_low_precision(net)
+    if args.o2 or args.o3:
+        to_low_precision(net, norms=args.o3)
     model = DistributedDataParallel(net)
     updated = masters if args.o2 else model.parameters()
     if args.first_weights and dist.get_rank() == 0:
@@ -111,7 +113,7 @@ def main():
         for x, y in loader:
             optimizer.param_groups[0]["lr"] = args.lr * (1 + math.cos(math.pi * len(losses) / steps)) / 2
             with torch.autocast("cpu", torch.bfloat16, enabled=args.bf16):
-                loss = loss_of(model(x.bfloat16() if args.o2 else x), y, args.factors)
+                loss = loss_of(model(x.bfloat16() if args.o2 or args.o3 else x), y, args.factors)
             model.zero_grad()
             loss.backward()
             if args.gradients and not losses and dist.get_rank() == 0:

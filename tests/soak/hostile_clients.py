@@ -78,7 +78,7 @@ def say(*messages, reads=True):
 def hello():
     """An agent of as many workers as no machine has, with lines that are not its own."""
     fields = {
-        "type": "hello", "protocol": chance.choice([3, 5, 9]), "version": "\x1b[2J", "user_run_id": "x\n\x1b]0;owned\x07", "node_rank": 1,
+        "type": "hello", "protocol": chance.choice([3, 5, 10]), "version": "\x1b[2J", "user_run_id": "x\n\x1b]0;owned\x07", "node_rank": 1,
         "min_nodes": 2, "max_nodes": 2, "nproc": chance.choice([1, 999999999]), "role": "\n[0]: forged", "host": "h\n", "pid": chance.choice([1, 2**62]), "entry": "\x1b[31m",
         "is_question": False, "problem_code": 0, "problem": "", "job_keys": {"train.epochs\n": "\x1b[2J" * 100},
     }  # fmt: skip

@@ -30,6 +30,7 @@ struct CoordinatorFixture {
       : spec(spec_of(max_restarts)),
         coordinator(
             io,
+            writer,
             console,
             spec,
             rendezvous,

@@ -2,6 +2,7 @@
 // in worker_environment_test.cpp.
 #include "launcher/plan/start/job_spec.h"
 #include "common/job/resolve_job.h"
+#include "launcher/plan/start/debug_flag.h"
 
 #include <gmock/gmock.h>
 
@@ -71,21 +72,62 @@ TEST(MakeJobSpec, OneRankOfNode0HasTheTerminal) {
               (StreamPlan{.is_logged = true, .is_shown = false}));
   }
   const std::string timeout = "ddp.timeout=168h";
-  EXPECT_THAT(make({"--debug=0", "ddp-worker"}).arguments, Contains(timeout));
-  EXPECT_THAT(make({"--debug=0", "p"}).arguments, Not(Contains(timeout)));
+  EXPECT_THAT(make({"--debug=0", "ddp-worker"}).debug_arguments, ElementsAre(timeout));
+  EXPECT_THAT(make({"--debug=0", "p"}).debug_arguments, IsEmpty());
   EXPECT_THAT(make({"ddp-worker"}).arguments, Not(Contains(timeout)));
   const Words nodes{"--nnodes=2", "--rdzv-endpoint=a"};
   EXPECT_EQ(make({nodes[0], nodes[1], "--node-rank=0", "--debug=0", "p"}).debug_rank, 0);
   for (const char* const other : {"--node-rank=1", "--role=x"}) {
     EXPECT_THAT(
         spec_problems({nodes[0], nodes[1], other, "--debug=0", "p"}),
-        HasSubstr("give --debug 0:LOCAL_RANK to the agent that is started by hand on node 0"));
+        HasSubstr("Give it to the agent that is started by hand on node 0, with --node-rank 0"));
   }
   EXPECT_EQ(make({nodes[0], nodes[1], "--node-rank=1", "--debug=1:0", "p"}).debug_rank, 0);
-  EXPECT_THAT(spec_problems({"--debug=1:0", "p"}),
-              HasSubstr("by hand on node 1, with --node-rank 1"));
+  EXPECT_THAT(spec_problems({"--debug=1:0", "p"}), HasSubstr("there is no node 1"));
   EXPECT_THAT(spec_problems({"--debug=1", "p"}), HasSubstr("it has 0 to 0."));
   EXPECT_THAT(spec_problems({"--debug=all", "p"}), HasSubstr("write RANK, or NODE:LOCAL_RANK."));
+}
+
+TEST(MakeJobSpec, OnNode0ARankOfAnotherNodeMayHaveTheTerminal) {
+  const Words node{"--nnodes=2", "--rdzv-endpoint=a", "--node-rank=0", "--nproc-per-node=2"};
+  const auto with = [&](const std::string& rank) {
+    Words words = node;
+    words.insert(words.end(), {"--debug=" + rank, "p"});
+    return make(words);
+  };
+  EXPECT_EQ(with("1").debug_rank, 1);
+  const JobSpec local = with("1:0");
+  ASSERT_TRUE(local.debug_elsewhere && !local.debug_rank && local.gives_terminal());
+  EXPECT_EQ(local.debug_elsewhere->node_rank, 1);
+  EXPECT_EQ(local.debug_elsewhere->rank, 0);
+  EXPECT_EQ(local.max_restarts, 0);
+  EXPECT_EQ(plan_stream(local.logs, local.has_run_dir, 0, WorkerStream::output),
+            (StreamPlan{.is_logged = true, .is_shown = false}));
+  ASSERT_TRUE(with("3").debug_elsewhere);
+  EXPECT_EQ(with("3").debug_elsewhere->node_rank, std::nullopt);
+  EXPECT_EQ(with("3").debug_elsewhere->rank, 3);
+  Words words = node;
+  words.insert(words.end(), {"--debug=2:0", "p"});
+  EXPECT_THAT(spec_problems(words), HasSubstr("--debug=2:0: there is no node 2, the job has 2"));
+}
+
+TEST(FindDebugged, ByTheNodeRankAskedForOrByTheRankInTheJob) {
+  const std::vector<DebugNode> nodes{{0, 2}, {2, 1}, {std::nullopt, 3, true}};
+  const auto find = [&](std::optional<int> node_rank, int rank) {
+    const auto found = find_debugged({node_rank, rank}, nodes);
+    const auto* const place = std::get_if<DebuggedRank>(&found);
+    return place != nullptr
+               ? std::to_string(place->node_rank) + ":" + std::to_string(place->local_rank)
+               : std::get<std::string>(found);
+  };
+  EXPECT_EQ(find(std::nullopt, 2), "1:0");
+  EXPECT_THAT(find(std::nullopt, 3), HasSubstr("the agent of node 2 gives its own terminal"));
+  EXPECT_EQ(find(std::nullopt, 6), "--debug=6: there is no rank 6, the job has 0 to 5.");
+  EXPECT_THAT(find(1, 0), HasSubstr("--debug=1:0: that node has not joined."));
+  EXPECT_THAT(find(2, 1),
+              HasSubstr("--debug=2:1: there is no local rank 1 on that node, it has 0 to 0."));
+  const std::vector<DebugNode> moved{{0, 2}, {2, 1}};
+  EXPECT_EQ(std::get<DebuggedRank>(find_debugged({2, 0}, moved)), (DebuggedRank{1, 0}));
 }
 
 TEST(MakeJobSpec, SaysLittleForAProgramAlone) {

@@ -95,12 +95,27 @@ WorkerSample a_sample() {
   return sample;
 }
 
+NodeZeroTerminal a_terminal() {
+  return {
+      .local_rank = 3, .size = {132, 43}, .term = "xterm-256color", .erase = 8, .is_utf8 = true};
+}
+
+std::string every_byte() {
+  std::string bytes;
+  for (int byte = 0; byte < 256; ++byte)
+    bytes += static_cast<char>(byte);
+  return bytes;
+}
+
 std::vector<NodeCommand> commands() {
-  return {StartRound{2, 1, {1, 8}, {0, 1}, 29500, "/runs/mnist"},
+  return {StartRound{2, 1, {1, 8}, {0, 1}, 29500, "/runs/mnist", true, a_terminal()},
           AnnounceStop{2, "SIGTERM came"},
           EndRound{2, EndReason::hang, "rank 3 hangs", 15, 30s, true},
           EndJob{137, RunState::stopped, "rank 3\n", "\"a\": 1", "{}"},
-          Heartbeat{5, {{0, "epoch 1"}, {3, "loss 2"}}, true}};
+          Heartbeat{5, {{0, "epoch 1"}, {3, "loss 2"}}, true},
+          TerminalInput{every_byte()},
+          TerminalResized{{132, 43}},
+          TerminalShown()};
 }
 
 std::vector<NodeEvent> events() {
@@ -111,7 +126,8 @@ std::vector<NodeEvent> events() {
           ended,
           AgentFailed{2, 126, "cannot execute"},
           StopRequested{2},
-          heartbeat};
+          heartbeat,
+          TerminalOutput{every_byte(), true}};
 }
 
 TEST(MessageCodec, EveryCommandSurvivesTheWay) {
@@ -366,6 +382,15 @@ TEST(MessageCodec, A7_MoreThanANodeOrAJobHasIsRefused) {
   start.run_dir = "elsewhere";
   EXPECT_FALSE(decode_command(encode(NodeCommand(start))))
       << "a path that depends on where it is read";
+  start.run_dir = "/runs";
+  start.terminal = a_terminal();
+  EXPECT_TRUE(decode_command(encode(NodeCommand(start))));
+  for (const std::string& term : {std::string(65, 'x'), std::string("x\x1b[2J")}) {
+    start.terminal->term = term;
+    EXPECT_FALSE(decode_command(encode(NodeCommand(start)))) << term;
+  }
+  const std::string above(R"({"type":"terminal-input","bytes":"\u0100"})");
+  EXPECT_FALSE(decode_command(above)) << "not the character of a byte";
   Hello hello = a_hello();
   for (int i = 0; i <= 1024; ++i)
     hello.job_keys["key" + std::to_string(i)] = "1";

@@ -113,6 +113,39 @@ TEST(NodeCommands, AStartForAnotherNumberOfWorkersIsNonsense) {
   EXPECT_FALSE(commands.has_next());
 }
 
+TEST(NodeCommands, NodeZerosTerminalIsTakenInAJobWithATokenAlone) {
+  StartRound start = start_of(0);
+  start.terminal.emplace();
+  EXPECT_EQ(NodeCommands(kWorkers, 5s).note(start), Meaning::nonsense);
+  EXPECT_EQ(NodeCommands(kWorkers, 5s, /*has_token=*/true).note(start), Meaning::noted);
+  start.terminal->local_rank = kWorkers;
+  EXPECT_EQ(NodeCommands(kWorkers, 5s, /*has_token=*/true).note(start), Meaning::nonsense);
+}
+
+TEST(NodeCommands, WhatIsTypedAtNodeZeroIsPassedOnInTheRoundThatHasItsTerminal) {
+  const auto expect = [](NodeCommands& commands, Meaning meaning) {
+    EXPECT_EQ(commands.note(TerminalInput{"c\r"}), meaning);
+    EXPECT_EQ(commands.note(TerminalResized{{80, 24}}), meaning);
+    EXPECT_EQ(commands.note(TerminalShown()), meaning);
+  };
+  for (const bool has_terminal : {false, true}) {
+    const auto meaning = [&](Meaning with) { return has_terminal ? with : Meaning::nonsense; };
+    NodeCommands commands(kWorkers, 5s, /*has_token=*/true);
+    expect(commands, Meaning::nonsense);
+    StartRound start = start_of(0);
+    if (has_terminal) start.terminal.emplace();
+    EXPECT_EQ(commands.note(start), Meaning::noted);
+    expect(commands, meaning(Meaning::ignored));
+    (void)commands.begin_round();
+    expect(commands, meaning(Meaning::terminal));
+    EXPECT_EQ(commands.note(end_round_of(0)), Meaning::noted);
+    commands.begin_ending();
+    expect(commands, meaning(Meaning::terminal));
+    commands.note_ended();
+    expect(commands, meaning(Meaning::ignored));
+  }
+}
+
 TEST(NodeCommands, AnEndJobInARoundEndsTheWorkersFirst) {
   NodeCommands commands = commands_at(At::running);
   commands.note(end_job_by(9));

@@ -1,6 +1,7 @@
 // How a level of mixed precision is applied, the autocast guard, and the loss.
 #include "worker/train/step/precision.h"
 
+#include <ATen/autocast_mode.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -170,6 +171,39 @@ TEST(Autocast, EndsWithItsGuardAndBelongsToItsThread) {
     EXPECT_EQ(elsewhere, at::kFloat);
   }
   EXPECT_EQ(type(), at::kFloat);
+}
+
+TEST(Autocast, GuardsOfTwoDevicesInOneAnotherEndAlone) {
+  const at::Tensor x = torch::ones({2, 2});
+  const auto type = [&x] { return x.mm(x).scalar_type(); };
+  const auto is_on = [](at::DeviceType device) {
+    return at::autocast::is_autocast_enabled(device);
+  };
+  const bool was_cached = at::autocast::is_autocast_cache_enabled();
+  const at::ScalarType of_cuda = at::autocast::get_autocast_dtype(at::kCUDA);
+  {
+    const Autocast gpu(at::kCUDA, at::kHalf, Autocast::Use::on_without_cache);
+    EXPECT_EQ(type(), at::kFloat);
+    {
+      const Autocast cpu(at::kCPU, at::kBFloat16);
+      EXPECT_EQ(type(), at::kBFloat16);
+      EXPECT_TRUE(at::autocast::is_autocast_cache_enabled());
+      {
+        const Autocast island(at::kCPU, at::kBFloat16, Autocast::Use::off);
+        EXPECT_EQ(type(), at::kFloat);
+        const Autocast gpu_island(at::kCUDA, at::kBFloat16, Autocast::Use::off);
+        EXPECT_FALSE(is_on(at::kCUDA));
+      }
+      EXPECT_TRUE(is_on(at::kCUDA));
+      EXPECT_EQ(at::autocast::get_autocast_dtype(at::kCUDA), at::kHalf);
+      EXPECT_EQ(type(), at::kBFloat16);
+    }
+    EXPECT_EQ(type(), at::kFloat);
+    EXPECT_FALSE(at::autocast::is_autocast_cache_enabled());
+  }
+  EXPECT_FALSE(is_on(at::kCUDA) || is_on(at::kCPU));
+  EXPECT_EQ(at::autocast::get_autocast_dtype(at::kCUDA), of_cuda);
+  EXPECT_EQ(at::autocast::is_autocast_cache_enabled(), was_cached);
 }
 
 // The cache of cast weights would hide a step from the next forward.

@@ -16,10 +16,11 @@
 #include "common/run_dir/run_dir.h"
 #include "launcher/plan/failure/worker_report.h"
 #include "launcher/plan/hang/watchdog.h"
+#include "launcher/plan/start/node_zero_terminal.h"
 
 namespace ddp::launcher {
 
-inline constexpr int kProtocolVersion = 9;
+inline constexpr int kProtocolVersion = 10;
 
 // --- Handshake. A node speaks first; the answer is Welcome or Refusal.
 
@@ -36,7 +37,7 @@ struct Hello {
   std::int64_t pid = 0;                         // of the agent, for people
   std::string entry;                            // the program as typed, for people
   bool is_question = false;                     // only asks whether node 0 is there
-  bool has_debugger = false;                    // a worker of it has its terminal (--debug)
+  bool has_debugger = false;                    // it gives its terminal to a worker (--debug)
   int problem_code = 0;                         // 126 or 127; 0: can execute the program
   std::string problem;                          // why it cannot
   std::map<std::string, std::string> job_keys;  // must be equal on all nodes; empty: external
@@ -68,7 +69,9 @@ struct StartRound {
   std::vector<int> workers_of_node;  // by node rank
   std::vector<int> role_of_node;     // by node rank; equal numbers: the same role
   int master_port = 0;
-  std::string run_dir;  // absolute; empty: none
+  std::string run_dir;                            // absolute; empty: none
+  bool has_debugger = false;                      // a worker of some node (--debug)
+  std::optional<NodeZeroTerminal> terminal = {};  // nothing: no worker of this node has it
   bool operator==(const StartRound&) const = default;
 };
 
@@ -131,7 +134,31 @@ struct Heartbeat {
   bool operator==(const Heartbeat&) const = default;
 };
 
-using NodeCommand = std::variant<StartRound, AnnounceStop, EndRound, EndJob, Heartbeat>;
+/// Typed at node 0's terminal, for the worker that has it.
+struct TerminalInput {
+  std::string bytes;
+  bool operator==(const TerminalInput&) const = default;
+};
+
+/// That terminal's size has changed.
+struct TerminalResized {
+  TerminalSize size;
+  bool operator==(const TerminalResized&) const = default;
+};
+
+/// There is room for another TerminalOutput.
+struct TerminalShown {
+  bool operator==(const TerminalShown&) const = default;
+};
+
+using NodeCommand = std::variant<StartRound,
+                                 AnnounceStop,
+                                 EndRound,
+                                 EndJob,
+                                 Heartbeat,
+                                 TerminalInput,
+                                 TerminalResized,
+                                 TerminalShown>;
 
 // --- A node's events.
 
@@ -185,7 +212,19 @@ struct HeartbeatReply {
   std::vector<std::vector<std::string>> last_lines{};  // by sample, if wants_lines
 };
 
-using NodeEvent =
-    std::variant<GroupStarted, WorkerEnded, GroupEnded, AgentFailed, StopRequested, HeartbeatReply>;
+/// What the worker that has node 0's terminal prints there. The next one waits for a TerminalShown.
+struct TerminalOutput {
+  std::string bytes;
+  bool is_over = false;  // nothing follows
+  bool operator==(const TerminalOutput&) const = default;
+};
+
+using NodeEvent = std::variant<GroupStarted,
+                               WorkerEnded,
+                               GroupEnded,
+                               AgentFailed,
+                               StopRequested,
+                               HeartbeatReply,
+                               TerminalOutput>;
 
 }  // namespace ddp::launcher

@@ -14,6 +14,10 @@ NodeCommands::Meaning NodeCommands::note(const NodeCommand& command) {
   if (const auto* const start = std::get_if<StartRound>(&command)) return note_start(*start);
   if (const auto* const end = std::get_if<EndRound>(&command)) return note_end_round(*end);
   if (const auto* const end = std::get_if<EndJob>(&command)) return note_end_job(*end);
+  if (std::holds_alternative<TerminalInput>(command) ||
+      std::holds_alternative<TerminalResized>(command) ||
+      std::holds_alternative<TerminalShown>(command))
+    return meaning_for_terminal();
   const auto* const announce = std::get_if<AnnounceStop>(&command);
   const bool is_now = announce != nullptr && state_ == State::running && !end_command_ && !end_job_;
   return is_now && announce->round == round_ ? Meaning::announce : Meaning::ignored;
@@ -24,9 +28,17 @@ NodeCommands::Meaning NodeCommands::note_start(const StartRound& start) {
   const bool is_free = state_ == State::waiting && !start_;
   const auto own = static_cast<std::size_t>(start.node_rank);
   const bool is_ours = own < start.workers_of_node.size() && start.workers_of_node[own] == nproc_;
-  if (!is_free || !is_ours || start.round <= round_) return Meaning::nonsense;
+  const bool may_have_terminal =
+      !start.terminal || (has_token_ && start.terminal->local_rank < nproc_);
+  if (!is_free || !is_ours || !may_have_terminal || start.round <= round_) return Meaning::nonsense;
+  has_terminal_ = start.terminal.has_value();
   start_ = start;
   return Meaning::noted;
+}
+
+NodeCommands::Meaning NodeCommands::meaning_for_terminal() const {
+  if (!has_terminal_) return Meaning::nonsense;
+  return state_ == State::waiting ? Meaning::ignored : Meaning::terminal;
 }
 
 NodeCommands::Meaning NodeCommands::note_end_round(const EndRound& command) {

@@ -16,6 +16,11 @@
 // during a round, of an older round, or with another number of workers than this node has, is
 // nonsense: node 0's agent never sends it, and a second round beside the first would let one rank
 // live twice. The agent stops listening to its sender.
+//
+// With node 0's terminal, which only a job with a token gives away:  a StartRound that has it for a
+// rank that is not here is nonsense. TerminalInput, TerminalResized and TerminalShown are passed on
+// while the round of such a StartRound runs or ends, and ignored before and after it; without such
+// a StartRound they are nonsense.
 #pragma once
 
 #include <chrono>
@@ -37,13 +42,16 @@ class NodeCommands {
     ignored,
     announce,  // tell the workers why they will end
     kill,      // send SIGKILL to the workers that are being ended
+    terminal,  // pass it to the terminal of the worker that has node 0's
     nonsense,  // stop listening to the sender
   };
 
   /// `nproc`: workers of this node, as it announced. `grace`: the workers' grace when node 0 ends
   /// the job in the middle of a round; at most a lease counts, as without heartbeats the guard
   /// kills them then.
-  NodeCommands(int nproc, std::chrono::milliseconds grace) : nproc_(nproc), grace_(grace) {}
+  /// `has_token`: the job has one, so that a worker of this node may have node 0's terminal.
+  NodeCommands(int nproc, std::chrono::milliseconds grace, bool has_token = false)
+      : nproc_(nproc), grace_(grace), has_token_(has_token) {}
 
   Meaning note(const NodeCommand& command);
 
@@ -92,9 +100,12 @@ class NodeCommands {
   Meaning note_start(const StartRound& start);
   Meaning note_end_round(const EndRound& command);
   Meaning note_end_job(const EndJob& end);
+  [[nodiscard]] Meaning meaning_for_terminal() const;
 
   int nproc_ = 1;
   std::chrono::milliseconds grace_;
+  bool has_token_ = false;
+  bool has_terminal_ = false;  // node 0's, in a StartRound so far
   State state_ = State::waiting;
   int round_ = -1;
   int world_size_ = 0;

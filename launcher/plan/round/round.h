@@ -79,7 +79,7 @@ class Round {
     std::string host;
     std::string address;  // empty: our own node, which always reports
     std::size_t workers = 0;
-    bool has_debugger = false;  // one of its workers has its terminal
+    bool has_debugger = false;  // it gives its terminal to a worker (--debug)
   };
 
   // --- Actions: what the coordinator is to do.

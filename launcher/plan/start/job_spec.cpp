@@ -14,6 +14,7 @@
 #include "launcher/plan/exit_status.h"
 #include "launcher/plan/hang/watchdog.h"
 #include "launcher/plan/job_size.h"
+#include "launcher/plan/start/debug_flag.h"
 #include "launcher/plan/start/gpus_of_ranks.h"
 #include "launcher/plan/start/kept_daemons.h"
 #include "launcher/plan/start/program_entry.h"
@@ -65,7 +66,9 @@ class Maker {
     take_rest();
     take_command();
     take_wrappers();
-    take_debug();
+    if (options_.debug) take_debug(*options_.debug, spec_, problems_);
+    if (spec_.takes_job_file && job().setting("ddp.timeout").origin == "default")
+      spec_.debug_arguments.emplace_back("ddp.timeout=168h");
     take_preload();
     check_gpus(spec_, problems_);
     if (!problems_.empty()) throw UsageError(problems_);
@@ -456,41 +459,6 @@ class Maker {
         complain(key,
                  "\"" + text + "\": there is no rank " + std::to_string(range.last) +
                      ", the job has 0 to " + std::to_string(spec_.nproc - 1) + ".");
-      }
-    }
-  }
-
-  /// Errors: a problem for a rank of another node: the terminal is where its agent was started.
-  void take_debug() {
-    if (!options_.debug) return;
-    const std::string head = "--debug=" + *options_.debug + ": ";
-    const std::size_t colon = options_.debug->find(':');
-    const bool has_node = colon != std::string::npos;
-    const auto node = has_node ? parse_whole<int>(options_.debug->substr(0, colon), 0) : 0;
-    const auto rank = parse_whole<int>(options_.debug->substr(has_node ? colon + 1 : 0), 0);
-    const bool is_here = spec_.max_nodes == 1 ? node == 0 : node == spec_.node_rank;
-    if (!rank || !node) {
-      problems_.push_back(head + "write RANK, or NODE:LOCAL_RANK.");
-    } else if (!is_here) {
-      const std::string number = std::to_string(*node);
-      problems_.push_back(head + "a rank has the terminal of its own node: give --debug " + number +
-                          ":LOCAL_RANK to the agent that is started by hand on node " + number +
-                          ", with --node-rank " + number + ", and to no other.");
-    } else if (*rank >= spec_.nproc) {
-      problems_.push_back(head + "there is no rank " + std::to_string(*rank) +
-                          " on this node, it has 0 to " + std::to_string(spec_.nproc - 1) + ".");
-    } else {
-      spec_.debug_rank = rank;
-      spec_.max_restarts = 0;  // who leaves the debugger wants no other one
-      spec_.logs.progress = ProgressMode::off;
-      // The others wait in a collective for as long as the user of the debugger thinks.
-      if (spec_.takes_job_file && job().setting("ddp.timeout").origin == "default")
-        spec_.arguments.emplace_back("ddp.timeout=168h");
-      for (int other = 0; other < spec_.nproc; ++other) {
-        const auto index = static_cast<std::size_t>(other);
-        spec_.logs.redirects[index] = other == *rank ? 0U : 3U;
-        spec_.logs.tee[index] = 0U;
-        spec_.logs.shown[index] = false;
       }
     }
   }

@@ -52,6 +52,14 @@ struct JobSpec {
   bool by_python = false;         // a script or a module: arguments[0] is the interpreter
   std::vector<Wrapper> wrappers;  // --wrap, the first one outermost
   std::optional<int> debug_rank;  // --debug: the local rank that has our terminal
+  // --debug on node 0: the rank of another node that has our terminal.
+  struct RankElsewhere {
+    std::optional<int> node_rank;  // nothing: `rank` is a rank of the job
+    int rank = 0;
+  };
+  std::optional<RankElsewhere> debug_elsewhere;
+  [[nodiscard]] bool gives_terminal() const { return debug_rank || debug_elsewhere; }
+  std::vector<std::string> debug_arguments;  // of the workers, in a job with a debugger
   // Modules that the template imports; each rank is then a copy of the template
   // (os/rank_template). "auto": chosen from the script. Empty: there is no template.
   std::vector<std::string> preload;

@@ -55,7 +55,10 @@ void add_terminal(const JobSpec& spec,
                   const Placement& placement,
                   const RoundFacts& facts,
                   Environment& added) {
-  if (placement.local_rank == spec.debug_rank) return;  // it has a terminal
+  if (placement.local_rank == facts.debug_rank) {  // it has a terminal
+    if (facts.terminal && !facts.terminal->term.empty()) added["TERM"] = facts.terminal->term;
+    return;
+  }
   const std::string prefix =
       "[" + std::to_string(placement.node_rank) + ":" + std::to_string(placement.rank) + "] ";
   const int columns = facts.columns - static_cast<int>(prefix.size());
@@ -142,8 +145,14 @@ Environment worker_environment(const JobSpec& spec, const Environment& added) {
   return whole;
 }
 
-std::vector<std::string> worker_arguments(const JobSpec& spec, const Placement& placement) {
+std::vector<std::string> worker_arguments(const JobSpec& spec,
+                                          const Placement& placement,
+                                          bool has_debugger) {
   std::vector<std::string> arguments = spec.arguments;
+  if (has_debugger) {
+    const std::vector<std::string>& more = spec.debug_arguments;
+    arguments.insert(arguments.end(), more.begin(), more.end());
+  }
   if (spec.takes_job_file) return arguments;  // a job file's path and overrides are not templates
   if (!spec.local_rank_flag.empty()) {
     const auto entry = std::ranges::find(arguments, spec.entry);

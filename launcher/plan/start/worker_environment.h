@@ -4,11 +4,13 @@
 
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/node/identity.h"
 #include "launcher/plan/start/job_spec.h"
+#include "launcher/plan/start/node_zero_terminal.h"
 #include "launcher/plan/start/placement.h"
 
 namespace ddp::launcher {
@@ -29,6 +31,9 @@ struct RoundFacts {
   // Size of the terminal that shows the workers' lines when the job begins; 0: none.
   int columns = 0;
   int rows = 0;
+  bool has_debugger = false;                 // a worker of some node (--debug)
+  std::optional<int> debug_rank;             // the local rank of one that is here
+  std::optional<NodeZeroTerminal> terminal;  // which it has; nothing: it has ours
 };
 
 /// The parts of a worker's identity that placement and round give; the rest is empty.
@@ -49,7 +54,9 @@ std::string shown_value(const JobSpec& spec, const std::string& name, const std:
 Environment worker_environment(const JobSpec& spec, const Environment& added);
 
 /// argv of this worker: templates filled, --local-rank=N first among the program's arguments where
-/// asked for.
-std::vector<std::string> worker_arguments(const JobSpec& spec, const Placement& placement);
+/// asked for. `has_debugger`: some worker of the job.
+std::vector<std::string> worker_arguments(const JobSpec& spec,
+                                          const Placement& placement,
+                                          bool has_debugger = false);
 
 }  // namespace ddp::launcher

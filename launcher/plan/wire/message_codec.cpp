@@ -48,6 +48,21 @@ void fields(Io& io, A<Refusal> auto& m) {
 }
 
 template <typename Io>
+void fields(Io& io, A<TerminalSize> auto& m) {
+  io.field("columns", m.columns, kTerminalSide);
+  io.field("rows", m.rows, kTerminalSide);
+}
+
+template <typename Io>
+void fields(Io& io, A<NodeZeroTerminal> auto& m) {
+  io.field("local_rank", m.local_rank, kLocalRank);
+  io.field("size", m.size);
+  io.field("term", m.term);
+  io.field("erase", m.erase, kCode);
+  io.field("is_utf8", m.is_utf8);
+}
+
+template <typename Io>
 void fields(Io& io, A<StartRound> auto& m) {
   io.field("round", m.round);
   io.field("node_rank", m.node_rank, kNode);
@@ -55,6 +70,8 @@ void fields(Io& io, A<StartRound> auto& m) {
   io.field("role_of_node", m.role_of_node, kNode);
   io.field("master_port", m.master_port, kPort);
   io.field("run_dir", m.run_dir);
+  io.maybe_flag("has_debugger", m.has_debugger);
+  io.maybe_field("terminal", m.terminal);
 }
 
 template <typename Io>
@@ -93,6 +110,25 @@ void fields(Io& io, A<Heartbeat> auto& m) {
   io.field("sent", m.sent_ns, kNotNegative);
   io.field("line", m.line);
   io.field("wants_lines", m.wants_lines);
+}
+
+template <typename Io>
+void fields(Io& io, A<TerminalInput> auto& m) {
+  io.bytes("bytes", m.bytes);
+}
+
+template <typename Io>
+void fields(Io& io, A<TerminalResized> auto& m) {
+  io.field("size", m.size);
+}
+
+template <typename Io>
+void fields(Io&, A<TerminalShown> auto&) {}
+
+template <typename Io>
+void fields(Io& io, A<TerminalOutput> auto& m) {
+  io.bytes("bytes", m.bytes);
+  io.field("is_over", m.is_over);
 }
 
 template <typename Io>
@@ -283,6 +319,14 @@ constexpr std::string_view kType<EndJob> = "end-job";
 template <>
 constexpr std::string_view kType<Heartbeat> = "heartbeat";
 template <>
+constexpr std::string_view kType<TerminalInput> = "terminal-input";
+template <>
+constexpr std::string_view kType<TerminalResized> = "terminal-resized";
+template <>
+constexpr std::string_view kType<TerminalShown> = "terminal-shown";
+template <>
+constexpr std::string_view kType<TerminalOutput> = "terminal-output";
+template <>
 constexpr std::string_view kType<GroupStarted> = "group-started";
 template <>
 constexpr std::string_view kType<WorkerEnded> = "worker-ended";
@@ -323,6 +367,11 @@ bool is_valid(const StartRound& m) {
                        (m.run_dir.starts_with('/') && is_plain && m.run_dir.size() < kLongestPath);
   return has_place && has_roles && is_path &&
          std::accumulate(counts.begin(), counts.end(), std::int64_t{0}) <= kMaxWorkers;
+}
+/// It becomes a variable of the worker.
+template <>
+bool is_valid(const NodeZeroTerminal& m) {
+  return m.term.size() <= kLongestTerm && !has_control(m.term);
 }
 template <>
 bool is_valid(const GroupStarted& m) {

@@ -51,6 +51,7 @@ inline constexpr Range kWallClock{0, 9 * kLarge};  // nanoseconds since 1970; on
 inline constexpr Range kGrace{0, 30LL * 24 * 3600 * 1'000'000'000};
 inline constexpr Range kPid{0, 1 << 22};  // proc(5), pid_max
 inline constexpr Range kPort{0, 65535};
+inline constexpr Range kTerminalSide{0, 65535};  // columns or rows, as the kernel counts them
 inline constexpr Range kRank{0, kMaxWorkers - 1};
 inline constexpr Range kNode{0, kMaxNodes - 1};
 inline constexpr Range kLocalRank{0, kMaxWorkersOfNode - 1};
@@ -85,6 +86,32 @@ inline std::string cleaned(std::string_view text, std::size_t most) {
   return is_cut ? result + "..." : result;
 }
 
+/// Appends the character of that number in UTF-8.
+inline void append_latin1(std::string& text, unsigned char byte) {
+  if (byte < 0x80) {
+    text += static_cast<char>(byte);
+  } else {
+    text += static_cast<char>(0xC0 | (byte >> 6));
+    text += static_cast<char>(0x80 | (byte & 0x3F));
+  }
+}
+
+/// What append_latin1() has appended. Nothing: it holds a character above 255.
+inline std::optional<std::string> latin1_bytes(std::string_view text) {
+  std::string bytes;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto lead = static_cast<unsigned char>(text[i]);
+    if (lead < 0x80) {
+      bytes += static_cast<char>(lead);
+      continue;
+    }
+    const bool is_pair = (lead == 0xC2 || lead == 0xC3) && i + 1 < text.size();
+    if (!is_pair) return std::nullopt;
+    bytes += static_cast<char>((lead << 6) | (static_cast<unsigned char>(text[++i]) & 0x3F));
+  }
+  return bytes;
+}
+
 /// Puts a message into an object. A number outside its range becomes the nearest in it, so that a
 /// broken worker's page never makes its node's message invalid.
 class Writer {
@@ -103,6 +130,13 @@ class Writer {
   }
   void whole_text(std::string_view name, const std::string& text) {
     object_[name] = cleaned(text, std::string::npos);
+  }
+  /// JSON has text alone, so each byte becomes the character with its number.
+  void bytes(std::string_view name, const std::string& bytes) {
+    std::string text;
+    for (const char c : bytes)
+      append_latin1(text, static_cast<unsigned char>(c));
+    object_[name] = text;
   }
   template <typename M>
   static json::object write(const M& message) {
@@ -195,6 +229,14 @@ class Reader {
     const json::string* const string = found == nullptr ? nullptr : found->if_string();
     is_good_ = string != nullptr;
     if (is_good_) text.assign(string->data(), string->size());
+  }
+
+  void bytes(std::string_view name, std::string& bytes) {
+    std::string text;
+    whole_text(name, text);
+    std::optional<std::string> read = latin1_bytes(text);
+    is_good_ = is_good_ && read.has_value();
+    if (is_good_) bytes = std::move(*read);
   }
 
   template <typename M>
