@@ -63,8 +63,6 @@ class ControlLink : public std::enable_shared_from_this<ControlLink> {
   void close();
 
   [[nodiscard]] bool is_open() const { return socket_.is_open(); }
-  /// Bytes that wait until the peer reads.
-  [[nodiscard]] std::size_t unsent() const { return output_.size() - sent_; }
   /// When bytes last came.
   [[nodiscard]] Clock::time_point last_heard() const { return last_heard_; }
   /// Numeric.
@@ -81,6 +79,7 @@ class ControlLink : public std::enable_shared_from_this<ControlLink> {
   void send_in_pieces(std::string_view frame, std::size_t first);
   void write(std::size_t most);
   void drop(const std::string& why);
+  [[nodiscard]] std::size_t unsent() const { return output_.size() - sent_; }
 
   tcp::socket socket_;
   std::string peer_address_;

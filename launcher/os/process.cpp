@@ -92,14 +92,20 @@ struct ChildPlan {
 // Sanitizers track the thread whose memory the child shares; they must not see that these functions
 // never return.
 
+void reset_signal(int signal) {
+  struct sigaction action {};
+  action.sa_handler = SIG_DFL;
+  ::sigaction(signal, &action, nullptr);
+}
+
 /// Resets two signals that the launcher itself ignores. Others ignored at its start stay ignored
-/// (nohup).
-void reset_signals() {
-  for (const int signal : {SIGPIPE, SIGXFSZ}) {
-    struct sigaction action {};
-    action.sa_handler = SIG_DFL;
-    ::sigaction(signal, &action, nullptr);
-  }
+/// (nohup), but for those of a terminal, which a shell's `&` may have ignored.
+void reset_signals(bool takes_terminal) {
+  for (const int signal : {SIGPIPE, SIGXFSZ})
+    reset_signal(signal);
+  if (!takes_terminal) return;
+  for (const int signal : {SIGINT, SIGQUIT, SIGHUP, SIGTSTP, SIGTTIN, SIGTTOU})
+    reset_signal(signal);
 }
 
 [[noreturn, gnu::no_sanitize_address, gnu::no_sanitize_thread]] void report_failure(
@@ -132,7 +138,7 @@ void reset_signals() {
   // After close_range(2), which has marked these, too.
   if (plan.inherited_fd >= 0) ::fcntl(plan.inherited_fd, F_SETFD, 0);
   if (plan.lock_fd >= 0) ::fcntl(plan.lock_fd, F_SETFD, 0);
-  reset_signals();
+  reset_signals(plan.takes_terminal);
   ::pthread_sigmask(SIG_SETMASK, plan.mask, nullptr);
   ::execve(plan.executable, plan.arguments, plan.environment);
   report_failure(plan);

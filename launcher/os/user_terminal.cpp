@@ -52,14 +52,16 @@ asio::awaitable<void> UserTerminal::show(std::shared_ptr<UserTerminal> /*it stay
 
 asio::awaitable<void> UserTerminal::read_keyboard(std::shared_ptr<UserTerminal> /*it stays*/,
                                                   OnTyped on_typed) {
-  std::array<char, 1024> buffer;
+  std::array<char, 4096> buffer;
   while (is_raw_) {
     // Wait, then read: asio's own read would make the terminal non-blocking for all who share it.
     const auto [error] =
         co_await keyboard_.async_wait(asio::posix::descriptor_base::wait_read, kResult);
     const ssize_t got = error ? 0 : ::read(keyboard_.native_handle(), buffer.data(), buffer.size());
+    if (!is_raw_) break;
+    std::string typed(buffer.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
+    co_await on_typed(std::move(typed));
     if (got <= 0) break;
-    co_await on_typed(std::string(buffer.data(), static_cast<std::size_t>(got)));
   }
 }
 

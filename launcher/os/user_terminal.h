@@ -18,7 +18,7 @@ namespace ddp::launcher {
 
 class UserTerminal {
  public:
-  /// Takes what was typed. Suspends: until there is room for more.
+  /// Takes what was typed; nothing: the terminal is gone. Suspends: until there is room for more.
   using OnTyped = std::function<asio::awaitable<void>(std::string)>;
   using OnResized = std::function<void(const TerminalSize&)>;
 

@@ -267,7 +267,7 @@ bool Agent::note_command(const NodeCommand& command) {
   }
   // KillCommanded reaches the code that is ending the workers. CommandReceived wakes the code that
   // waits for any command.
-  if (meaning == NodeCommands::Meaning::terminal) workers_.group().terminal().note(command);
+  if (meaning == NodeCommands::Meaning::terminal) workers_.terminal().note(command);
   if (meaning == NodeCommands::Meaning::kill) inbox_.push(KillCommanded());
   inbox_.push(CommandReceived());
   return meaning != NodeCommands::Meaning::nonsense;

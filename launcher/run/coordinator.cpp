@@ -160,6 +160,7 @@ void Coordinator::note_event(int id, NodeEvent event) {
     note_stop_request(*node, asked->signal);
   if (const auto* const reply = std::get_if<HeartbeatReply>(&event)) node->note_reply(*reply);
   if (const auto* const output = std::get_if<TerminalOutput>(&event)) debug_.note(*node, *output);
+  if (std::holds_alternative<TerminalTaken>(event)) debug_.note_taken(*node);
   if (runner_ && node->is_in_round()) runner_->note(*node, std::move(event), Clock::now());
 }
 

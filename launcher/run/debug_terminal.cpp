@@ -19,6 +19,7 @@ void DebugTerminal::open(ProcessSpec& process, const std::optional<NodeZeroTermi
     return user->show(user, std::move(piece));
   };
   const auto type = [terminal](const std::string& typed) {
+    if (typed.empty()) terminal->close();
     WorkerTerminal::type(terminal, typed);
     return terminal->wait_for_room(terminal);
   };
@@ -31,9 +32,20 @@ void DebugTerminal::join_node_zero(const NodeZeroTerminal& node_zeros) {
   is_node_zeros_ = true;
   terminal_->set_editing(node_zeros.erase, node_zeros.is_utf8);
   terminal_->resize(early_size_.value_or(node_zeros.size));
-  WorkerTerminal::type(terminal_, early_input_);
+  if (early_input_) take(*early_input_);
   const auto show = [this](std::string piece) { return show_on_node_zero(std::move(piece)); };
   asio::co_spawn(parts_.io, pump(show), rethrow);
+}
+
+void DebugTerminal::take(const std::string& typed) {
+  if (typed.empty()) return terminal_->close();
+  WorkerTerminal::type(terminal_, typed);
+  asio::co_spawn(parts_.io, acknowledge(), rethrow);
+}
+
+asio::awaitable<void> DebugTerminal::acknowledge() {
+  co_await terminal_->wait_for_room(terminal_);
+  parts_.send_event(TerminalTaken());
 }
 
 asio::awaitable<void> DebugTerminal::pump(WorkerTerminal::Show show) {
@@ -63,8 +75,8 @@ void DebugTerminal::note(const NodeCommand& command) {
   if (terminal_ && !is_node_zeros_) return;  // the worker has ours
   if (std::holds_alternative<TerminalShown>(command)) shown_.cancel();
   if (const auto* const input = std::get_if<TerminalInput>(&command)) {
-    if (terminal_) return WorkerTerminal::type(terminal_, input->bytes);
-    early_input_ += input->bytes.substr(0, WorkerTerminal::kMostTyped - early_input_.size());
+    if (terminal_) return take(input->bytes);
+    early_input_ = input->bytes;  // one: the next waits for our answer
   }
   if (const auto* const resized = std::get_if<TerminalResized>(&command)) {
     early_size_ = resized->size;

@@ -23,7 +23,8 @@ class DebugTerminal {
   /// Gives the worker that is to be started a terminal. `node_zeros`: it has that one; nothing: it
   /// has ours. Errors: SystemError.
   void open(ProcessSpec& process, const std::optional<NodeZeroTerminal>& node_zeros);
-  /// The worker has started, or could not.
+  /// The worker has ended, or could not start. Until then we have its terminal open, too, so that
+  /// it stays if the worker closes it.
   void close_worker_end() {
     if (terminal_) terminal_->close_worker_end();
   }
@@ -40,6 +41,8 @@ class DebugTerminal {
 
  private:
   void join_node_zero(const NodeZeroTerminal& node_zeros);
+  void take(const std::string& typed);
+  asio::awaitable<void> acknowledge();
   asio::awaitable<void> pump(WorkerTerminal::Show show);
   asio::awaitable<void> show_on_node_zero(std::string piece);
 
@@ -50,7 +53,7 @@ class DebugTerminal {
   std::shared_ptr<UserTerminal> user_;  // null: none, or it is node 0's
   asio::steady_timer shown_;            // cancelled when node 0 has room for the next piece
   bool is_closed_ = false;
-  std::string early_input_;  // before open()
+  std::optional<std::string> early_input_;  // before open()
   std::optional<TerminalSize> early_size_;
 };
 

@@ -96,7 +96,8 @@ NodeWorkers::NodeWorkers(const AgentParts& parts,
       log_dir_(std::move(log_dir)),
       earlier_children_(children_but(parts.guard.pid())),
       cgroup_(facts_.agent_id),
-      leftovers_(parts.spec.keep_daemons, cgroup_, parts.console) {
+      leftovers_(parts.spec.keep_daemons, cgroup_, parts.console),
+      terminal_(parts_) {
   make_group();
   prepare_cgroup();
 }
@@ -109,7 +110,7 @@ void NodeWorkers::prepare_cgroup() {
 }
 
 void NodeWorkers::make_group() {
-  group_ = std::make_unique<WorkerGroup>(parts_, facts_, leftovers_, earlier_children_);
+  group_ = std::make_unique<WorkerGroup>(parts_, facts_, leftovers_, terminal_, earlier_children_);
   group_->use_cgroup(cgroup_);
   if (!template_) return;
   if (template_->pid() == 0 && !template_->is_retired()) {

@@ -69,6 +69,8 @@ class NodeWorkers {
   asio::awaitable<void> end_survivors();
 
   [[nodiscard]] WorkerGroup& group() { return *group_; }
+  /// Of the one worker that has one (--debug).
+  [[nodiscard]] DebugTerminal& terminal() { return terminal_; }
   [[nodiscard]] const RoundFacts& facts() const { return facts_; }
   [[nodiscard]] const OwnedDir* log_dir() const { return log_dir_.get(); }
   /// Children of this process from before it became ddp-launch (a shell's exec); not ours to kill.
@@ -95,6 +97,7 @@ class NodeWorkers {
   Leftovers leftovers_;
   // Null: none, or it has failed. Owners: this, and the coroutine that passes its messages on.
   std::shared_ptr<RankTemplate> template_;
+  DebugTerminal terminal_;
   std::unique_ptr<WorkerGroup> group_;  // of the newest round
   bool has_begun_ = false;              // a round has begun
   bool has_preloaded_ = false;          // or has failed to

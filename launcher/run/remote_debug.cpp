@@ -10,12 +10,6 @@
 #include "launcher/plan/start/debug_flag.h"
 
 namespace ddp::launcher {
-namespace {
-
-constexpr std::size_t kMostUnsent = 64 << 10;  // bytes typed; above it the keyboard waits
-constexpr std::chrono::milliseconds kTypePause(5);
-
-}  // namespace
 
 void RemoteDebug::choose(RoundRunner::Assignment& assignment) {
   if (!spec_.debug_elsewhere) return;
@@ -49,14 +43,16 @@ void RemoteDebug::take_terminal(RoundRunner::Assignment& assignment) {
   UserTerminal::listen(terminal_, type, resize);
 }
 
-/// Suspends: while much of what was typed is not sent.
+/// Suspends: until the worker has room for more, or give_back().
 asio::awaitable<void> RemoteDebug::type(std::string typed) {
-  asio::steady_timer timer(io_);
-  while (node() != nullptr && node()->link->unsent() > kMostUnsent) {
-    timer.expires_after(kTypePause);
-    co_await timer.async_wait(kResult);
-  }
-  if (node() != nullptr) links_.send(*node(), TerminalInput{std::move(typed)});
+  if (node() == nullptr) co_return;
+  links_.send(*node(), TerminalInput{std::move(typed)});
+  taken_.expires_at(kNoDeadline);
+  co_await taken_.async_wait(kResult);
+}
+
+void RemoteDebug::note_taken(const JobNode& node) {
+  if (node.id == node_id_) taken_.cancel();
 }
 
 void RemoteDebug::note(const JobNode& node, const TerminalOutput& output) {
@@ -78,6 +74,7 @@ void RemoteDebug::note_node_lost(int id) {
 }
 
 void RemoteDebug::give_back() {
+  taken_.cancel();
   if (terminal_) terminal_->give_back();
 }
 

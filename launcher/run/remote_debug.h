@@ -20,7 +20,7 @@ class RemoteDebug {
  public:
   /// All arguments outlive it.
   RemoteDebug(asio::io_context& io, FileWriter& writer, const JobSpec& spec, NodeLinks& links)
-      : io_(io), writer_(writer), spec_(spec), links_(links) {}
+      : io_(io), writer_(writer), spec_(spec), links_(links), taken_(io) {}
 
   /// Writes into the assignment which worker has the terminal. Errors: UsageError when there is no
   /// such worker.
@@ -29,6 +29,7 @@ class RemoteDebug {
   void take_terminal(RoundRunner::Assignment& assignment);
   /// Shows what comes from that worker; ignores other nodes.
   void note(const JobNode& node, const TerminalOutput& output);
+  void note_taken(const JobNode& node);
   void note_node_lost(int id);
   /// The user has the terminal again.
   void give_back();
@@ -45,6 +46,7 @@ class RemoteDebug {
   std::shared_ptr<UserTerminal> terminal_;  // owners: this, and the coroutines that use it
   std::optional<int> node_id_;              // of the worker's node
   bool is_showing_ = false;
+  asio::steady_timer taken_;  // cancelled when the worker has room for more
 };
 
 }  // namespace ddp::launcher

@@ -46,15 +46,16 @@ SurvivorWait::Result survival_after(const std::optional<AgentEvent>& event) {
 WorkerGroup::WorkerGroup(const AgentParts& parts,
                          const RoundFacts& facts,
                          Leftovers& leftovers,
+                         DebugTerminal& terminal,
                          const std::vector<pid_t>& earlier_children)
     : parts_(parts),
       facts_(facts),
       leftovers_(leftovers),
+      terminal_(terminal),
       mux_(parts.io, parts.writer, parts.spec),
       marker_("DDP_AGENT_ID=" + facts.agent_id),
       earlier_children_(earlier_children),
-      orphans_(parts, leftovers, earlier_children, workers_),
-      terminal_(parts_) {}
+      orphans_(parts, leftovers, earlier_children, workers_) {}
 
 WorkerGroup::~WorkerGroup() {
   end_now();
@@ -152,7 +153,6 @@ void WorkerGroup::start_one(const Placement& placement,
   // Close our own ends, so that a pipe ends with the last worker process that has it open.
   worker->output->close_write_end();
   worker->errors->close_write_end();
-  if (worker->has_terminal) terminal_.close_worker_end();
   worker->page.close_fd();
 
   const auto index = static_cast<std::size_t>(placement.local_rank);
@@ -273,6 +273,7 @@ void WorkerGroup::note_exit(const WorkerExited& exit) {
       worker, is_wrapped ? seen_through_wrapper(exit.status) : exit.status, exit.at - begin_);
   parts_.guard.forget_session(worker.pid);  // before the reaping: afterwards the pid may be reused
   worker.process->reap();
+  if (worker.has_terminal) terminal_.close_worker_end();
   worker.is_survivor = false;  // the next round starts its rank again
   --alive_;
   orphans_.reap();  // orphans that may have ended before it

@@ -40,6 +40,7 @@ class WorkerGroup {
   WorkerGroup(const AgentParts& parts,
               const RoundFacts& facts,
               Leftovers& leftovers,
+              DebugTerminal& terminal,
               const std::vector<pid_t>& earlier_children);
   WorkerGroup(const WorkerGroup&) = delete;
   WorkerGroup& operator=(const WorkerGroup&) = delete;
@@ -115,9 +116,6 @@ class WorkerGroup {
   /// Sets our children that are not workers and must not be reaped as orphans.
   void set_helpers(std::vector<pid_t> helpers) { orphans_.set_helpers(std::move(helpers)); }
 
-  /// The terminal of the one worker that has one (--debug).
-  [[nodiscard]] DebugTerminal& terminal() { return terminal_; }
-
   [[nodiscard]] std::size_t alive() const { return alive_; }
   [[nodiscard]] std::size_t survivors() const;  // counted in alive()
   [[nodiscard]] Clock::time_point began_at() const { return begin_; }
@@ -151,6 +149,7 @@ class WorkerGroup {
   const AgentParts& parts_;
   const RoundFacts& facts_;
   Leftovers& leftovers_;
+  DebugTerminal& terminal_;
   LogMux mux_;  // before the workers, whose streams use it
   const std::string host_ = host_name();
   bool has_printed_problem_ = false;  // with directories; printed once
@@ -165,7 +164,6 @@ class WorkerGroup {
   const JobCgroup* cgroup_ = nullptr;
   RankTemplate* template_ = nullptr;
   Orphans orphans_;
-  DebugTerminal terminal_;
 };
 
 }  // namespace ddp::launcher

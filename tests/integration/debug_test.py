@@ -5,6 +5,7 @@ Run by hand: DDP_BIN=build/release PYTHONPATH=tests/support python3 tests/integr
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import pathlib
 import re
@@ -36,6 +37,28 @@ while not os.path.exists("done") or (rank != os.environ["AT"] and os.environ.get
 """
 
 
+SLOW = """
+import hashlib, os, sys, time, tty
+if os.environ["RANK"] == "2":
+    tty.setraw(0)
+    print("ready", flush=True)
+    got = b""
+    while not got.endswith(b"Q"):
+        got += os.read(0, 65536)
+        time.sleep(0.002)
+    print("got", len(got) - 1, hashlib.sha256(got[:-1]).hexdigest(), flush=True)
+"""
+
+CLOSES = """
+import os, time
+if os.environ["RANK"] == "2":
+    for fd in (0, 1, 2):
+        os.dup2(os.open("/dev/null", os.O_RDWR), fd)
+    time.sleep(1)  # its terminal would have hung up at once
+    open("reached", "w").close()
+"""
+
+
 def lead_terminal():
     """A preexec_fn: the terminal is the controlling one, as in a shell."""
     end_with_parent()
@@ -43,7 +66,7 @@ def lead_terminal():
 
 
 class Debug(ProcessTest):
-    def open(self, *flags, rank=0, ranks=2, program=("train.py",), **variables):
+    def open(self, *flags, rank=0, ranks=2, program=("train.py",), prepare=lead_terminal, **variables):
         (self.folder / "train.py").write_text(SCRIPT, encoding="utf-8")
         command = [self.bin / "ddp-launch", "--nproc-per-node", ranks, "--debug", rank, *flags, *program]
         environment = {**self.environment, "TERM": "xterm", "NO_COLOR": "1", "AT": str(rank), "PYTHON_EXEC": sys.executable, **variables}
@@ -52,7 +75,7 @@ class Debug(ProcessTest):
         self.settings = termios.tcgetattr(controller)
         os.close(controller)
         os.close(end)
-        return Terminal(command, environment, self.folder, 100, lead_terminal)
+        return Terminal(command, environment, self.folder, 100, prepare)
 
     def send(self, terminal, text):
         os.write(terminal.controller, text.encode())
@@ -106,12 +129,12 @@ class Debug(ProcessTest):
         return ("--nnodes", 2, "--node-rank", node_rank, "--master-addr", "127.0.0.1", "--master-port", port, "--log-dir", f"logs{node_rank}")
 
     @contextlib.contextmanager
-    def across_nodes(self, rank, *flags, program=("train.py",), **variables):
+    def across_nodes(self, rank, *flags, program=("train.py",), prepare=lead_terminal, before=(), **variables):
         """Node 0 in a terminal, with --debug, and node 1, each with two ranks. Rank 2 calls breakpoint()."""
         port = free_port()
         variables = {"AT": "2", "PYTHON_EXEC": sys.executable, "DDP_TOKEN": "0123456789abcdef" * 2, **variables}
-        with self.open(*self.two_nodes(port, 0), "--hang-timeout", "2s", "--max-restarts", 3, *flags, rank=rank, program=program, **variables) as terminal:
-            yield terminal, self.start(self.bin / "ddp-launch", "--nproc-per-node", 2, *self.two_nodes(port, 1), "--hang-timeout", "2s", *flags, *program, **variables)
+        with self.open(*self.two_nodes(port, 0), "--hang-timeout", "2s", "--max-restarts", 3, *flags, rank=rank, program=program, prepare=prepare, **variables) as terminal:
+            yield terminal, self.start(*before, self.bin / "ddp-launch", "--nproc-per-node", 2, *self.two_nodes(port, 1), "--hang-timeout", "2s", *flags, *program, **variables)
 
     def test_a_rank_of_another_node(self):
         port = free_port()
@@ -173,7 +196,9 @@ class Debug(ProcessTest):
             (self.folder / "done").unlink()
 
     def test_ctrl_c_and_leaving_go_to_the_rank_of_another_node(self):
-        with self.across_nodes("1:0", LOOPS="1") as (terminal, other):
+        # As a shell starts a command with & in a script.
+        ignores = ("sh", "-c", "trap '' INT QUIT; exec \"$@\"", "sh")
+        with self.across_nodes("1:0", before=ignores, LOOPS="1") as (terminal, other):
             self.wait_for_prompt(terminal)
             self.send(terminal, "c\r")
             terminal.wait_for(lambda: "x is 41" in terminal.text)
@@ -246,6 +271,36 @@ class Debug(ProcessTest):
             (self.folder / "go").touch()  # what the other ranks wait for
             self.assertEqual(terminal.finish(), 0, terminal.text)
             self.assertEqual(other.finish(), 0, other.text)
+
+    def test_a_rank_elsewhere_that_reads_slowly_loses_nothing(self):
+        (self.folder / "slow.py").write_text(SLOW, encoding="utf-8")
+        with self.across_nodes("1:0", program=("slow.py",)) as (terminal, other):
+            terminal.wait_for(lambda: "ready" in terminal.text)
+            pasted = b"".join(b"%07d\n" % number for number in range(200000))
+            for begin in range(0, len(pasted), 2048):
+                os.write(terminal.controller, pasted[begin : begin + 2048])
+            os.write(terminal.controller, b"Q")
+            terminal.wait_for(lambda: "got " in terminal.text)
+            self.assertIn(f"got {len(pasted)} {hashlib.sha256(pasted).hexdigest()}", terminal.text)
+            self.assertEqual(terminal.finish(), 0, terminal.text)
+            self.assertEqual(other.finish(), 0, other.text)
+
+    def test_a_rank_may_close_its_terminal(self):
+        (self.folder / "closes.py").write_text(CLOSES, encoding="utf-8")
+        with self.across_nodes("1:0", program=("closes.py",)) as (terminal, other):
+            self.assertEqual(terminal.finish(), 0, terminal.text)
+            self.assertEqual(other.finish(), 0, other.text)
+        self.assertTrue((self.folder / "reached").exists())
+
+    def test_a_terminal_that_is_gone_ends_the_job_without_sighup(self):
+        for rank in (0, "1:0"):
+            # Not its controlling terminal, so that there is no SIGHUP.
+            with self.subTest(rank), self.across_nodes(rank, prepare=end_with_parent, AT=str(rank).replace("1:0", "2")) as (terminal, other):
+                self.wait_for_prompt(terminal)
+                controller, terminal.controller = terminal.controller, os.open("/dev/null", os.O_RDONLY)
+                os.close(controller)
+                self.assertEqual(terminal.process.wait(30), 129)
+                self.assertEqual(other.finish(), 129, other.text)
 
     def test_leaving_the_debugger_is_not_a_failure(self):
         for key in ("q\r", "\x04"):

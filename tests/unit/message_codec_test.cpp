@@ -127,7 +127,8 @@ std::vector<NodeEvent> events() {
           AgentFailed{2, 126, "cannot execute"},
           StopRequested{2},
           heartbeat,
-          TerminalOutput{every_byte(), true}};
+          TerminalOutput{every_byte(), true},
+          TerminalTaken()};
 }
 
 TEST(MessageCodec, EveryCommandSurvivesTheWay) {

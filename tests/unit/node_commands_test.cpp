@@ -122,7 +122,7 @@ TEST(NodeCommands, NodeZerosTerminalIsTakenInAJobWithATokenAlone) {
   EXPECT_EQ(NodeCommands(kWorkers, 5s, /*has_token=*/true).note(start), Meaning::nonsense);
 }
 
-TEST(NodeCommands, WhatIsTypedAtNodeZeroIsPassedOnInTheRoundThatHasItsTerminal) {
+TEST(NodeCommands, WhatIsTypedAtNodeZeroIsPassedOnOnceAStartHasItsTerminal) {
   const auto expect = [](NodeCommands& commands, Meaning meaning) {
     EXPECT_EQ(commands.note(TerminalInput{"c\r"}), meaning);
     EXPECT_EQ(commands.note(TerminalResized{{80, 24}}), meaning);
@@ -135,14 +135,14 @@ TEST(NodeCommands, WhatIsTypedAtNodeZeroIsPassedOnInTheRoundThatHasItsTerminal) 
     StartRound start = start_of(0);
     if (has_terminal) start.terminal.emplace();
     EXPECT_EQ(commands.note(start), Meaning::noted);
-    expect(commands, meaning(Meaning::ignored));
+    expect(commands, meaning(Meaning::terminal));
     (void)commands.begin_round();
     expect(commands, meaning(Meaning::terminal));
     EXPECT_EQ(commands.note(end_round_of(0)), Meaning::noted);
     commands.begin_ending();
     expect(commands, meaning(Meaning::terminal));
     commands.note_ended();
-    expect(commands, meaning(Meaning::ignored));
+    expect(commands, meaning(Meaning::terminal));
   }
 }
 

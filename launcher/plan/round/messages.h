@@ -134,9 +134,9 @@ struct Heartbeat {
   bool operator==(const Heartbeat&) const = default;
 };
 
-/// Typed at node 0's terminal, for the worker that has it.
+/// Typed at node 0's terminal, for the worker that has it. The next one waits for a TerminalTaken.
 struct TerminalInput {
-  std::string bytes;
+  std::string bytes;  // empty: the terminal is gone
   bool operator==(const TerminalInput&) const = default;
 };
 
@@ -219,12 +219,18 @@ struct TerminalOutput {
   bool operator==(const TerminalOutput&) const = default;
 };
 
+/// There is room for another TerminalInput.
+struct TerminalTaken {
+  bool operator==(const TerminalTaken&) const = default;
+};
+
 using NodeEvent = std::variant<GroupStarted,
                                WorkerEnded,
                                GroupEnded,
                                AgentFailed,
                                StopRequested,
                                HeartbeatReply,
-                               TerminalOutput>;
+                               TerminalOutput,
+                               TerminalTaken>;
 
 }  // namespace ddp::launcher

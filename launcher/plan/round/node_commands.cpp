@@ -17,7 +17,7 @@ NodeCommands::Meaning NodeCommands::note(const NodeCommand& command) {
   if (std::holds_alternative<TerminalInput>(command) ||
       std::holds_alternative<TerminalResized>(command) ||
       std::holds_alternative<TerminalShown>(command))
-    return meaning_for_terminal();
+    return has_terminal_ ? Meaning::terminal : Meaning::nonsense;
   const auto* const announce = std::get_if<AnnounceStop>(&command);
   const bool is_now = announce != nullptr && state_ == State::running && !end_command_ && !end_job_;
   return is_now && announce->round == round_ ? Meaning::announce : Meaning::ignored;
@@ -34,11 +34,6 @@ NodeCommands::Meaning NodeCommands::note_start(const StartRound& start) {
   has_terminal_ = start.terminal.has_value();
   start_ = start;
   return Meaning::noted;
-}
-
-NodeCommands::Meaning NodeCommands::meaning_for_terminal() const {
-  if (!has_terminal_) return Meaning::nonsense;
-  return state_ == State::waiting ? Meaning::ignored : Meaning::terminal;
 }
 
 NodeCommands::Meaning NodeCommands::note_end_round(const EndRound& command) {

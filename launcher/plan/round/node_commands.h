@@ -18,9 +18,8 @@
 // live twice. The agent stops listening to its sender.
 //
 // With node 0's terminal, which only a job with a token gives away:  a StartRound that has it for a
-// rank that is not here is nonsense. TerminalInput, TerminalResized and TerminalShown are passed on
-// while the round of such a StartRound runs or ends, and ignored before and after it; without such
-// a StartRound they are nonsense.
+// rank that is not here is nonsense. After one that has it TerminalInput, TerminalResized and
+// TerminalShown are passed on in every state; before it they are nonsense.
 #pragma once
 
 #include <chrono>
@@ -100,7 +99,6 @@ class NodeCommands {
   Meaning note_start(const StartRound& start);
   Meaning note_end_round(const EndRound& command);
   Meaning note_end_job(const EndJob& end);
-  [[nodiscard]] Meaning meaning_for_terminal() const;
 
   int nproc_ = 1;
   std::chrono::milliseconds grace_;

@@ -126,6 +126,9 @@ template <typename Io>
 void fields(Io&, A<TerminalShown> auto&) {}
 
 template <typename Io>
+void fields(Io&, A<TerminalTaken> auto&) {}
+
+template <typename Io>
 void fields(Io& io, A<TerminalOutput> auto& m) {
   io.bytes("bytes", m.bytes);
   io.field("is_over", m.is_over);
@@ -326,6 +329,8 @@ template <>
 constexpr std::string_view kType<TerminalShown> = "terminal-shown";
 template <>
 constexpr std::string_view kType<TerminalOutput> = "terminal-output";
+template <>
+constexpr std::string_view kType<TerminalTaken> = "terminal-taken";
 template <>
 constexpr std::string_view kType<GroupStarted> = "group-started";
 template <>
