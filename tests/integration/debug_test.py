@@ -280,7 +280,7 @@ class Debug(ProcessTest):
             for begin in range(0, len(pasted), 2048):
                 os.write(terminal.controller, pasted[begin : begin + 2048])
             os.write(terminal.controller, b"Q")
-            terminal.wait_for(lambda: "got " in terminal.text)
+            terminal.wait_for(lambda: re.search("got [0-9]+ [0-9a-f]{64}", terminal.text))
             self.assertIn(f"got {len(pasted)} {hashlib.sha256(pasted).hexdigest()}", terminal.text)
             self.assertEqual(terminal.finish(), 0, terminal.text)
             self.assertEqual(other.finish(), 0, other.text)
