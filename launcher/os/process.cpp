@@ -98,8 +98,9 @@ void reset_signal(int signal) {
   ::sigaction(signal, &action, nullptr);
 }
 
-/// Resets two signals that the launcher itself ignores. Others ignored at its start stay ignored
-/// (nohup), but for those of a terminal, which a shell's `&` may have ignored.
+/// Resets two signals that the launcher itself ignores, and for a worker with a terminal also those
+/// of a terminal, which a shell's `&` may have ignored. Others ignored at the launcher's start stay
+/// ignored (nohup).
 void reset_signals(bool takes_terminal) {
   for (const int signal : {SIGPIPE, SIGXFSZ})
     reset_signal(signal);

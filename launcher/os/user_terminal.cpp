@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <utility>
 
@@ -21,6 +22,7 @@ UserTerminal::UserTerminal(asio::io_context& io, FileWriter& writer)
     : writer_(writer),
       keyboard_(io, check(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0), "fcntl", "stdin")),
       resized_(io, SIGWINCH) {
+  flags_ = check(::fcntl(STDIN_FILENO, F_GETFL), "fcntl", "stdin");
   check(::tcgetattr(STDIN_FILENO, &settings_), "tcgetattr", "stdin");
   termios raw = settings_;
   ::cfmakeraw(&raw);
@@ -54,11 +56,13 @@ asio::awaitable<void> UserTerminal::read_keyboard(std::shared_ptr<UserTerminal> 
                                                   OnTyped on_typed) {
   std::array<char, 4096> buffer;
   while (is_raw_) {
-    // Wait, then read: asio's own read would make the terminal non-blocking for all who share it.
     const auto [error] =
         co_await keyboard_.async_wait(asio::posix::descriptor_base::wait_read, kResult);
     const ssize_t got = error ? 0 : ::read(keyboard_.native_handle(), buffer.data(), buffer.size());
+    const bool is_elsewhere =
+        got < 0 && (errno == EAGAIN || errno == EINTR);  // others read it, too
     if (!is_raw_) break;
+    if (is_elsewhere) continue;
     std::string typed(buffer.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
     co_await on_typed(std::move(typed));
     if (got <= 0) break;
@@ -74,9 +78,21 @@ asio::awaitable<void> UserTerminal::watch_size(std::shared_ptr<UserTerminal> /*i
   }
 }
 
+asio::awaitable<void> UserTerminal::drain(std::shared_ptr<UserTerminal> /*it stays*/) {
+  asio::steady_timer timer(keyboard_.get_executor());
+  const Deadline deadline = Clock::now() + kDrainWait;
+  while (is_raw_ && writer_.queued_bytes(FileWriter::kStdout) > 0 && Clock::now() < deadline) {
+    timer.expires_after(kShowPause);
+    co_await timer.async_wait(kResult);
+  }
+}
+
 void UserTerminal::give_back() {
-  // Drained: what was printed was meant for a raw terminal.
-  if (std::exchange(is_raw_, false)) ::tcsetattr(STDIN_FILENO, TCSADRAIN, &settings_);
+  // After what the kernel still has to show.
+  if (std::exchange(is_raw_, false)) {
+    ::tcsetattr(STDIN_FILENO, TCSADRAIN, &settings_);
+    ::fcntl(STDIN_FILENO, F_SETFL, flags_);
+  }
   boost::system::error_code ignored;
   close_quietly(keyboard_);
   resized_.cancel(ignored);

@@ -19,6 +19,7 @@ namespace ddp::launcher {
 class UserTerminal {
  public:
   /// Takes what was typed; nothing: the terminal is gone. Suspends: until there is room for more.
+  /// Trap: not a coroutine itself, it returns one that owns what it uses.
   using OnTyped = std::function<asio::awaitable<void>(std::string)>;
   using OnResized = std::function<void(const TerminalSize&)>;
 
@@ -38,6 +39,10 @@ class UserTerminal {
   /// Suspends: while much of what came before waits to be shown, until give_back().
   asio::awaitable<void> show(std::shared_ptr<UserTerminal> itself, std::string piece);
 
+  /// Call before give_back(): what was printed was meant for a raw terminal. Suspends: until all of
+  /// it is shown, at most kDrainWait, or give_back().
+  asio::awaitable<void> drain(std::shared_ptr<UserTerminal> itself);
+
   /// Gives the terminal its settings back, and ends the rest.
   void give_back();
 
@@ -45,12 +50,15 @@ class UserTerminal {
   [[nodiscard]] const termios& settings() const { return settings_; }
   [[nodiscard]] static TerminalSize size();
 
+  static constexpr std::chrono::seconds kDrainWait{2};
+
  private:
   asio::awaitable<void> read_keyboard(std::shared_ptr<UserTerminal> itself, OnTyped on_typed);
   asio::awaitable<void> watch_size(std::shared_ptr<UserTerminal> itself, OnResized on_resized);
 
   FileWriter& writer_;
   termios settings_{};
+  int flags_ = 0;  // of stdin, which asio makes non-blocking
   bool is_raw_ = false;
   asio::posix::stream_descriptor keyboard_;
   asio::signal_set resized_;

@@ -69,7 +69,6 @@ asio::awaitable<void> WorkerTerminal::pump(std::shared_ptr<WorkerTerminal> /*it 
     co_await show(std::string(piece));
   }
   close();
-  is_over_ = true;
 }
 
 void WorkerTerminal::type(const std::shared_ptr<WorkerTerminal>& terminal, std::string_view typed) {

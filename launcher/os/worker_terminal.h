@@ -20,7 +20,8 @@ namespace ddp::launcher {
 
 class WorkerTerminal {
  public:
-  /// Shows a piece of output. Suspends: until there is room for the next one.
+  /// Shows a piece of output. Suspends: until there is room for the next one. Trap: not a coroutine
+  /// itself, it returns one that owns what it uses.
   using Show = std::function<asio::awaitable<void>(std::string)>;
 
   /// Errors: SystemError.
@@ -48,8 +49,8 @@ class WorkerTerminal {
   /// For the worker this is the end of a connection: SIGHUP.
   void close();
 
-  /// Whether pump() has returned.
-  [[nodiscard]] bool is_over() const { return is_over_; }
+  /// Whether close() was not called.
+  [[nodiscard]] bool is_open() const { return our_end_.is_open(); }
   /// The last lines that were shown, without control sequences.
   [[nodiscard]] std::vector<std::string> last_lines() const;
 
@@ -58,7 +59,6 @@ class WorkerTerminal {
  private:
   asio::awaitable<void> write_typed(std::shared_ptr<WorkerTerminal> itself);
 
-  bool is_over_ = false;
   Descriptor worker_end_;
   asio::posix::stream_descriptor our_end_;
   std::string shown_;  // the newest of it

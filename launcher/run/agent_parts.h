@@ -25,8 +25,8 @@ struct AgentParts {
   Console& console;
   ScratchDir& scratch;
   const JobSpec& spec;
-  const JobLock* lock;  // every worker inherits it; may be null
-  std::function<void(const NodeEvent&)> send_event;
+  const JobLock* lock;                               // every worker inherits it; may be null
+  std::function<void(const NodeEvent&)> send_event;  // only while the loop runs
 };
 
 }  // namespace ddp::launcher

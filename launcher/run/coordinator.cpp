@@ -187,7 +187,7 @@ void Coordinator::declare_node_lost(int id, const std::string& how) {
 
 asio::awaitable<void> Coordinator::end() {
   ask_timer_.cancel();
-  debug_.give_back();
+  co_await debug_.finish();
   job_.note_end(Clock::now());
   // Two verdicts: a record of 10,000 workers is too large to send to each of a thousand nodes.
   EndJob own = make_end(kOwnWorkers);

@@ -1,7 +1,8 @@
 // Node 0's part for the whole job. For each round it waits for the nodes, assigns the ranks, and
 // commands every node to start its workers; run/round_runner runs the round. At the end it makes
 // one verdict for all nodes. A job of one node is the same with one node. It touches no process: it
-// sends commands to the nodes, its own included, and takes their events.
+// sends commands to the nodes, its own included, and takes their events. With --debug it holds the
+// user's terminal for a worker of another node (run/remote_debug).
 #pragma once
 
 #include <filesystem>

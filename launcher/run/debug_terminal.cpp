@@ -1,5 +1,6 @@
 #include "launcher/run/debug_terminal.h"
 
+#include <boost/asio/post.hpp>
 #include <utility>
 #include <variant>
 
@@ -10,6 +11,7 @@ void DebugTerminal::open(ProcessSpec& process, const std::optional<NodeZeroTermi
   const auto terminal = std::make_shared<WorkerTerminal>(parts_.io);
   if (!node_zeros) user_ = std::make_shared<UserTerminal>(parts_.io, parts_.writer);
   terminal_ = terminal;
+  is_open_ = true;
   process.stdin_fd = process.stdout_fd = process.stderr_fd = terminal->worker_end();
   process.takes_terminal = true;
   if (node_zeros) return join_node_zero(*node_zeros);
@@ -32,7 +34,8 @@ void DebugTerminal::join_node_zero(const NodeZeroTerminal& node_zeros) {
   is_node_zeros_ = true;
   terminal_->set_editing(node_zeros.erase, node_zeros.is_utf8);
   terminal_->resize(early_size_.value_or(node_zeros.size));
-  if (early_input_) take(*early_input_);
+  // Once the worker has started: an end of the terminal before would be a failure to start it.
+  if (early_input_) asio::post(parts_.io, [this] { take(*early_input_); });
   const auto show = [this](std::string piece) { return show_on_node_zero(std::move(piece)); };
   asio::co_spawn(parts_.io, pump(show), rethrow);
 }
@@ -50,7 +53,9 @@ asio::awaitable<void> DebugTerminal::acknowledge() {
 
 asio::awaitable<void> DebugTerminal::pump(WorkerTerminal::Show show) {
   co_await terminal_->pump(terminal_, std::move(show));
+  if (user_) co_await user_->drain(user_);
   close();
+  is_open_ = false;
   if (is_node_zeros_) parts_.send_event(TerminalOutput{.bytes = {}, .is_over = true});
   parts_.inbox.push(OutputEnded());
 }
@@ -59,21 +64,20 @@ asio::awaitable<void> DebugTerminal::pump(WorkerTerminal::Show show) {
 /// round, and so this.
 asio::awaitable<void> DebugTerminal::show_on_node_zero(std::string piece) {
   parts_.send_event(TerminalOutput{std::move(piece), false});
-  if (is_closed_) co_return;
-  shown_.expires_at(kNoDeadline);
-  co_await shown_.async_wait(kResult);
+  if (!terminal_->is_open()) co_return;
+  room_on_node_zero_.expires_at(kNoDeadline);
+  co_await room_on_node_zero_.async_wait(kResult);
 }
 
 void DebugTerminal::close() {
-  is_closed_ = true;
   if (terminal_) terminal_->close();
-  shown_.cancel();
+  room_on_node_zero_.cancel();
   if (user_) user_->give_back();
 }
 
 void DebugTerminal::note(const NodeCommand& command) {
   if (terminal_ && !is_node_zeros_) return;  // the worker has ours
-  if (std::holds_alternative<TerminalShown>(command)) shown_.cancel();
+  if (std::holds_alternative<TerminalShown>(command)) room_on_node_zero_.cancel();
   if (const auto* const input = std::get_if<TerminalInput>(&command)) {
     if (terminal_) return take(input->bytes);
     early_input_ = input->bytes;  // one: the next waits for our answer

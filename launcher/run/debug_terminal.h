@@ -18,7 +18,7 @@ namespace ddp::launcher {
 class DebugTerminal {
  public:
   /// `parts` outlive it.
-  explicit DebugTerminal(const AgentParts& parts) : parts_(parts), shown_(parts.io) {}
+  explicit DebugTerminal(const AgentParts& parts) : parts_(parts), room_on_node_zero_(parts.io) {}
 
   /// Gives the worker that is to be started a terminal. `node_zeros`: it has that one; nothing: it
   /// has ours. Errors: SystemError.
@@ -32,7 +32,7 @@ class DebugTerminal {
   void close();
 
   /// Whether something may still be shown.
-  [[nodiscard]] bool is_open() const { return terminal_ && !terminal_->is_over(); }
+  [[nodiscard]] bool is_open() const { return is_open_; }
   /// The last lines that were shown. Precondition: open() was called.
   [[nodiscard]] std::vector<std::string> last_lines() const { return terminal_->last_lines(); }
 
@@ -48,11 +48,11 @@ class DebugTerminal {
 
   const AgentParts& parts_;
   bool is_node_zeros_ = false;
+  bool is_open_ = false;
   // Owners: this, and the coroutines that use them.
   std::shared_ptr<WorkerTerminal> terminal_;
-  std::shared_ptr<UserTerminal> user_;  // null: none, or it is node 0's
-  asio::steady_timer shown_;            // cancelled when node 0 has room for the next piece
-  bool is_closed_ = false;
+  std::shared_ptr<UserTerminal> user_;      // null: none, or it is node 0's
+  asio::steady_timer room_on_node_zero_;    // cancelled when there is some
   std::optional<std::string> early_input_;  // before open()
   std::optional<TerminalSize> early_size_;
 };

@@ -167,7 +167,7 @@ asio::awaitable<void> NodeWorkers::preload(const StartRound& start, const NodeCo
                            parts_.spec,
                            parts_.scratch.path().parent_path(),
                            commands,
-                           facts_.debug_rank || parts_.spec.gives_terminal()};
+                           facts_.has_debugger};
   template_ = co_await make_template(parts, std::move(placements));
   // Without us it ends by itself, unless it is stopped.
   const pid_t parent = template_ ? template_->parent_of_copies() : 0;

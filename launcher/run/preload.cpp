@@ -118,12 +118,12 @@ std::shared_ptr<RankTemplate> start_template(const PreloadParts& parts,
 }
 
 /// Removes the ranks that are started without the template: those with a wrapper; and all of them
-/// if one rank has a terminal, as the others wait for it anyway, and copies share the template's
-/// stdin.
+/// if a rank of the job has a debugger, as the others wait for it anyway, and copies share the
+/// template's stdin.
 void remove_cold(const PreloadParts& parts, std::vector<Placement>& ranks) {
   std::string cold;
   std::erase_if(ranks, [&](const Placement& placement) {
-    const bool is_one = is_wrapped(parts.spec.wrappers, placement.rank) || parts.is_debugged;
+    const bool is_one = is_wrapped(parts.spec.wrappers, placement.rank) || parts.has_debugger;
     if (is_one) add_word(cold, std::to_string(placement.rank));
     return is_one;
   });

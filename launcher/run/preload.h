@@ -26,7 +26,7 @@ struct PreloadParts {
   const JobSpec& spec;
   std::filesystem::path scratch_place;  // of all jobs of this user
   const NodeCommands& commands;
-  bool is_debugged = false;  // a rank has a terminal (--debug)
+  bool has_debugger = false;  // a rank of the job (--debug)
 };
 
 /// `ranks`: those of this node. Ranks with a wrapper are not copied, and with --debug none is.

@@ -36,28 +36,29 @@ void RemoteDebug::take_terminal(RoundRunner::Assignment& assignment) {
   if (term.size() <= kLongestTerm && !has_control(term)) given.term = term;
   given.erase = terminal_->settings().c_cc[VERASE];
   given.is_utf8 = (terminal_->settings().c_iflag & IUTF8) != 0;
-  const auto type = [this](std::string typed) { return this->type(std::move(typed)); };
+  const auto type = [this](std::string typed) { return send_typed(std::move(typed)); };
   const auto resize = [this](const TerminalSize& size) {
     if (node() != nullptr) links_.send(*node(), TerminalResized{size});
   };
   UserTerminal::listen(terminal_, type, resize);
 }
 
-/// Suspends: until the worker has room for more, or give_back().
-asio::awaitable<void> RemoteDebug::type(std::string typed) {
+/// Suspends: until the worker has room for more, or give_back(); the end of the terminal (nothing
+/// typed) has no other answer.
+asio::awaitable<void> RemoteDebug::send_typed(std::string typed) {
   if (node() == nullptr) co_return;
   links_.send(*node(), TerminalInput{std::move(typed)});
-  taken_.expires_at(kNoDeadline);
-  co_await taken_.async_wait(kResult);
+  room_at_worker_.expires_at(kNoDeadline);
+  co_await room_at_worker_.async_wait(kResult);
 }
 
 void RemoteDebug::note_taken(const JobNode& node) {
-  if (node.id == node_id_) taken_.cancel();
+  if (node.id == node_id_) room_at_worker_.cancel();
 }
 
 void RemoteDebug::note(const JobNode& node, const TerminalOutput& output) {
   if (node.id != node_id_) return;
-  if (output.is_over) return give_back();
+  if (output.is_over) return asio::co_spawn(io_, finish(), rethrow);
   // The other agent waits for TerminalShown before it sends the next piece.
   if (std::exchange(is_showing_, true)) return;
   asio::co_spawn(io_, show(output.bytes), rethrow);
@@ -69,12 +70,17 @@ asio::awaitable<void> RemoteDebug::show(std::string bytes) {
   if (node() != nullptr) links_.send(*node(), TerminalShown());
 }
 
+asio::awaitable<void> RemoteDebug::finish() {
+  if (terminal_) co_await terminal_->drain(terminal_);
+  give_back();
+}
+
 void RemoteDebug::note_node_lost(int id) {
   if (id == node_id_) give_back();
 }
 
 void RemoteDebug::give_back() {
-  taken_.cancel();
+  room_at_worker_.cancel();
   if (terminal_) terminal_->give_back();
 }
 

@@ -20,7 +20,7 @@ class RemoteDebug {
  public:
   /// All arguments outlive it.
   RemoteDebug(asio::io_context& io, FileWriter& writer, const JobSpec& spec, NodeLinks& links)
-      : io_(io), writer_(writer), spec_(spec), links_(links), taken_(io) {}
+      : io_(io), writer_(writer), spec_(spec), links_(links), room_at_worker_(io) {}
 
   /// Writes into the assignment which worker has the terminal. Errors: UsageError when there is no
   /// such worker.
@@ -31,11 +31,13 @@ class RemoteDebug {
   void note(const JobNode& node, const TerminalOutput& output);
   void note_taken(const JobNode& node);
   void note_node_lost(int id);
-  /// The user has the terminal again.
+  /// The user has the terminal again. finish() shows first what is queued; it suspends: at most
+  /// UserTerminal::kDrainWait.
   void give_back();
+  asio::awaitable<void> finish();
 
  private:
-  asio::awaitable<void> type(std::string typed);
+  asio::awaitable<void> send_typed(std::string typed);
   asio::awaitable<void> show(std::string bytes);
   [[nodiscard]] const JobNode* node() const { return links_.find(*node_id_); }  // null: it is gone
 
@@ -46,7 +48,7 @@ class RemoteDebug {
   std::shared_ptr<UserTerminal> terminal_;  // owners: this, and the coroutines that use it
   std::optional<int> node_id_;              // of the worker's node
   bool is_showing_ = false;
-  asio::steady_timer taken_;  // cancelled when the worker has room for more
+  asio::steady_timer room_at_worker_;  // cancelled when there is some
 };
 
 }  // namespace ddp::launcher

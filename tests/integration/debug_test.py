@@ -49,6 +49,14 @@ if os.environ["RANK"] == "2":
     print("got", len(got) - 1, hashlib.sha256(got[:-1]).hexdigest(), flush=True)
 """
 
+FLOOD = """
+import os
+if os.environ["RANK"] == os.environ["AT"]:
+    print("begin", flush=True)
+    for begin in range(0, 1000000, 1000):
+        print(*(f"{number:07}" for number in range(begin, begin + 1000)), sep="\\n", flush=True)
+"""
+
 CLOSES = """
 import os, time
 if os.environ["RANK"] == "2":
@@ -284,6 +292,18 @@ class Debug(ProcessTest):
             self.assertIn(f"got {len(pasted)} {hashlib.sha256(pasted).hexdigest()}", terminal.text)
             self.assertEqual(terminal.finish(), 0, terminal.text)
             self.assertEqual(other.finish(), 0, other.text)
+
+    def test_a_terminal_that_is_read_slowly_loses_nothing(self):
+        (self.folder / "flood.py").write_text(FLOOD, encoding="utf-8")
+        for rank in ("1:0", 0):
+            with self.subTest(rank), self.across_nodes(rank, program=("flood.py",), AT=str(rank).replace("1:0", "2")) as (terminal, other):
+                terminal.wait_for(lambda: "begin" in terminal.text)
+                time.sleep(2)  # more comes than any queue takes
+                self.assertEqual(terminal.finish(), 0, terminal.text[-1000:])
+                self.assertEqual(other.finish(), 0, other.text)
+                numbers = re.findall(r"^(\d{7})\r$", terminal.text, re.MULTILINE)
+                self.assertEqual(len(numbers), 1000000)
+                self.assertEqual(numbers, sorted(numbers))
 
     def test_a_rank_may_close_its_terminal(self):
         (self.folder / "closes.py").write_text(CLOSES, encoding="utf-8")

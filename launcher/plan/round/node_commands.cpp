@@ -31,7 +31,7 @@ NodeCommands::Meaning NodeCommands::note_start(const StartRound& start) {
   const bool may_have_terminal =
       !start.terminal || (has_token_ && start.terminal->local_rank < nproc_);
   if (!is_free || !is_ours || !may_have_terminal || start.round <= round_) return Meaning::nonsense;
-  has_terminal_ = start.terminal.has_value();
+  has_terminal_ = has_terminal_ || start.terminal;
   start_ = start;
   return Meaning::noted;
 }

@@ -17,8 +17,8 @@
 // nonsense: node 0's agent never sends it, and a second round beside the first would let one rank
 // live twice. The agent stops listening to its sender.
 //
-// With node 0's terminal, which only a job with a token gives away:  a StartRound that has it for a
-// rank that is not here is nonsense. After one that has it TerminalInput, TerminalResized and
+// With node 0's terminal:  a StartRound that has it for a rank that is not here, or in a job
+// without a token, is nonsense. After one that has it TerminalInput, TerminalResized and
 // TerminalShown are passed on in every state; before it they are nonsense.
 #pragma once
 

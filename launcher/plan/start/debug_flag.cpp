@@ -77,8 +77,9 @@ std::variant<DebuggedRank, std::string> find_debugged(const JobSpec::RankElsewhe
   }
   if (wanted.node_rank)
     return "--debug=" + std::to_string(*wanted.node_rank) + ":" + rank +
-           ": that node has not joined. Start its agent first, or wait for it with a larger least "
-           "--nnodes.";
+           ": that node has not joined. Start its agent first, or raise MIN of --nnodes MIN:MAX, "
+           "so that "
+           "the job waits for it.";
   return "--debug=" + rank + ": there is no rank " + rank + ", the job has 0 to " +
          std::to_string(first_rank - 1) + ".";
 }
