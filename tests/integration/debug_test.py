@@ -55,6 +55,8 @@ if os.environ["RANK"] == os.environ["AT"]:
     print("begin", flush=True)
     for begin in range(0, 1000000, 1000):
         print(*(f"{number:07}" for number in range(begin, begin + 1000)), sep="\\n", flush=True)
+        with open("printed", "w") as file:
+            file.write(str(begin))
 """
 
 CLOSES = """
@@ -293,17 +295,30 @@ class Debug(ProcessTest):
             self.assertEqual(terminal.finish(), 0, terminal.text)
             self.assertEqual(other.finish(), 0, other.text)
 
+    def stands_still(self, path):
+        """Whether the text of the file has been the same for a second."""
+        seen = {"text": None}
+
+        def is_so():
+            text = path.read_text(encoding="utf-8") if path.exists() else ""
+            if text != seen["text"]:
+                seen.update(text=text, at=time.monotonic())
+            return time.monotonic() - seen["at"] > 1
+
+        return is_so
+
     def test_a_terminal_that_is_read_slowly_loses_nothing(self):
         (self.folder / "flood.py").write_text(FLOOD, encoding="utf-8")
         for rank in ("1:0", 0):
             with self.subTest(rank), self.across_nodes(rank, program=("flood.py",), AT=str(rank).replace("1:0", "2")) as (terminal, other):
                 terminal.wait_for(lambda: "begin" in terminal.text)
-                time.sleep(2)  # more comes than any queue takes
+                other.wait_until(self.stands_still(self.folder / "printed"), "a rank whose output nobody reads")
                 self.assertEqual(terminal.finish(), 0, terminal.text[-1000:])
                 self.assertEqual(other.finish(), 0, other.text)
                 numbers = re.findall(r"^(\d{7})\r$", terminal.text, re.MULTILINE)
                 self.assertEqual(len(numbers), 1000000)
                 self.assertEqual(numbers, sorted(numbers))
+                (self.folder / "printed").unlink()
 
     def test_a_rank_may_close_its_terminal(self):
         (self.folder / "closes.py").write_text(CLOSES, encoding="utf-8")
