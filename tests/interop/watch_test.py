@@ -39,8 +39,9 @@ class Watched(ProcessTest):
                     self.assertGreaterEqual(int(line[3]) - float(line[4]), 40, "of the 60 ms that it sleeps")
             for job in jobs.values():
                 self.end(job)
-        status = json.loads(self.run_program(self.bin / "ddp-launch", "status", "--json"))[0]
-        for worker in status["workers"]:
+        # Other tests have jobs, too.
+        jobs = json.loads(self.run_program(self.bin / "ddp-launch", "status", "--json"))
+        for worker in next(job for job in jobs if job["pid"] == healthy.process.pid)["workers"]:
             for part in ("waiting", "data", "forward", "backward", "training"):
                 self.assertGreater(worker["spent_seconds"][part], 0, part)
             self.assertIn(worker["phase"], ("data", "forward", "backward", "training", "evaluating"))
