@@ -64,8 +64,7 @@ std::uint64_t used_ticks(pid_t pid) {
 
 /// Whether the main thread waits for a child, like a shell's or an outer launcher's.
 bool waits_for_child(const Activity& activity) {
-  return contains(activity.waits_in, "do_wait") &&
-         activity.waits_in.find("futex") == std::string::npos;
+  return contains(activity.waits_in, "do_wait") && !contains(activity.waits_in, "futex");
 }
 
 /// Whether the main thread waits in a read(2) of its stdin.

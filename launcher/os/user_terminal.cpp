@@ -44,9 +44,14 @@ void UserTerminal::listen(const std::shared_ptr<UserTerminal>& itself,
 
 asio::awaitable<void> UserTerminal::show(std::shared_ptr<UserTerminal> /*it stays*/,
                                          std::string piece) {
-  asio::steady_timer timer(keyboard_.get_executor());
   writer_.write(FileWriter::kStdout, std::move(piece));
-  while (is_raw_ && writer_.queued_bytes(FileWriter::kStdout) > kMostQueued) {
+  co_await wait_for_queue(kMostQueued, kNoDeadline);
+}
+
+/// Suspends: until at most `most` bytes wait to be shown, the deadline, or give_back().
+asio::awaitable<void> UserTerminal::wait_for_queue(std::size_t most, Deadline deadline) {
+  asio::steady_timer timer(keyboard_.get_executor());
+  while (is_raw_ && writer_.queued_bytes(FileWriter::kStdout) > most && Clock::now() < deadline) {
     timer.expires_after(kShowPause);
     co_await timer.async_wait(kResult);
   }
@@ -79,12 +84,7 @@ asio::awaitable<void> UserTerminal::watch_size(std::shared_ptr<UserTerminal> /*i
 }
 
 asio::awaitable<void> UserTerminal::drain(std::shared_ptr<UserTerminal> /*it stays*/) {
-  asio::steady_timer timer(keyboard_.get_executor());
-  const Deadline deadline = Clock::now() + kDrainWait;
-  while (is_raw_ && writer_.queued_bytes(FileWriter::kStdout) > 0 && Clock::now() < deadline) {
-    timer.expires_after(kShowPause);
-    co_await timer.async_wait(kResult);
-  }
+  co_await wait_for_queue(0, Clock::now() + kDrainWait);
 }
 
 void UserTerminal::give_back() {

@@ -53,6 +53,7 @@ class UserTerminal {
   static constexpr std::chrono::seconds kDrainWait{2};
 
  private:
+  asio::awaitable<void> wait_for_queue(std::size_t most, Deadline deadline);
   asio::awaitable<void> read_keyboard(std::shared_ptr<UserTerminal> itself, OnTyped on_typed);
   asio::awaitable<void> watch_size(std::shared_ptr<UserTerminal> itself, OnResized on_resized);
 

@@ -10,7 +10,6 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr std::chrono::milliseconds kOrphanPause(5);   // between two scans
 constexpr std::chrono::milliseconds kHelperWait(200);  // for helpers of a worker that has ended
 
 }  // namespace
@@ -46,7 +45,7 @@ asio::awaitable<void> Orphans::report_of(const Worker& worker) {
   std::vector<pid_t> left = by_worker()[&worker];
   asio::steady_timer timer(parts_.io);
   while (!left.empty() && Clock::now() < deadline) {
-    timer.expires_after(kOrphanPause);
+    timer.expires_after(kScanPause);
     co_await timer.async_wait(kResult);
     left = by_worker()[&worker];
   }

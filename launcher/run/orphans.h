@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <utility>
@@ -47,6 +48,8 @@ class Orphans {
   /// Reaps those that have ended. The kernel shows only the oldest ended child. If that is a
   /// worker, the children behind it show up once it is reaped, so /proc need not be read.
   void reap();
+
+  static constexpr std::chrono::milliseconds kScanPause{5};  // between two scans for them
 
  private:
   [[nodiscard]] bool is_worker(pid_t pid) const;

@@ -21,7 +21,6 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr std::chrono::milliseconds kScanPause(5);    // between two scans for leftover processes
 constexpr std::chrono::milliseconds kSettlePause(1);  // between two checks of which workers wait
 constexpr std::chrono::milliseconds kDrainPause(20);  // between two checks of the writer
 
@@ -363,7 +362,8 @@ asio::awaitable<std::vector<std::string>> WorkerGroup::sweep() {
         signal_process(pid, SIGKILL);  // our own children, not reaped yet, so the pids are theirs
     }
     if (sweep.is_done_but_for_orphans(running(), marked) || Clock::now() >= deadline) break;
-    const std::optional<AgentEvent> event = co_await parts_.inbox.next(Clock::now() + kScanPause);
+    const std::optional<AgentEvent> event =
+        co_await parts_.inbox.next(Clock::now() + Orphans::kScanPause);
     if (event) note(*event);
     orphans_.reap();
   }

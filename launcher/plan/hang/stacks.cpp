@@ -58,7 +58,7 @@ std::string_view short_file(std::string_view file) {
 
 bool is_standard_python(const Frame& frame) {
   return is_python(frame) && short_file(frame.file).size() != frame.file.size() &&
-         frame.file.find("-packages/") == std::string::npos;
+         !contains(frame.file, "-packages/");
 }
 
 bool is_library_python(const Frame& frame) {

@@ -7,8 +7,9 @@
 namespace ddp::launcher {
 namespace {
 
-/// `debugged`: the local rank that has a terminal; nothing: none here.
-void print_others_into_files(JobSpec& spec, std::optional<int> debugged) {
+/// One round, without a live line; what the workers print goes to files. `debugged`: but for this
+/// local rank; nothing: none here has a terminal.
+void prepare_for_debugger(JobSpec& spec, std::optional<int> debugged) {
   spec.max_restarts = 0;  // who leaves the debugger wants no other one
   spec.logs.progress = ProgressMode::off;
   for (int rank = 0; rank < spec.nproc; ++rank) {
@@ -39,7 +40,7 @@ void take_debug(const std::string& text, JobSpec& spec, std::vector<std::string>
                        std::to_string(spec.max_nodes) + ", counted from 0.");
   } else if (spec.max_nodes > 1 && own_node == 0 && is_on_others) {
     spec.debug_elsewhere = JobSpec::RankElsewhere{has_node ? node : std::nullopt, *rank};
-    print_others_into_files(spec, std::nullopt);
+    prepare_for_debugger(spec, std::nullopt);
   } else if (!is_here) {
     problems.push_back(head +
                        "it names a rank of another node. Give it to the agent that is started "
@@ -50,13 +51,15 @@ void take_debug(const std::string& text, JobSpec& spec, std::vector<std::string>
                        " on this node, it has 0 to " + std::to_string(spec.nproc - 1) + ".");
   } else {
     spec.debug_rank = rank;
-    print_others_into_files(spec, rank);
+    prepare_for_debugger(spec, rank);
   }
 }
 
 std::variant<DebuggedRank, std::string> find_debugged(const JobSpec::RankElsewhere& wanted,
                                                       const std::vector<DebugNode>& nodes) {
   const std::string rank = std::to_string(wanted.rank);
+  const std::string node_name = wanted.node_rank ? std::to_string(*wanted.node_rank) + ":" : "";
+  const std::string head = "--debug=" + node_name + rank + ": ";
   int first_rank = 0;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const DebugNode& node = nodes[i];
@@ -67,8 +70,7 @@ std::variant<DebuggedRank, std::string> find_debugged(const JobSpec::RankElsewhe
         !wanted.node_rank || node.asked_node_rank.value_or(node_rank) == wanted.node_rank;
     if (!is_node || (!wanted.node_rank && local_rank >= node.workers)) continue;
     if (local_rank >= node.workers)
-      return "--debug=" + std::to_string(*wanted.node_rank) + ":" + rank +
-             ": there is no local rank " + rank + " on that node, it has 0 to " +
+      return head + "there is no local rank " + rank + " on that node, it has 0 to " +
              std::to_string(node.workers - 1) + ".";
     if (node.has_debugger)
       return "--debug: the agent of node " + std::to_string(node_rank) +
@@ -76,11 +78,10 @@ std::variant<DebuggedRank, std::string> find_debugged(const JobSpec::RankElsewhe
     return DebuggedRank{node_rank, local_rank};
   }
   if (wanted.node_rank)
-    return "--debug=" + std::to_string(*wanted.node_rank) + ":" + rank +
-           ": that node has not joined. Start its agent first, or raise MIN of --nnodes MIN:MAX, "
-           "so that "
-           "the job waits for it.";
-  return "--debug=" + rank + ": there is no rank " + rank + ", the job has 0 to " +
+    return head +
+           "that node has not joined. Start its agent first, or raise MIN of --nnodes MIN:MAX, so "
+           "that the job waits for it.";
+  return head + "there is no rank " + rank + ", the job has 0 to " +
          std::to_string(first_rank - 1) + ".";
 }
 
