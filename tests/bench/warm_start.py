@@ -5,6 +5,7 @@ second job, which finds the template warm.
 python3 tests/bench/warm_start.py --launcher build/release/ddp-launch --python PYTHON_WITH_TORCH [--times 5] [--ranks 2]
 
 Start: from the command to the first all-reduce done by the last rank. Restart: from the SIGKILL of the last rank to that of the next round.
+End: from the last line of the last rank's script to that of the command, which is the end of the interpreters.
 Memory: the sum of all ranks' PSS after the import, beside that of the template. No-op: a job of `true`. Medians; the load is printed.
 """
 
@@ -36,6 +37,7 @@ if restart == "0" and "BENCH_RESTART" in os.environ:
         os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(60)
 dist.destroy_process_group()
+print(f"done {time.time()}", flush=True)
 """
 MEMORY = """
 import os, re, torch
@@ -56,15 +58,16 @@ def run(command, folder, **variables):
 
 
 def measure(ways, times, folder, ranks):
-    found = {name: {"start": [], "restart": []} for name in ways}
+    found = {name: {"start": [], "restart": [], "end": []} for name in ways}
     for _ in range(times):
         for name, head in ways.items():
-            begin, _, text = run([*head, "--nproc-per-node", ranks, "--max-restarts", 1, "script.py"], folder, BENCH_RESTART="1")
+            begin, end, text = run([*head, "--nproc-per-node", ranks, "--max-restarts", 1, "script.py"], folder, BENCH_RESTART="1")
             # torchrun now and then makes no second round.
             reduced = {restart: max((float(at) for number, at in re.findall(r"reduced (\d) ([0-9.]+)", text) if number == restart), default=math.nan)
                        for restart in "01"}  # fmt: skip
             found[name]["start"].append(reduced["0"] - begin)
             found[name]["restart"].append(reduced["1"] - float(re.search(r"killed ([0-9.]+)", text).group(1)))
+            found[name]["end"].append(end - max(map(float, re.findall(r"done ([0-9.]+)", text)), default=math.nan))
     return found
 
 

@@ -3,6 +3,7 @@
 Run by hand: DDP_BIN=build/release DDP_FILES_TOOL=... python3 tests/interop/ddp_test.py
 """
 
+import functools
 import json
 import os
 import pathlib
@@ -44,13 +45,16 @@ class SameAsPython(unittest.TestCase):
     def tearDownClass(cls):
         cls.folder.cleanup()
 
-    def run_program(self, *command):
-        return run_program(*command, folder=self.path)
+    @classmethod
+    def run_program(cls, *command):
+        return run_program(*command, folder=cls.path)
 
-    def reference(self, *launcher):
-        out = self.path / f"{len(list(self.path.iterdir()))}.json"
-        arguments = ["--images", self.path / "digits.bin", "--count", COUNT, "--mean", MEAN, "--deviation", DEVIATION]
-        self.run_program(*launcher, HERE / "reference_ddp.py", *arguments, "--epochs", EPOCHS, "--batch", BATCH, "--out", out)
+    @classmethod
+    @functools.cache
+    def reference(cls, *launcher):
+        out = cls.path / f"{len(list(cls.path.iterdir()))}.json"
+        arguments = ["--images", cls.path / "digits.bin", "--count", COUNT, "--mean", MEAN, "--deviation", DEVIATION]
+        cls.run_program(*launcher, HERE / "reference_ddp.py", *arguments, "--epochs", EPOCHS, "--batch", BATCH, "--out", out)
         return json.loads(out.read_text(encoding="utf-8"))
 
     def torchrun(self, *arguments):

@@ -31,6 +31,10 @@ LINES = {
 
 
 class Hangs(ProcessTest):
+    def setUp(self):
+        super().setUp()
+        self.imports = self.share_imports("torch", "torch._dynamo")
+
     def launch(self, *arguments, **variables):
         flags = ["--hang-timeout", f"{LIMIT}s", "--grace", "2s", "--nproc-per-node", "2"]
         return self.start(
@@ -39,7 +43,7 @@ class Hangs(ProcessTest):
 
     def end_of(self, way, *page):
         """Exit code, what was printed, and the seconds from the fault to the verdict."""
-        running = self.launch(way, *page)
+        running = self.launch(way, *page, **self.imports)
         running.wait_for("rank 1 goes wrong")
         begin = time.monotonic()
         running.wait_for("; stopping")

@@ -1,4 +1,4 @@
-"""200 steps of MNIST on two ranks: Python's DDP under torchrun against ddp-worker, step by step.
+"""200 steps of MNIST on two ranks: Python's DDP against ddp-worker, step by step. ddp_test.py does so under torchrun.
 
 Run by hand: DDP_BIN=build/release python3 tests/interop/parity_test.py
 DDP_DATA names the directory that holds mnist/; without it ../shared/data beside the checkout. Without either all is skipped.
@@ -15,6 +15,7 @@ import unittest
 import torch
 from safetensors.torch import load_file
 
+from processes import shared_imports
 from run_files import losses
 from tools import run_program
 
@@ -51,16 +52,19 @@ class Parity(unittest.TestCase):
         pixels = read_idx("train-images", 16)[: COUNT * 784]
         (cls.path / "images.bin").write_bytes(labels + pixels)
         (cls.path / "job.yaml").write_text(JOB, encoding="utf-8")
+        cls.imports = shared_imports(cls.path, "torch", "torch._dynamo")
 
     @classmethod
     def tearDownClass(cls):
+        run_program(cls.bin / "ddp-launch", "warm", "--stop", folder=cls.path, **cls.imports)
         cls.folder.cleanup()
 
     def python(self, *arguments):
         out = self.path / f"{self.id()}.json"
-        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", RANKS]
+        launch = [self.bin / "ddp-launch", "--nproc-per-node", RANKS]
         data = ["--images", self.path / "images.bin", "--count", COUNT, "--mean", 0.1307, "--deviation", 0.3081, "--batch", BATCH]
-        run_program(*torchrun, HERE / "reference_ddp.py", *data, "--out", out, *arguments, folder=self.path)
+        script = [HERE / "reference_ddp.py", *data, "--out", out, *arguments]
+        run_program(*launch, *script, folder=self.path, PYTHON_EXEC=sys.executable, **self.imports)
         return json.loads(out.read_text(encoding="utf-8"))
 
     def worker(self, *overrides, output=None):

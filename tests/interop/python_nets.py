@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 import torch
+from processes import shared_imports
 from run_files import losses
 from safetensors.torch import load_file
 from tools import files_tool, run_program
@@ -203,9 +204,11 @@ class PythonModelTest(unittest.TestCase):
         cls.path = pathlib.Path(cls.folder.name)
         (cls.path / "digits.bin").write_bytes(files_tool("digits", 1, "train", COUNT))
         (cls.path / "job.yaml").write_text(JOB, encoding="utf-8")
+        cls.imports = shared_imports(cls.path, "torch", "torch._dynamo", "torch.export")
 
     @classmethod
     def tearDownClass(cls):
+        run_program(cls.bin / "ddp-launch", "warm", "--stop", folder=cls.path, **cls.imports)
         cls.folder.cleanup()
 
     def launch(self, file, output, *more, **keywords):
@@ -217,11 +220,12 @@ class PythonModelTest(unittest.TestCase):
         return losses(self.path / output / "net")
 
     def python(self, file, *more, images="digits.bin", count=COUNT, batch=BATCH):
+        """Losses of each step, of Python's DDP. ddp-launch starts its ranks, as torchrun (in ddp_test.py) would import torch for each."""
         out = self.path / "python.json"
         run_program(
-            sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", HERE / "reference_ddp.py",
-            "--images", images, "--count", count, "--mean", MEAN, "--deviation", DEVIATION, "--batch", batch,
-            self.FLAG, file, "--factors", json.dumps(factors_of(file)), "--out", out, *more, folder=self.path,
+            self.bin / "ddp-launch", "--nproc-per-node", "2", HERE / "reference_ddp.py", "--images", images, "--count", count, "--mean", MEAN,
+            "--deviation", DEVIATION, "--batch", batch, self.FLAG, file, "--factors", json.dumps(factors_of(file)), "--out", out, *more,
+            folder=self.path, PYTHON_EXEC=sys.executable, PYTHONWARNINGS="ignore", **self.imports,
         )  # fmt: skip
         return json.loads(out.read_text(encoding="utf-8"))
 

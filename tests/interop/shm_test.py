@@ -25,12 +25,7 @@ class Shm(ProcessTest):
         super().setUp()
         self.variables = {"PYTHON_EXEC": sys.executable} | shm_variables(self.bin)
         # Ranks of jobs that end well share one import of torch.
-        (self.folder / "runtime").mkdir(mode=0o700)
-        self.preload = self.variables | {
-            "DDP_PRELOAD": "torch,torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook",
-            "XDG_RUNTIME_DIR": str(self.folder / "runtime"),
-        }
-        self.addCleanup(self.run_program, self.bin / "ddp-launch", "warm", "--stop", **self.preload)
+        self.preload = self.variables | self.share_imports("torch", "torch._dynamo", "torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook")
 
     def launch(self, ranks, *arguments, expect=0):
         return self.run_program(self.bin / "ddp-launch", "--nproc-per-node", ranks, SCRIPT, *arguments, expect=expect, **self.preload)

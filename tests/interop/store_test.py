@@ -406,13 +406,16 @@ class ManyClients(OurStore):
 class Scripts(ProcessTest):
     """Scripts as people write them, unchanged."""
 
-    def run_script(self, *flags, workers=2):
+    def run_script(self, *flags, workers=2, **variables):
         script = store_script.__file__
-        return self.run_program(self.bin / "ddp-launch", "--nproc-per-node", workers, *flags, script, PYTHON_EXEC=sys.executable)
+        return self.run_program(
+            self.bin / "ddp-launch", "--nproc-per-node", workers, *flags, script, PYTHON_EXEC=sys.executable, **variables
+        )
 
     def test_a_group_of_two_to_four_ranks(self):
+        imports = self.share_imports("torch")
         for workers in (2, 3, 4):
-            text = self.run_script(workers=workers)
+            text = self.run_script(workers=workers, **imports)
             for rank in range(workers):
                 self.assertIn(f"rank {rank} sum {workers * (workers + 1) / 2} agent store True", text)
 
@@ -421,10 +424,7 @@ class Scripts(ProcessTest):
         self.assertIn("rank 0 sum 3.0 agent store False", text)
 
     def test_torchruns_variable_says_the_same(self):
-        script = store_script.__file__
-        text = self.run_program(
-            self.bin / "ddp-launch", "--nproc-per-node", 2, script, PYTHON_EXEC=sys.executable, TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1"
-        )
+        text = self.run_script(TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1")
         self.assertIn("rank 1 sum 3.0 agent store False", text)
 
     def test_a_name_as_master_address(self):

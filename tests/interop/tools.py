@@ -16,9 +16,9 @@ def run_tool(variable, *arguments, given=b"") -> bytes:
     return run.stdout
 
 
-def run_program(*command, folder, expect=0) -> str:
+def run_program(*command, folder, expect=0, **variables) -> str:
     """Runs it with one thread for each rank, as every launcher here does. What it prints; a failure is an error that holds it."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", **variables}
     run = subprocess.run(
         list(map(str, command)), capture_output=True, text=True, cwd=folder, env=environment, timeout=250, check=False
     )

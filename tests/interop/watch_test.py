@@ -21,9 +21,10 @@ AT_ONCE = 2  # beside the job without a slow rank; they mostly wait
 class Watched(ProcessTest):
     def start_job(self, part):
         return self.start(self.bin / "ddp-launch", "--nproc-per-node", "2", HERE / "watch_script.py", part,
-                          PYTHON_EXEC=sys.executable, PYTHONPATH=str(PAGES))  # fmt: skip
+                          PYTHON_EXEC=sys.executable, PYTHONPATH=str(PAGES), **self.imports)  # fmt: skip
 
     def test_the_slow_part_is_named(self):
+        self.imports = self.share_imports("torch", "torch._dynamo")
         healthy = self.start_job("nothing")
         chosen = list(cases(WORDS, ["backward", "no_sync"]))
         for begin in range(0, len(chosen), AT_ONCE):
@@ -39,8 +40,7 @@ class Watched(ProcessTest):
                     self.assertGreaterEqual(int(line[3]) - float(line[4]), 40, "of the 60 ms that it sleeps")
             for job in jobs.values():
                 self.end(job)
-        # Other tests have jobs, too.
-        jobs = json.loads(self.run_program(self.bin / "ddp-launch", "status", "--json"))
+        jobs = json.loads(self.run_program(self.bin / "ddp-launch", "status", "--json", **self.imports))
         for worker in next(job for job in jobs if job["pid"] == healthy.process.pid)["workers"]:
             for part in ("waiting", "data", "forward", "backward", "training"):
                 self.assertGreater(worker["spent_seconds"][part], 0, part)

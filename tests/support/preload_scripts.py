@@ -185,6 +185,9 @@ print(signal.sigwait([signal.SIGALRM]))
     "recursion": "import sys\ndef f(n):\n    return 0 if n == 0 else 1 + f(n - 1)\nprint(sys.getrecursionlimit(), f(sys.getrecursionlimit() - 10))",
     "too deep": "def f():\n    return f()\nf()",
     "finalizers": "import weakref\nclass A: pass\na = A()\nweakref.finalize(a, print, 'finalized')\nprint('end')",
+    "a file left open": "import os\nf = os.fdopen(os.dup(1), 'w'); f.write('written')\ndef g(): return f",
+    "in a class of an import": "import json, os\nf = os.fdopen(os.dup(1), 'w'); f.write('written'); json.JSONDecoder.kept = f",
+    "in an import's place": "import json, os\nf = os.fdopen(os.dup(1), 'w'); f.write('written')\ndef g(): return f\njson.dumps = g",
     "temporary files": "import os, tempfile; print(tempfile.gettempdir(), os.path.exists(tempfile.NamedTemporaryFile().name))",
     "context": "import contextvars; v = contextvars.ContextVar('v', default=1); print(v.get(), contextvars.copy_context().run(v.set, 2) is not None, v.get())",
 }  # fmt: skip

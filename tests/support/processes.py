@@ -43,6 +43,14 @@ def free_port():
         return chosen.getsockname()[1]
 
 
+def shared_imports(folder, *modules):
+    """Variables with which ranks of ddp-launch share one import of these modules: their template is listed in `folder`, and stays until
+    `ddp-launch warm --stop` with the same variables."""
+    runtime = folder / "runtime"
+    runtime.mkdir(mode=0o700)
+    return {"DDP_PRELOAD": ",".join(modules), "XDG_RUNTIME_DIR": str(runtime)}
+
+
 class Running:
     """A program under way. Its output is read into `text` by wait_for() and finish(). `prepare` is a preexec_fn."""
 
@@ -120,6 +128,12 @@ class ProcessTest(unittest.TestCase):
         code = running.finish()
         self.assertEqual(code, expect, f"exit code of: {running.command}\n{running.text}")
         return running.text
+
+    def share_imports(self, *modules):
+        """The variables of shared_imports(), for the jobs of this test."""
+        variables = shared_imports(self.folder, *modules)
+        self.addCleanup(self.run_program, self.bin / "ddp-launch", "warm", "--stop", **variables)
+        return variables
 
     def alive(self):
         """Pids of the processes that carry this test's marker."""
