@@ -373,32 +373,21 @@ def draw_again():
         sys.modules["threading"].main_thread()._set_native_id()
 
 
-def freeze(cloner):
-    """Keeps collections out of all that there is, or they would write into every page, and no two processes share it. Not out of the
-    script's variables, on which its own objects depend."""
-    import gc
-
-    variables = cloner.ctypes.py_object(sys.modules["__main__"].__dict__)
-    cloner.ctypes.pythonapi.PyObject_GC_UnTrack(variables)
-    gc.freeze()
-    cloner.ctypes.pythonapi.PyObject_GC_Track(variables)
-
-
 def unfreeze_at_the_end():
-    """CPython collects three times while it ends. The last time, when the modules are gone, it sees what was frozen: it may hold a file
-    of the script's that is not written yet, and nanobind reports what of its own is left."""
+    """CPython collects when a script has ended, and again when the modules are gone. The first time nothing of the imports can go, so it need
+    not look at them: `sys.modules`, emptied between the two, gets an object that unfreezes when it is dropped."""
+    import atexit
     import gc
 
-    class End:
+    class Unfreezes:
         def __del__(self, unfreeze=gc.unfreeze):
             unfreeze()
 
-    sys.end = End()
+    atexit.register(sys.modules.__setitem__, "ddp_unfreezes", Unfreezes())
 
 
 def become_rank(cloner, is_inside, packet, fds, changes, thresholds, signals):
     """The copy, until it is the rank. The agent takes it by one byte; else it ends."""
-    import atexit
     import gc
 
     parent, optional, page, lock, cpus, count = packet[:6]
@@ -418,7 +407,7 @@ def become_rank(cloner, is_inside, packet, fds, changes, thresholds, signals):
         set_environment(split_environment(packet[end:]), changes)
         set_arguments(packet[6:end])
         draw_again()
-        atexit.register(unfreeze_at_the_end)
+        unfreeze_at_the_end()
         if gc.get_threshold()[0] == 0:
             gc.set_threshold(*thresholds)
         os.write(channel, f"{os.getpid()} {int(is_inside)}".encode())
@@ -531,7 +520,7 @@ def be_template():
     if pool:
         os.set_inheritable(pool[0], False)
         pool = Pool(*pool)
-    freeze(cloner)
+    gc.freeze()  # or the next collection writes into every page, and no two processes share it
     signals = {}
     if pool:
         signals = stay_warm(pool, cloner)

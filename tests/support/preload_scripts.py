@@ -1,11 +1,14 @@
 """What preload_test.py runs: scripts by what they try, and modules that make a template unfit."""
 
 HEAVY = """
-import os
+import os, sys
 with open(os.environ["IMPORTS"], "a") as file:
     file.write(f"{os.getpid()}\\n")
 VALUE = [1]
+class Keeps:
+    modules = dict(sys.modules)
 """
+LAST_WORDS = "import json\nclass Node:\n    def __del__(self):\n        print('deleted', json.dumps([1]))\na = Node()\n"
 
 # Of a rank's environment, what no two jobs share.
 UNIQUE = '("DDP_RUN_ID", "DDP_AGENT_ID", "DDP_JOB_START", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_ERROR_FILE")'
@@ -186,8 +189,12 @@ print(signal.sigwait([signal.SIGALRM]))
     "too deep": "def f():\n    return f()\nf()",
     "finalizers": "import weakref\nclass A: pass\na = A()\nweakref.finalize(a, print, 'finalized')\nprint('end')",
     "a file left open": "import os\nf = os.fdopen(os.dup(1), 'w'); f.write('written')\ndef g(): return f",
-    "in a class of an import": "import json, os\nf = os.fdopen(os.dup(1), 'w'); f.write('written'); json.JSONDecoder.kept = f",
-    "in an import's place": "import json, os\nf = os.fdopen(os.dup(1), 'w'); f.write('written')\ndef g(): return f\njson.dumps = g",
+    "a file that an import holds": "import json, os\nf = os.fdopen(os.dup(1), 'w'); f.write('written'); json.JSONDecoder.kept = f",
+    "an object that an import holds": LAST_WORDS + "json.kept = a",
+    "one that a class of an import holds": LAST_WORDS + "json.JSONDecoder.kept = a",
+    "a function in the place of an import's": LAST_WORDS + "def g(): return a\njson.loads = g",
+    "an import that holds all modules": LAST_WORDS + "import heavy",
+    "subclasses of an import's": LAST_WORDS + "class Decoder(json.JSONDecoder):\n    kept = a",
     "temporary files": "import os, tempfile; print(tempfile.gettempdir(), os.path.exists(tempfile.NamedTemporaryFile().name))",
     "context": "import contextvars; v = contextvars.ContextVar('v', default=1); print(v.get(), contextvars.copy_context().run(v.set, 2) is not None, v.get())",
 }  # fmt: skip
