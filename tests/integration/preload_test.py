@@ -135,6 +135,11 @@ class Scripts(PreloadTest):
         (self.library / "heavy.py").write_text("import time\ntime.sleep(2.5)\n")
         self.assertEqual(self.launch("--preload", "heavy,json", "script.py")[2].count(line), 1)
 
+    def test_a_long_import_is_no_hang(self):
+        (self.library / "heavy.py").write_text(HEAVY + "import time\ntime.sleep(3)\n")
+        code, lines, _ = self.launch("--hang-timeout", "1s", "--nproc-per-node", 2, "--preload", "heavy", self.script("import heavy; print('hello')"))
+        self.assertEqual((code, lines), (0, ["[0:0] hello", "[0:1] hello"]))
+
     def test_each_round_is_copied(self):
         script = self.script("import os, sys; print(os.environ['TORCHELASTIC_RESTART_COUNT'], os.environ['RANK'])\n"
                              "sys.exit(os.environ['TORCHELASTIC_RESTART_COUNT'] != '2')")  # fmt: skip

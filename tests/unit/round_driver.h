@@ -77,9 +77,9 @@ inline WorkerEnded exited(const Ending& ending) {
 struct RoundDriver {
   explicit RoundDriver(const Round::Config& config = usual_config(),
                        const std::vector<std::size_t>& workers = {2, 2})
-      : round(config, nodes_of(workers), kBegin) {}
-  explicit RoundDriver(std::vector<Round::Node> nodes)
-      : round(usual_config(), std::move(nodes), kBegin) {}
+      : nodes(static_cast<int>(workers.size())), round(config, nodes_of(workers), kBegin) {}
+  explicit RoundDriver(std::vector<Round::Node> all)
+      : nodes(static_cast<int>(all.size())), round(usual_config(), std::move(all), kBegin) {}
 
   void exit(int node, const Ending& ending) {
     round.note_worker_ended(node, exited(ending), kBegin + ending.at);
@@ -99,8 +99,13 @@ struct RoundDriver {
   }
   /// A rank is stopped while the others wait for it: the watchdog ends the round at 6 s or so.
   void hang(int rank) {
+    start();
     hold_up(rank);
     EXPECT_TRUE(round.is_ending());
+  }
+  void start() {
+    for (int node = 0; node < nodes; ++node)
+      round.note_group_started(node, GroupStarted());
   }
   void hold_up(int rank) {
     for (hung_at = std::chrono::seconds(1);
@@ -139,6 +144,7 @@ struct RoundDriver {
     return round.conclude(kBegin + std::chrono::seconds(61), true);
   }
 
+  int nodes;
   Round round;
   std::chrono::nanoseconds hung_at{0};
 };

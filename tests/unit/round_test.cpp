@@ -39,6 +39,14 @@ TEST(Round, TheStoreAnswersOnceEveryNodeHasStarted) {
   EXPECT_THAT(driver.round.take_actions(), IsEmpty());
 }
 
+TEST(Round, NoWorkerHangsBeforeEveryNodeHasStarted) {
+  RoundDriver driver;
+  driver.round.note_group_started(0, GroupStarted());
+  driver.hold_up(1);
+  EXPECT_FALSE(driver.round.is_ending());
+  driver.hang(1);
+}
+
 TEST(Round, ARoundWhoseWorkersAllEndWellIsSuccess) {
   RoundDriver driver;
   for (int rank = 0; rank < 4; ++rank)
@@ -193,6 +201,7 @@ TEST(Round, NoHangIsLookedForWhileAWorkerOfAnyNodeHasADebugger) {
   nodes[1].has_debugger = true;
   RoundDriver driver(nodes);
   EXPECT_FALSE(driver.round.looks_for_hangs());
+  driver.start();
   driver.hold_up(1);
   EXPECT_FALSE(driver.round.is_ending());
 }
@@ -289,6 +298,7 @@ TEST(Round, AnUninterruptibleSleepBeyondItsLimitIsItsLastRound) {
   Round::Config config;
   config.watch.uninterruptible_timeout = 5s;
   Round round(config, {{"a", "", 1}}, kBegin);
+  round.note_group_started(0, GroupStarted());
   WorkerSample sample;
   sample.activity = Activity{'D', "kernel_clone"};
   round.note_samples({sample}, kBegin + 1s);
