@@ -374,8 +374,8 @@ def draw_again():
 
 
 def unfreeze_at_the_end():
-    """CPython collects when a script has ended, and again when the modules are gone. The first time nothing of the imports can go, so it need
-    not look at them: `sys.modules`, emptied between the two, gets an object that unfreezes when it is dropped."""
+    """CPython collects when the script has ended, and again when the modules are gone. Next to nothing that was imported can go the first
+    time, so it stays frozen until `sys.modules` is emptied, which drops this object."""
     import atexit
     import gc
 

@@ -5,7 +5,7 @@ second job, which finds the template warm.
 python3 tests/bench/warm_start.py --launcher build/release/ddp-launch --python PYTHON_WITH_TORCH [--times 5] [--ranks 2]
 
 Start: from the command to the first all-reduce done by the last rank. Restart: from the SIGKILL of the last rank to that of the next round.
-End: from the last line of the last rank's script to that of the command, which is the end of the interpreters.
+End: from the last line of the last rank's script to the end of the command; the interpreters end meanwhile.
 Memory: the sum of all ranks' PSS after the import, beside that of the template. No-op: a job of `true`. Medians; the load is printed.
 """
 

@@ -112,7 +112,7 @@ class Scripts(PreloadTest):
         self.compare("environment", self.script("import heavy, os; print([n for n in os.environ if n.endswith('_HEAVY')])"))
 
     def test_the_first_collection_at_the_end_leaves_imports_out(self):
-        """The second, when the modules are gone, is that of a start."""
+        """In the second, when the modules are gone, nothing is frozen, as in a start."""
         lines = ["import gc", "class Node:", "    def __del__(self, count=gc.get_freeze_count): print(count() > 0)", "a = Node(); a.me = a", "del a",
                  "a = Node(); a.me = a"]  # fmt: skip
         self.assertEqual(self.launch("--preload", "heavy", self.script("\n".join(lines)))[1], ["[0:0] False", "[0:0] True"])

@@ -88,7 +88,7 @@ class Readme(ProcessTest):
             (self.folder / name).chmod(0o755)
         for name in ("cmake", "deploy", "tests", "make.sh", "CMakePresets.json"):
             (self.folder / name).symlink_to(ROOT / name)
-        # As many steps, each of an eighth of the images.
+        # As many steps as in the file, each of an eighth of the images.
         shutil.copytree(ROOT / "configs", self.folder / "configs")
         digits = self.folder / "configs" / "digits.yaml"
         text = digits.read_text(encoding="utf-8")

@@ -1,6 +1,6 @@
-"""200 steps of MNIST on two ranks: Python's DDP against ddp-worker, step by step. ddp_test.py does so under torchrun.
+"""200 steps of MNIST on two ranks: Python's DDP against ddp-worker, step by step. ddp_test.py compares with torchrun, on digits.
 
-Run by hand: DDP_BIN=build/release python3 tests/interop/parity_test.py
+Run by hand: DDP_BIN=build/release PYTHONPATH=tests/support python3 tests/interop/parity_test.py
 DDP_DATA names the directory that holds mnist/; without it ../shared/data beside the checkout. Without either all is skipped.
 """
 
@@ -15,7 +15,7 @@ import unittest
 import torch
 from safetensors.torch import load_file
 
-from processes import shared_imports
+from processes import preload_variables
 from run_files import losses
 from tools import run_program
 
@@ -46,25 +46,23 @@ class Parity(unittest.TestCase):
             print(f"skipped: no MNIST at {DATA}; set DDP_DATA to the directory that holds mnist/")
             sys.exit(77)
         cls.bin = pathlib.Path(os.environ["DDP_BIN"]).resolve()
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.path = pathlib.Path(cls.folder.name)
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.path = pathlib.Path(folder.name)
         labels = read_idx("train-labels", 8)[:COUNT]
         pixels = read_idx("train-images", 16)[: COUNT * 784]
         (cls.path / "images.bin").write_bytes(labels + pixels)
         (cls.path / "job.yaml").write_text(JOB, encoding="utf-8")
-        cls.imports = shared_imports(cls.path, "torch", "torch._dynamo")
-
-    @classmethod
-    def tearDownClass(cls):
-        run_program(cls.bin / "ddp-launch", "warm", "--stop", folder=cls.path, **cls.imports)
-        cls.folder.cleanup()
+        cls.template = preload_variables(cls.path, "torch", "torch._dynamo")
+        cls.addClassCleanup(run_program, cls.bin / "ddp-launch", "warm", "--stop", folder=cls.path, **cls.template)
 
     def python(self, *arguments):
         out = self.path / f"{self.id()}.json"
         launch = [self.bin / "ddp-launch", "--nproc-per-node", RANKS]
         data = ["--images", self.path / "images.bin", "--count", COUNT, "--mean", 0.1307, "--deviation", 0.3081, "--batch", BATCH]
         script = [HERE / "reference_ddp.py", *data, "--out", out, *arguments]
-        run_program(*launch, *script, folder=self.path, PYTHON_EXEC=sys.executable, **self.imports)
+        said = run_program(*launch, *script, folder=self.path, PYTHON_EXEC=sys.executable, **self.template)
+        self.assertNotIn("without it", said)
         return json.loads(out.read_text(encoding="utf-8"))
 
     def worker(self, *overrides, output=None):

@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 import torch
-from processes import shared_imports
+from processes import preload_variables
 from run_files import losses
 from safetensors.torch import load_file
 from tools import files_tool, run_program
@@ -200,16 +200,13 @@ class PythonModelTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.bin = pathlib.Path(os.environ["DDP_BIN"]).resolve()
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.path = pathlib.Path(cls.folder.name)
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.path = pathlib.Path(folder.name)
         (cls.path / "digits.bin").write_bytes(files_tool("digits", 1, "train", COUNT))
         (cls.path / "job.yaml").write_text(JOB, encoding="utf-8")
-        cls.imports = shared_imports(cls.path, "torch", "torch._dynamo", "torch.export")
-
-    @classmethod
-    def tearDownClass(cls):
-        run_program(cls.bin / "ddp-launch", "warm", "--stop", folder=cls.path, **cls.imports)
-        cls.folder.cleanup()
+        cls.template = preload_variables(cls.path, "torch", "torch._dynamo", "torch.export")
+        cls.addClassCleanup(run_program, cls.bin / "ddp-launch", "warm", "--stop", folder=cls.path, **cls.template)
 
     def launch(self, file, output, *more, **keywords):
         """Losses of each step, of the job with that file."""
@@ -220,13 +217,15 @@ class PythonModelTest(unittest.TestCase):
         return losses(self.path / output / "net")
 
     def python(self, file, *more, images="digits.bin", count=COUNT, batch=BATCH):
-        """Losses of each step, of Python's DDP. ddp-launch starts its ranks, as torchrun (in ddp_test.py) would import torch for each."""
+        """Losses of Python's DDP, step by step. ddp-launch starts its ranks, so that they share one import; ddp_test.py uses torchrun."""
         out = self.path / "python.json"
-        run_program(
+        out.unlink(missing_ok=True)
+        said = run_program(
             self.bin / "ddp-launch", "--nproc-per-node", "2", HERE / "reference_ddp.py", "--images", images, "--count", count, "--mean", MEAN,
             "--deviation", DEVIATION, "--batch", batch, self.FLAG, file, "--factors", json.dumps(factors_of(file)), "--out", out, *more,
-            folder=self.path, PYTHON_EXEC=sys.executable, PYTHONWARNINGS="ignore", **self.imports,
+            folder=self.path, PYTHON_EXEC=sys.executable, **self.template,
         )  # fmt: skip
+        self.assertNotIn("without it", said)
         return json.loads(out.read_text(encoding="utf-8"))
 
     @classmethod

@@ -25,7 +25,7 @@ class Shm(ProcessTest):
         super().setUp()
         self.variables = {"PYTHON_EXEC": sys.executable} | shm_variables(self.bin)
         # Ranks of jobs that end well share one import of torch.
-        self.preload = self.variables | self.share_imports("torch", "torch._dynamo", "torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook")
+        self.preload = self.variables | self.share_template("torch", "torch._dynamo", "torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook")
 
     def launch(self, ranks, *arguments, expect=0):
         return self.run_program(self.bin / "ddp-launch", "--nproc-per-node", ranks, SCRIPT, *arguments, expect=expect, **self.preload)

@@ -413,7 +413,7 @@ class Scripts(ProcessTest):
         )
 
     def test_a_group_of_two_to_four_ranks(self):
-        imports = self.share_imports("torch")
+        imports = self.share_template("torch")
         for workers in (2, 3, 4):
             text = self.run_script(workers=workers, **imports)
             for rank in range(workers):

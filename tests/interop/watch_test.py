@@ -19,13 +19,17 @@ AT_ONCE = 2  # beside the job without a slow rank; they mostly wait
 
 
 class Watched(ProcessTest):
+    def setUp(self):
+        super().setUp()
+        self.template = self.share_template("torch", "torch._dynamo")
+
     def start_job(self, part):
         return self.start(self.bin / "ddp-launch", "--nproc-per-node", "2", HERE / "watch_script.py", part,
-                          PYTHON_EXEC=sys.executable, PYTHONPATH=str(PAGES), **self.imports)  # fmt: skip
+                          PYTHON_EXEC=sys.executable, PYTHONPATH=str(PAGES), **self.template)  # fmt: skip
 
     def test_the_slow_part_is_named(self):
-        self.imports = self.share_imports("torch", "torch._dynamo")
         healthy = self.start_job("nothing")
+        healthy.wait_until(lambda: "torch" in self.run_program(self.bin / "ddp-launch", "warm", **self.template), "the template")
         chosen = list(cases(WORDS, ["backward", "no_sync"]))
         for begin in range(0, len(chosen), AT_ONCE):
             jobs = {part: self.start_job(part) for part in chosen[begin : begin + AT_ONCE]}
@@ -40,7 +44,7 @@ class Watched(ProcessTest):
                     self.assertGreaterEqual(int(line[3]) - float(line[4]), 40, "of the 60 ms that it sleeps")
             for job in jobs.values():
                 self.end(job)
-        jobs = json.loads(self.run_program(self.bin / "ddp-launch", "status", "--json", **self.imports))
+        jobs = json.loads(self.run_program(self.bin / "ddp-launch", "status", "--json", **self.template))
         for worker in next(job for job in jobs if job["pid"] == healthy.process.pid)["workers"]:
             for part in ("waiting", "data", "forward", "backward", "training"):
                 self.assertGreater(worker["spent_seconds"][part], 0, part)

@@ -43,12 +43,12 @@ def free_port():
         return chosen.getsockname()[1]
 
 
-def shared_imports(folder, *modules):
-    """Variables with which ranks of ddp-launch share one import of these modules: their template is listed in `folder`, and stays until
-    `ddp-launch warm --stop` with the same variables."""
+def preload_variables(folder, *modules):
+    """Variables with which all jobs of a test share one import of these modules. The template's socket lies in `folder`; `ddp-launch warm
+    --stop` with these variables ends it."""
     runtime = folder / "runtime"
     runtime.mkdir(mode=0o700)
-    return {"DDP_PRELOAD": ",".join(modules), "XDG_RUNTIME_DIR": str(runtime)}
+    return {"DDP_PRELOAD": ",".join(modules), "DDP_PRELOAD_IDLE": "1min", "XDG_RUNTIME_DIR": str(runtime)}
 
 
 class Running:
@@ -129,9 +129,9 @@ class ProcessTest(unittest.TestCase):
         self.assertEqual(code, expect, f"exit code of: {running.command}\n{running.text}")
         return running.text
 
-    def share_imports(self, *modules):
-        """The variables of shared_imports(), for the jobs of this test."""
-        variables = shared_imports(self.folder, *modules)
+    def share_template(self, *modules):
+        """preload_variables() for the jobs of this test; the template ends with it."""
+        variables = preload_variables(self.folder, *modules)
         self.addCleanup(self.run_program, self.bin / "ddp-launch", "warm", "--stop", **variables)
         return variables
 

@@ -77,9 +77,9 @@ inline WorkerEnded exited(const Ending& ending) {
 struct RoundDriver {
   explicit RoundDriver(const Round::Config& config = usual_config(),
                        const std::vector<std::size_t>& workers = {2, 2})
-      : nodes(static_cast<int>(workers.size())), round(config, nodes_of(workers), kBegin) {}
-  explicit RoundDriver(std::vector<Round::Node> all)
-      : nodes(static_cast<int>(all.size())), round(usual_config(), std::move(all), kBegin) {}
+      : round(config, nodes_of(workers), kBegin) {}
+  explicit RoundDriver(std::vector<Round::Node> nodes)
+      : round(usual_config(), std::move(nodes), kBegin) {}
 
   void exit(int node, const Ending& ending) {
     round.note_worker_ended(node, exited(ending), kBegin + ending.at);
@@ -99,17 +99,16 @@ struct RoundDriver {
   }
   /// A rank is stopped while the others wait for it: the watchdog ends the round at 6 s or so.
   void hang(int rank) {
-    start();
+    start_groups();
     hold_up(rank);
     EXPECT_TRUE(round.is_ending());
   }
-  void start() {
-    for (int node = 0; node < nodes; ++node)
+  void start_groups() {
+    for (int node = 0; node < round.nodes(); ++node)
       round.note_group_started(node, GroupStarted());
   }
-  void hold_up(int rank) {
-    for (hung_at = std::chrono::seconds(1);
-         !round.is_ending() && hung_at < std::chrono::seconds(60);
+  void hold_up(int rank, std::chrono::seconds since = std::chrono::seconds(1)) {
+    for (hung_at = since; !round.is_ending() && hung_at < since + std::chrono::seconds(60);
          hung_at += std::chrono::seconds(1)) {
       std::vector<WorkerSample> samples(round.workers().size());
       for (std::size_t i = 0; i < samples.size(); ++i) {
@@ -144,7 +143,6 @@ struct RoundDriver {
     return round.conclude(kBegin + std::chrono::seconds(61), true);
   }
 
-  int nodes;
   Round round;
   std::chrono::nanoseconds hung_at{0};
 };

@@ -44,7 +44,10 @@ TEST(Round, NoWorkerHangsBeforeEveryNodeHasStarted) {
   driver.round.note_group_started(0, GroupStarted());
   driver.hold_up(1);
   EXPECT_FALSE(driver.round.is_ending());
-  driver.hang(1);
+  driver.start_groups();
+  driver.hold_up(1, 70s);
+  EXPECT_TRUE(driver.round.is_ending());
+  EXPECT_GE(driver.hung_at, 75s);
 }
 
 TEST(Round, ARoundWhoseWorkersAllEndWellIsSuccess) {
@@ -201,7 +204,7 @@ TEST(Round, NoHangIsLookedForWhileAWorkerOfAnyNodeHasADebugger) {
   nodes[1].has_debugger = true;
   RoundDriver driver(nodes);
   EXPECT_FALSE(driver.round.looks_for_hangs());
-  driver.start();
+  driver.start_groups();
   driver.hold_up(1);
   EXPECT_FALSE(driver.round.is_ending());
 }

@@ -225,7 +225,8 @@ void Round::note_samples(std::vector<WorkerSample> samples, Time now) {
     else if (!left)
       left = at;
   }
-  // Workers that are not started yet do nothing, as while --preload imports.
+  // A worker that is not started looks idle, as while --preload imports. Those that are started
+  // wait, as the store answers none yet.
   if (!config_.looks_for_hangs || !is_released_) return;
   for (const Finding& finding : watchdog_.note_samples(at, samples)) {
     const pid_t pid = workers_[static_cast<std::size_t>(finding.rank)].pid;

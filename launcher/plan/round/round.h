@@ -111,7 +111,8 @@ class Round {
   /// `nodes`: by node rank, told to start at `begin`.
   Round(const Config& config, std::vector<Node> nodes, Time begin);
 
-  /// Whether hangs are looked for: not while a worker of any node has a debugger.
+  /// Whether hangs are looked for, once every node has started its workers: not while one has a
+  /// debugger.
   [[nodiscard]] bool looks_for_hangs() const { return config_.looks_for_hangs; }
 
   // --- Events. Ignored are events of another round, of a node after it was lost, and of workers
