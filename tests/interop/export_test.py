@@ -98,10 +98,9 @@ class Losses(NetLosses, ExportTest):
     def test_parts_under_no_grad(self):
         self.same_as_python("no_grad")
 
-    def test_autocast_in_the_code(self):
+    def test_autocast_around_autocast_in_the_code(self):
         program = self.file_of("mixed")
         plain = self.launch(program, "plain")
-        self.assert_same(plain, self.python(program), 1e-5)
         around_it = self.launch(program, "o1", "amp.level=O1", "amp.dtype=bf16")
         self.assert_same(around_it, plain, 1e-6)  # the island stays in float32
 

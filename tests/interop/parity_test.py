@@ -5,7 +5,6 @@ DDP_DATA names the directory that holds mnist/; without it ../shared/data beside
 """
 
 import gzip
-import json
 import os
 import pathlib
 import sys
@@ -15,7 +14,7 @@ import unittest
 import torch
 from safetensors.torch import load_file
 
-from processes import preload_variables
+from reference_run import ReferenceDdp
 from run_files import losses
 from tools import run_program
 
@@ -53,17 +52,12 @@ class Parity(unittest.TestCase):
         pixels = read_idx("train-images", 16)[: COUNT * 784]
         (cls.path / "images.bin").write_bytes(labels + pixels)
         (cls.path / "job.yaml").write_text(JOB, encoding="utf-8")
-        cls.template = preload_variables(cls.path, "torch", "torch._dynamo")
-        cls.addClassCleanup(run_program, cls.bin / "ddp-launch", "warm", "--stop", folder=cls.path, **cls.template)
+        cls.reference = ReferenceDdp(cls.bin, cls.path, "torch", "torch._dynamo")
+        cls.addClassCleanup(cls.reference.close)
 
-    def python(self, *arguments):
-        out = self.path / f"{self.id()}.json"
-        launch = [self.bin / "ddp-launch", "--nproc-per-node", RANKS]
+    def python(self, *flags):
         data = ["--images", self.path / "images.bin", "--count", COUNT, "--mean", 0.1307, "--deviation", 0.3081, "--batch", BATCH]
-        script = [HERE / "reference_ddp.py", *data, "--out", out, *arguments]
-        said = run_program(*launch, *script, folder=self.path, PYTHON_EXEC=sys.executable, **self.template)
-        self.assertNotIn("without it", said)
-        return json.loads(out.read_text(encoding="utf-8"))
+        return self.reference.run(*data, *flags)
 
     def worker(self, *overrides, output=None):
         output = output or self.path / self.id()

@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 import torch
-from processes import preload_variables
+from reference_run import ReferenceDdp
 from run_files import losses
 from safetensors.torch import load_file
 from tools import files_tool, run_program
@@ -83,9 +83,9 @@ class Mixed(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.conv = nn.Conv2d(1, 8, 3, stride=2)
+        self.conv = nn.Conv2d(1, 8, 3, stride=2, bias=False)
         self.middle = nn.Linear(8, 16)
-        self.fc = nn.Linear(16, 10)
+        self.fc = nn.Linear(16, 10, bias=False)
 
     def forward(self, x):
         with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -205,8 +205,8 @@ class PythonModelTest(unittest.TestCase):
         cls.path = pathlib.Path(folder.name)
         (cls.path / "digits.bin").write_bytes(files_tool("digits", 1, "train", COUNT))
         (cls.path / "job.yaml").write_text(JOB, encoding="utf-8")
-        cls.template = preload_variables(cls.path, "torch", "torch._dynamo", "torch.export")
-        cls.addClassCleanup(run_program, cls.bin / "ddp-launch", "warm", "--stop", folder=cls.path, **cls.template)
+        cls.reference = ReferenceDdp(cls.bin, cls.path, "torch", "torch._dynamo", "torch.export")
+        cls.addClassCleanup(cls.reference.close)
 
     def launch(self, file, output, *more, **keywords):
         """Losses of each step, of the job with that file."""
@@ -218,15 +218,8 @@ class PythonModelTest(unittest.TestCase):
 
     def python(self, file, *more, images="digits.bin", count=COUNT, batch=BATCH):
         """Losses of Python's DDP, step by step. ddp-launch starts its ranks, so that they share one import; ddp_test.py uses torchrun."""
-        out = self.path / "python.json"
-        out.unlink(missing_ok=True)
-        said = run_program(
-            self.bin / "ddp-launch", "--nproc-per-node", "2", HERE / "reference_ddp.py", "--images", images, "--count", count, "--mean", MEAN,
-            "--deviation", DEVIATION, "--batch", batch, self.FLAG, file, "--factors", json.dumps(factors_of(file)), "--out", out, *more,
-            folder=self.path, PYTHON_EXEC=sys.executable, **self.template,
-        )  # fmt: skip
-        self.assertNotIn("without it", said)
-        return json.loads(out.read_text(encoding="utf-8"))
+        data = ["--images", images, "--count", count, "--mean", MEAN, "--deviation", DEVIATION, "--batch", batch]
+        return self.reference.run(*data, self.FLAG, file, "--factors", json.dumps(factors_of(file)), *more)
 
     @classmethod
     def file_of(cls, name):
@@ -350,6 +343,9 @@ class NetLosses:
 
     def test_outputs_inside_others(self):
         self.same_as_python("nested")
+
+    def test_autocast_in_the_code(self):
+        self.same_as_python("mixed")
 
     def test_weights_in_16_bits(self):
         self.same_at_o2_and_o3("branches")

@@ -413,9 +413,9 @@ class Scripts(ProcessTest):
         )
 
     def test_a_group_of_two_to_four_ranks(self):
-        imports = self.share_template("torch")
+        template = self.share_template("torch")
         for workers in (2, 3, 4):
-            text = self.run_script(workers=workers, **imports)
+            text = self.run_script(workers=workers, **template)
             for rank in range(workers):
                 self.assertIn(f"rank {rank} sum {workers * (workers + 1) / 2} agent store True", text)
 

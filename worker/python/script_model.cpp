@@ -2,6 +2,7 @@
 
 #include <ATen/core/jit_type.h>
 #include <caffe2/serialize/read_adapter_interface.h>
+#include <torch/csrc/jit/api/function_impl.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
@@ -163,6 +164,18 @@ std::vector<NamedTensor> outputs_in(const jit::IValue& value) {
   return outputs;
 }
 
+/// The casts of blocks under torch.autocast() come into the graph when it is first asked for, in
+/// each state of autocast, and only while the optimizer is on.
+void write_casts(const jit::Module& script) {
+  jit::toGraphFunction(script.get_method("forward").function()).optimized_graph();
+}
+
+/// Whether LibTorch's executor replaces the script's code by its own. On a CPU it fuses nothing,
+/// and keeps more for the backward: a rank that trains ResNet-18 needs 0.9 GB, otherwise 0.6.
+bool is_compiled(const at::Device& device) {
+  return !device.is_cpu();
+}
+
 }  // namespace
 
 struct ScriptModel::Script {
@@ -202,6 +215,8 @@ ScriptModel::ScriptModel(std::string name, std::span<const std::byte> archive)
 ScriptModel::~ScriptModel() = default;
 
 std::vector<NamedTensor> ScriptModel::run(at::Tensor x) {
+  write_casts(script_->module);
+  const jit::GraphOptimizerEnabledGuard optimizer(is_compiled(x.device()));
   std::vector<NamedTensor> outputs = outputs_in(script_->module.forward({std::move(x)}));
   script_->keep_buffers();
   return outputs;
@@ -210,6 +225,7 @@ std::vector<NamedTensor> ScriptModel::run(at::Tensor x) {
 std::vector<NamedTensor> ScriptModel::try_out(const at::Tensor& zeros, bool training) {
   jit::Module copy = script_->module.deepcopy();  // a training step changes buffers
   copy.train(training);
+  write_casts(copy);
   // The executor would take what it sees first for what is to be fast.
   const jit::GraphOptimizerEnabledGuard without_profile(false);
   return outputs_in(copy.forward({zeros}));
@@ -218,6 +234,7 @@ std::vector<NamedTensor> ScriptModel::try_out(const at::Tensor& zeros, bool trai
 // The executor profiles the first run of a graph and compiles what it saw for the second, whose
 // backward it then does the same with (torch::jit::getNumProfiledRuns() is 1).
 int ScriptModel::passes_until_steady() const {
+  if (!is_compiled(parameters().front().device())) return 0;
   return static_cast<int>(jit::getNumProfiledRuns().load()) + 2;
 }
 
