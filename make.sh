@@ -22,6 +22,7 @@ Usage: ./make.sh COMMAND
   bench checkpoint [ARG...]  torch.save, async_save and dd beside ddp-worker's saves: how long training stands still, MB/s
   bench restart [ARG...]  --restart failed, whole rounds and torchrun: how long it takes from the loss of a rank to the next step
   bench shm [ARG...]  shared memory beside Gloo, on one node or several (--nodes): sums, a DDP step in Python, a job of ddp-worker
+  bench cpu [ARG...]  training on CPUs in one run of 14 minutes: all-reduces, steps, MNIST, memory; tests/bench/results gets a table, JSON and a chart
   bench steps [ARG...]  a step on CPUs: ddp-worker, its models from Python, and Python's DDP over Gloo, through memory, and compiled
   bench newcomer      a fresh clone, its build, and what README says after it, each command timed
   bench scale         one agent beside 1,249 that are played, without and with a token: join, start, failure, teardown, memory

@@ -183,7 +183,7 @@ bench() {
     "bench_$1" "${@:2}"
     return
   fi
-  [[ "${1:-launcher}" =~ ^(launcher|scale)$ && $# -le 1 ]] || fail "bench knows: launcher, readme, gpu, loader, checkpoint, restart, shm, steps, newcomer, scale"
+  [[ "${1:-launcher}" =~ ^(launcher|scale)$ && $# -le 1 ]] || fail "bench knows: launcher, readme, cpu, gpu, loader, checkpoint, restart, shm, steps, newcomer, scale"
   if [[ "${1:-}" == scale ]]; then
     build_tests
     (cd "$release_dir" && tests/scale_nodes ./ddp-launch tests/fake_worker 1250 &&
@@ -244,6 +244,13 @@ bench_steps() {
   require_python "bench compares with Python's DDP"
   build
   DDP_BIN="$release_dir" "$python" -W ignore -B tests/bench/steps.py --json "$release_dir/bench-steps.json" "$@"
+}
+
+bench_cpu() {
+  local python
+  require_python "bench compares with Python's DDP"
+  build
+  "$python" -W ignore -B tests/bench/cpu.py --programs "$release_dir" "$@"
 }
 
 bench_readme() {

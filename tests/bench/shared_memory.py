@@ -15,6 +15,7 @@ images/s of its last epoch. The load is printed.
 """
 
 import argparse
+import json
 import os
 import pathlib
 import re
@@ -31,7 +32,7 @@ from tools import shm_variables  # noqa: E402
 
 SIZES = ((4, 100), (64, 50), (1024, 20), (16384, 2))  # KiB, sums in a row
 SCRIPT = f"SIZES = {SIZES}" + """
-import statistics, time
+import json, time
 import ddp_shm, torch
 import torch.distributed as dist
 torch.set_num_threads(1)
@@ -47,11 +48,9 @@ def compare(name, times, works, in_a_row=1):
             for _ in range(in_a_row):
                 work()
             taken[way].append((time.perf_counter() - begin) / in_a_row)
-    median = {way: 1e3 * statistics.median(taken[way][times // 5 :]) for way in works}
-    gloo, shm = median["gloo"], median["shm"]
-    lost = "".join(f"{1 - median['none'] / median[way]:8.1%}" for way in groups) if "none" in median else ""
     if dist.get_rank() == 0:
-        print(f"{name:28} {gloo:10.3f} ms {shm:10.3f} ms {gloo / shm:6.2f}x {lost}", flush=True)
+        ms = {way: [1e3 * one for one in of_way[times // 5 :]] for way, of_way in taken.items()}
+        print(json.dumps({"row": name, "peer": "Gloo", "ours": ms["shm"], "theirs": ms["gloo"], "alone": ms.get("none")}), flush=True)
 
 def sum_over(way, count):
     numbers = torch.ones(count)
@@ -145,13 +144,13 @@ class MpiSums:
             for kib, taken in re.findall(r"^(\d+) (\S+)$", done.stdout if name in self.taken else "", re.MULTILINE):
                 self.taken[name][int(kib)].append(float(taken))
 
-    def compare(self, said):
-        """`said`: the lines of SCRIPT."""
-        ours = {int(kib): float(taken) for kib, taken in re.findall(r"of (\d+) KiB .* ms +(\S+) ms", said)}
+    def compare(self, rows):
+        """`rows`: those of SCRIPT."""
+        ours = {row["row"]: row["ours"] for row in rows}
         for name, taken in self.taken.items():
             for kib, times in taken.items():
-                theirs = statistics.median(times)
-                print(f"all-reduce of {kib} KiB, {name:12} {theirs:10.3f} ms {ours[kib]:10.3f} ms {theirs / ours[kib]:6.2f}x")
+                row = f"all-reduce of {kib} KiB"
+                yield {"row": row, "peer": name, "ours": ours[row], "theirs": times, "alone": None}
 
 
 def run_job(options, folder, variables, *words):
@@ -175,18 +174,27 @@ def run_job(options, folder, variables, *words):
     return said[0][0]
 
 
+def show(row):
+    ours, theirs = (statistics.median(row[side]) for side in ("ours", "theirs"))
+    lost = ""
+    if row["alone"]:
+        lost = "".join(f"{1 - statistics.median(row['alone']) / ms:8.1%}" for ms in (theirs, ours))
+    print(f"{row['row']}, {row['peer']:10}".ljust(34) + f"{theirs:10.3f} ms {ours:10.3f} ms {theirs / ours:6.2f}x {lost}", flush=True)
+
+
 def measure_python(options, folder):
+    """Rows {"row", "peer", "ours", "theirs", "alone"}: ms by shared memory, by the peer, and of a step without the others (or None)."""
     script = folder / "sums.py"
     script.write_text(SCRIPT, encoding="utf-8")
     variables = {"PYTHON_EXEC": options.python} | shm_variables(options.programs)
     mpi = MpiSums(options.ranks, folder) if options.nodes == 1 else None
     if mpi:
         mpi.measure()
-    said = run_job(options, folder, variables, script).replace("[0:0] ", "")
-    print(said, end="")
+    rows = [json.loads(row) for row in re.findall(r"{.*}", run_job(options, folder, variables, script))]
     if mpi:
         mpi.measure()
-        mpi.compare(said)
+        rows += mpi.compare(rows)
+    return rows
 
 
 def rate_of(options, folder, backend):
@@ -200,7 +208,7 @@ def measure_worker(options, folder):
         for backend, of_backend in rates.items():
             of_backend.append(rate_of(options, folder, backend))
     gloo, shm = (statistics.median(rates[backend]) for backend in ("gloo", "shm"))
-    print(f"{'ddp-worker, digits.yaml':28} {gloo:7.0f} img/s {shm:7.0f} img/s {shm / gloo:6.2f}x")
+    print(f"{'ddp-worker, digits.yaml':34} {gloo:7.0f} img/s {shm:7.0f} img/s {shm / gloo:6.2f}x")
 
 
 def main():
@@ -211,9 +219,10 @@ def main():
     parser.add_argument("--nodes", type=int, default=1)
     parser.add_argument("--times", type=int, default=5)
     options = parser.parse_args()
-    print(f"{options.nodes} x {options.ranks} ranks, load {os.getloadavg()[0]:.1f}\n{'':28} {'gloo':>10}    {'shm':>10}")
+    print(f"{options.nodes} x {options.ranks} ranks, load {os.getloadavg()[0]:.1f}\n{'':34}{'peer':>10}    {'shm':>10}")
     with tempfile.TemporaryDirectory() as folder:
-        measure_python(options, pathlib.Path(folder))
+        for row in measure_python(options, pathlib.Path(folder)):
+            show(row)
         measure_worker(options, pathlib.Path(folder))
     print(f"load {os.getloadavg()[0]:.1f}")
 

@@ -3,7 +3,7 @@ Gloo, through ddp_shm, and under torch.compile. The same net, numbers, layout an
 and normalises a batch inside the step. Medians over the runs of the windows' medians; each run's is in the JSON.
 Unfair would be: more threads than cores, a first window (it compiles), another layout, a busy machine.
 
-Run by hand: DDP_BIN=build/release PYTHON tests/bench/steps.py [--ranks 2] [--times 3] [--rows convnet-64,...] [--json FILE]
+Run by hand: DDP_BIN=build/release PYTHON tests/bench/steps.py [--ranks 2] [--times 3] [--rows convnet-64,...] [--trainers ours,gloo,...] [--json FILE]
 """
 
 import argparse
@@ -155,18 +155,22 @@ class Bench:
     def run(self, name, row):
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=self.options.folder))
         write_models(row, self.folder)
-        taken = {trainer: [] for trainer in TRAINERS}
+        taken = {trainer: [] for trainer in self.options.trainers}
         for number in range(self.options.times):
             for trainer, of_trainer in taken.items():
                 if (time_of_run := self.measure(trainer, name, row, number)) is not None:
                     of_trainer.append(time_of_run)
         taken = {trainer: times for trainer, times in taken.items() if times}
-        base = statistics.median(taken["ours"]) if "ours" in taken else float("nan")
-        print(f"{name}, {row.layout}, {'bf16 autocast' if row.level == 'O1' else 'fp32'}, load {os.getloadavg()[0]:.1f}", flush=True)
-        for trainer, times in taken.items():
-            median = statistics.median(times)
-            print(f"  {TRAINERS[trainer]:30}{median:9.2f} ms  ({min(times):.2f} to {max(times):.2f}){median / base:7.2f}x", flush=True)
         return [{"row": name, "trainer": trainer, "ms": times, "load": os.getloadavg()[0]} for trainer, times in taken.items()]
+
+
+def show(row, rows):
+    medians = {one["trainer"]: statistics.median(one["ms"]) for one in rows}
+    print(f"{rows[0]['row']}, {row.layout}, {'bf16 autocast' if row.level == 'O1' else 'fp32'}, load {rows[0]['load']:.1f}", flush=True)
+    for one in rows:
+        median, times = medians[one["trainer"]], one["ms"]
+        ratio = f"{median / medians['ours']:7.2f}x" if "ours" in medians else ""
+        print(f"  {TRAINERS[one['trainer']]:30}{median:9.2f} ms  ({min(times):.2f} to {max(times):.2f}){ratio}", flush=True)
 
 
 def main():
@@ -174,6 +178,7 @@ def main():
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--times", type=int, default=3)
     parser.add_argument("--rows", default=",".join(ROWS))
+    parser.add_argument("--trainers", type=lambda text: text.split(","), default=list(TRAINERS))
     parser.add_argument("--json", type=pathlib.Path)
     for name in ("train", "row", "out"):
         parser.add_argument(f"--{name}", help=argparse.SUPPRESS)
@@ -186,7 +191,9 @@ def main():
     with tempfile.TemporaryDirectory(prefix="ddp-bench-") as options.folder:
         bench = Bench(options, options.folder)
         for name in options.rows.split(","):
-            rows += bench.run(name, ROWS[name])
+            if of_net := bench.run(name, ROWS[name]):
+                show(ROWS[name], of_net)
+            rows += of_net
             if options.json:
                 options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     return 0
