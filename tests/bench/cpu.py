@@ -24,7 +24,6 @@ import json
 import math
 import os
 import pathlib
-import platform
 import re
 import statistics
 import subprocess
@@ -32,6 +31,7 @@ import sys
 import tempfile
 import time
 
+import launcher
 import shared_memory
 import steps
 
@@ -102,7 +102,7 @@ def memory_of(parent):
 
 
 def run_to_end(command, folder):
-    """Seconds to its exit, the most MB, and what it said."""
+    """Seconds to its exit, the most MiB, and what it said."""
     begin, most = time.monotonic(), 0
     with tempfile.TemporaryFile("w+", encoding="utf-8") as said:
         environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "tests/interop")}
@@ -196,11 +196,6 @@ def write_report(head, rows, folder):
     return file
 
 
-def cpu():
-    found = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8"))
-    return found[1] if found else platform.machine()
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--programs", type=lambda text: pathlib.Path(text).resolve(), required=True)
@@ -219,7 +214,7 @@ def main():
         "convnet, bf16, batch 16": lambda *given: step_rows(*given, "convnet-16-bf16", 1, "gloo"),
         "ResNet-18": lambda *given: step_rows(*given, "resnet18-32", 1, "script", "gloo", "compiled"),
     }
-    head = {"date": datetime.date.today().isoformat(), "processor": cpu(), "cores": len(os.sched_getaffinity(0)), "ranks": options.ranks,
+    head = {"date": datetime.date.today().isoformat(), "processor": launcher.cpu(), "cores": len(os.sched_getaffinity(0)), "ranks": options.ranks,
             "Python's torch": importlib.metadata.version("torch"), "load before": round(os.getloadavg()[0], 1), "not run": []}  # fmt: skip
     begin, rows = time.monotonic(), []
     for name, part in parts.items():

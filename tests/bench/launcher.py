@@ -107,6 +107,12 @@ def restart(launcher):
         return time.monotonic() - begin
 
 
+def cpu():
+    """The name of the processor, if the kernel tells it."""
+    found = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
+    return found[1] if found else platform.machine()
+
+
 def cpu_seconds(pid):
     fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -211,7 +217,7 @@ def beside_torchrun(ours, torchrun, options):
 def write_record(options, load, rows):
     record = {
         "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
-        "cpu": re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())[1],
+        "cpu": cpu(),
         "cpus": os.cpu_count(),
         "kernel": platform.release(),
         "load": [load, os.getloadavg()[0]],

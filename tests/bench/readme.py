@@ -8,17 +8,12 @@ import argparse
 import datetime
 import os
 import pathlib
-import re
 import shutil
 import statistics
 import subprocess
 import sys
 
 import launcher as bench
-
-
-def cpu():
-    return re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())[1]
 
 
 def medians(samples):
@@ -71,7 +66,7 @@ def main():
     ours = bench.Launcher("ddp-launch", [pathlib.Path(options.ddp_launch).absolute()])
     torchrun = bench.Launcher("torchrun", [sys.executable, "-m", "torch.distributed.run"])
     now = datetime.date.today().isoformat()
-    print(f"{now}, {cpu()}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}, normal priority; medians of {options.repeats} runs in turn")
+    print(f"{now}, {bench.cpu()}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}, normal priority; medians of {options.repeats} runs in turn")
     beside_hydra(ours, options.repeats)
     print(flush=True)
     beside_torchrun(ours, torchrun, max(3, options.repeats // 12))

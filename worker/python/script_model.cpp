@@ -164,10 +164,12 @@ std::vector<NamedTensor> outputs_in(const jit::IValue& value) {
   return outputs;
 }
 
-/// The casts of blocks under torch.autocast() come into the graph when it is first asked for, in
-/// each state of autocast, and only while the optimizer is on.
-void write_casts(const jit::Module& script) {
+/// `compile`: by LibTorch's executor. The casts of blocks under torch.autocast() come into the
+/// graph when it is first asked for, in each state of autocast, and only while its optimizer is on.
+std::vector<NamedTensor> run_forward(jit::Module& script, at::Tensor x, bool compile) {
   jit::toGraphFunction(script.get_method("forward").function()).optimized_graph();
+  const jit::GraphOptimizerEnabledGuard optimizer(compile);
+  return outputs_in(script.forward({std::move(x)}));
 }
 
 /// Whether LibTorch's executor replaces the script's code by its own. On a CPU it fuses nothing,
@@ -215,9 +217,8 @@ ScriptModel::ScriptModel(std::string name, std::span<const std::byte> archive)
 ScriptModel::~ScriptModel() = default;
 
 std::vector<NamedTensor> ScriptModel::run(at::Tensor x) {
-  write_casts(script_->module);
-  const jit::GraphOptimizerEnabledGuard optimizer(is_compiled(x.device()));
-  std::vector<NamedTensor> outputs = outputs_in(script_->module.forward({std::move(x)}));
+  const bool compile = is_compiled(x.device());
+  std::vector<NamedTensor> outputs = run_forward(script_->module, std::move(x), compile);
   script_->keep_buffers();
   return outputs;
 }
@@ -225,10 +226,8 @@ std::vector<NamedTensor> ScriptModel::run(at::Tensor x) {
 std::vector<NamedTensor> ScriptModel::try_out(const at::Tensor& zeros, bool training) {
   jit::Module copy = script_->module.deepcopy();  // a training step changes buffers
   copy.train(training);
-  write_casts(copy);
   // The executor would take what it sees first for what is to be fast.
-  const jit::GraphOptimizerEnabledGuard without_profile(false);
-  return outputs_in(copy.forward({zeros}));
+  return run_forward(copy, zeros, /*compile=*/false);
 }
 
 // The executor profiles the first run of a graph and compiles what it saw for the second, whose
