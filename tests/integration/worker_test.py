@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import signal
 import socket
 import struct
@@ -48,6 +49,17 @@ class Alone(WorkerTest):
         self.worker("output=c", "seed=2")
         self.assert_same_run(self.folder / "a" / "job", self.folder / "b" / "job")
         self.assertNotEqual(records(self.folder / "a" / "job", "step"), records(self.folder / "c" / "job", "step"))
+
+    def test_a_step_takes_the_memory_of_the_one_before(self):
+        def page_faults(**variables):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt
+            self.worker("data.batch_per_rank=64", "data.train_size=1920", f"output={len(variables)}", **variables)
+            return resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt - before
+
+        ours = page_faults()
+        as_glibc_does = page_faults(MALLOC_TRIM_THRESHOLD_="131072")
+        self.assertGreater(as_glibc_does, 2 * ours)
+        self.assert_same_run(self.folder / "0" / "job", self.folder / "1" / "job")
 
     def test_a_set_that_lies_on_the_device_trains_as_one_that_is_loaded(self):
         moves = "data.augment=[{crop: {padding: 3, border: reflect}}, flip, {cutout: {size: 6, count: 2}}]"

@@ -18,6 +18,7 @@
 #include "worker/plan/shard.h"
 #include "worker/train/failure/error_reporter.h"
 #include "worker/train/failure/stacks.h"
+#include "worker/train/host_memory.h"
 #include "worker/train/torch_version.h"
 #include "worker/user_loop/state.h"
 
@@ -35,6 +36,7 @@ Context Context::from_environment(const ContextOptions& options) {
   reporter.program = program_invocation_short_name;
   reporter.may_leave_main = true;
   worker::report_on_terminate();
+  worker::reuse_host_memory();
   const Environment environment = read_environment();
   log::open(reporter.program,
             log::parse_level(find_variable(environment, "LOGLEVEL").value_or("")));
