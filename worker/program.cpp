@@ -27,7 +27,6 @@
 #include "worker/train/failure/error_reporter.h"
 #include "worker/train/failure/stacks.h"
 #include "worker/train/failure/uncaught.h"
-#include "worker/train/host_memory.h"
 #include "worker/train/live_line_console.h"
 #include "worker/train/reported_error.h"
 #include "worker/train/run_training.h"
@@ -353,7 +352,6 @@ void close_run_dir(RunDir& run_dir, const ProgressPage& page, int code) try {
 void run(int argc, char** argv, const Registry& registry) {
   secure_streams();
   report_on_terminate();
-  reuse_host_memory();
   ProcessState process;
   const int code = run_to_code(argc, argv, registry, process);
   process.metrics_programs.finish(end_line(code));

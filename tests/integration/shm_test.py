@@ -16,13 +16,13 @@ from processes import free_port
 from run_files import records
 from worker_job import WorkerTest
 
+UNTIL_STOPPED = ("train.epochs=100000", "checkpoint.every=0", "eval.every=0")
+
 
 class SharedMemory(WorkerTest):
-    LONG = ("backend=shm", "data.train_size=8000", "train.epochs=50")
-
     def started(self, ranks, *arguments):
-        running = self.start(self.bin / "ddp-launch", "--nproc-per-node", ranks, "job.yaml", *self.LONG, *arguments)
-        running.wait_for("epoch 1/50")
+        running = self.start(self.bin / "ddp-launch", "--nproc-per-node", ranks, "job.yaml", "backend=shm", *UNTIL_STOPPED, *arguments)
+        running.wait_for("epoch 1/100000")
         return running, running.wait_for_pids(ranks)
 
     def test_two_ranks_learn_what_they_learn_over_gloo(self):
@@ -117,8 +117,8 @@ class SeveralNodes(WorkerTest):
     def test_a_killed_rank_of_any_node_ends_all(self):
         for rank in (2, 3):  # the first rank of its node, which sums with the other node, and the other one
             with self.subTest(rank):
-                agents = self.agents("backend=shm", "data.train_size=8000", "train.epochs=50", f"name=killed-{rank}")
-                agents[0].wait_for("epoch 1/50")
+                agents = self.agents("backend=shm", *UNTIL_STOPPED, f"name=killed-{rank}")
+                agents[0].wait_for("epoch 1/100000")
                 maps = [path.joinpath("maps").read_text(encoding="utf-8") for path in self.ranks().values()]
                 self.assertEqual(["/memfd:ddp-sums" in text for text in maps], [True] * 4)
                 begin = time.monotonic()
@@ -130,8 +130,8 @@ class SeveralNodes(WorkerTest):
                 self.assertEqual(self.alive(), [])
 
     def test_a_stopped_rank_of_another_node_is_named(self):
-        agents = self.agents("backend=shm", "ddp.timeout=5s", "data.train_size=8000", "train.epochs=50")
-        agents[0].wait_for("epoch 1/50")
+        agents = self.agents("backend=shm", "ddp.timeout=5s", *UNTIL_STOPPED)
+        agents[0].wait_for("epoch 1/100000")
         stopped = int(self.ranks()[3].name)
         os.kill(stopped, signal.SIGSTOP)
         for agent in agents:

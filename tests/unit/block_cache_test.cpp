@@ -1,4 +1,4 @@
-#include "worker/train/block_cache.h"
+#include "worker/dist/block_cache.h"
 
 #include <gtest/gtest.h>
 
@@ -46,7 +46,7 @@ TEST(BlockCache, MapsWholePages) {
   EXPECT_EQ(cache.sizes().idle, 0U);
 }
 
-TEST(BlockCache, UnmapsTheOldestIdleBlocksBeforeItHoldsMoreThanAQuarterAboveThePeak) {
+TEST(BlockCache, UnmapsTheLongestIdleBlocksBeforeItHoldsMoreThanAQuarterAboveThePeak) {
   BlockCache cache;
   void* oldest = cache.take(4 * kMiB);
   void* newest = cache.take(4 * kMiB);
@@ -94,10 +94,11 @@ TEST(BlockCache, KnowsItsOwnBlocksAlone) {
 TEST(BlockCache, IsNullWithoutMemoryAndHasTriedItWithoutTheIdleBlocks) {
   BlockCache cache;
   cache.give_back(cache.take(4 * kMiB));
-  EXPECT_EQ(cache.take(std::numeric_limits<std::size_t>::max() / 4), nullptr);
+  EXPECT_EQ(cache.take(std::size_t{1} << 60), nullptr);
   EXPECT_EQ(cache.sizes().idle, 0U);
   EXPECT_EQ(cache.sizes().used, 0U);
   EXPECT_NE(cache.take(4 * kMiB), nullptr);
+  EXPECT_EQ(cache.take(std::numeric_limits<std::size_t>::max()), nullptr) << "would overflow";
 }
 
 TEST(BlockCache, ServesSeveralThreads) {

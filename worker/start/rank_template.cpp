@@ -27,6 +27,7 @@
 #include "common/files/descriptor.h"
 #include "common/files/files.h"
 #include "common/node/environment.h"
+#include "common/sanitizer.h"
 #include "common/text/parse_whole.h"
 #include "common/text/split.h"
 
@@ -37,12 +38,6 @@ constexpr const char* kSocketVariable = "DDP_TEMPLATE_FD";
 constexpr int kFailed = 127;  // of a copy that the agent does not take
 constexpr std::size_t kMostDescriptors = 8;
 constexpr int kGetTidAddress = 40;  // PR_GET_TID_ADDRESS (linux/prctl.h)
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kHasSanitizer = true;
-#else
-constexpr bool kHasSanitizer = false;
-#endif
 
 struct Request {
   std::vector<std::string> words;

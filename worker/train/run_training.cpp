@@ -19,6 +19,7 @@
 #include "common/run_dir/run_dir.h"
 #include "common/text/units.h"
 #include "worker/dist/device.h"
+#include "worker/dist/host_memory.h"
 #include "worker/dist/join_group.h"
 #include "worker/dist/peer_call.h"
 #include "worker/dist/replica_check.h"
@@ -198,6 +199,7 @@ Device prepare_device(const Job& job, const RankContext& context) {
   DeviceJob wanted = job.device;
   if (wanted.is_data_parallel && !wanted.devices.empty()) wanted.device = wanted.devices[0];
   Device device = open_device(wanted, context.self, context.environment);
+  if (device.device.is_cpu()) reuse_host_memory(context.environment);
   report_lost_gpus();
   for (const std::string& note : device.notes)
     log::warning(note);

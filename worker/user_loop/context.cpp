@@ -14,11 +14,11 @@
 #include "common/cli/log.h"
 #include "common/cli/streams.h"
 #include "common/error.h"
+#include "worker/dist/host_memory.h"
 #include "worker/dist/join_group.h"
 #include "worker/plan/shard.h"
 #include "worker/train/failure/error_reporter.h"
 #include "worker/train/failure/stacks.h"
-#include "worker/train/host_memory.h"
 #include "worker/train/torch_version.h"
 #include "worker/user_loop/state.h"
 
@@ -36,7 +36,6 @@ Context Context::from_environment(const ContextOptions& options) {
   reporter.program = program_invocation_short_name;
   reporter.may_leave_main = true;
   worker::report_on_terminate();
-  worker::reuse_host_memory();
   const Environment environment = read_environment();
   log::open(reporter.program,
             log::parse_level(find_variable(environment, "LOGLEVEL").value_or("")));
@@ -55,6 +54,7 @@ Context Context::from_environment(const ContextOptions& options) {
   wanted.device = options.device;
   wanted.backend = options.backend;
   state->device = worker::open_device(wanted, state->self, environment);
+  if (state->device.device.is_cpu()) worker::reuse_host_memory(environment);
   worker::report_lost_gpus();
   for (const std::string& note : state->device.notes)
     log::warning(note);

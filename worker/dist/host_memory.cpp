@@ -1,15 +1,13 @@
-#include "worker/train/host_memory.h"
+#include "worker/dist/host_memory.h"
 
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 #include <malloc.h>
 
-#include <algorithm>
-#include <array>
-#include <cstdlib>
-#include <string_view>
+#include <string>
 
-#include "worker/train/block_cache.h"
+#include "common/sanitizer.h"
+#include "worker/dist/block_cache.h"
 
 namespace ddp::worker {
 namespace {
@@ -17,26 +15,31 @@ namespace {
 constexpr std::size_t kLeastCached = 1 << 20;
 /// The largest that glibc takes: half of a heap of 64 MiB (malloc/arena.c, HEAP_MAX_SIZE).
 constexpr int kMostOnHeap = 32 << 20;
-constexpr std::array kVariables{
-    "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_MMAP_MAX_", "MALLOC_TOP_PAD_"};
+/// What is free at the end of the heap and not given back. A step leaves little there: its large
+/// tensors are in the BlockCache.
+constexpr int kMostFreeOnHeap = 256 << 20;
 
-bool has_user_chosen() {
-  const char* tunables = std::getenv("GLIBC_TUNABLES");
-  if (tunables != nullptr &&
-      std::string_view(tunables).find("glibc.malloc.") != std::string_view::npos) {
-    return true;
+bool has_user_chosen(const Environment& environment) {
+  for (const char* name : {"MALLOC_TRIM_THRESHOLD_",
+                           "MALLOC_MMAP_THRESHOLD_",
+                           "MALLOC_MMAP_MAX_",
+                           "MALLOC_TOP_PAD_"}) {
+    if (find_variable(environment, name)) return true;
   }
-  return std::any_of(kVariables.begin(), kVariables.end(), [](const char* name) {
-    return std::getenv(name) != nullptr;
-  });
+  const std::string tunables = find_variable(environment, "GLIBC_TUNABLES").value_or("");
+  return tunables.find("glibc.malloc.") != std::string::npos ||
+         c10::GetCPUAllocator() != c10::GetDefaultCPUAllocator();
 }
 
-/// Never destroyed: tensors of static objects outlive every other static object.
+/// One for the process, because a deleter gets nothing but the address. Never destroyed: tensors of
+/// static objects outlive every other static object.
 BlockCache& block_cache() {
   static BlockCache& cache = *new BlockCache;
   return cache;
 }
 
+/// oneDNN gives back by address alone what allocate() has given it, so this also takes blocks of
+/// LibTorch's own allocator.
 void give_back(void* address) {
   if (!block_cache().give_back(address)) c10::GetDefaultCPUAllocator()->raw_deallocate(address);
 }
@@ -57,12 +60,12 @@ class HostAllocator final : public c10::Allocator {
 
 }  // namespace
 
-void reuse_host_memory() {
-  if (has_user_chosen()) return;
+void reuse_host_memory(const Environment& environment) {
+  if (kHasSanitizer || has_user_chosen(environment)) return;
   static HostAllocator& allocator = *new HostAllocator;
   c10::SetCPUAllocator(&allocator);
   ::mallopt(M_MMAP_THRESHOLD, kMostOnHeap);
-  ::mallopt(M_TRIM_THRESHOLD, -1);  // never
+  ::mallopt(M_TRIM_THRESHOLD, kMostFreeOnHeap);
 }
 
 }  // namespace ddp::worker

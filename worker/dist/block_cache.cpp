@@ -1,26 +1,31 @@
-#include "worker/train/block_cache.h"
+#include "worker/dist/block_cache.h"
 
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace ddp::worker {
 namespace {
 
-constexpr std::size_t kPage = 4096;
+constexpr std::size_t kPageBytes = 4096;
+/// From here on huge pages are worth it: at its ends, a block has up to 4 MiB without them.
+constexpr std::size_t kLeastInHugePages = 8 << 20;
+/// No block is larger: sizes above are errors, and would overflow.
+constexpr std::size_t kMostBytes = std::numeric_limits<std::ptrdiff_t>::max() / 2;
 
-/// Of a peak of used bytes, how much may be mapped. A step's backward needs a few sizes that its
-/// forward does not; without room for them, the blocks of one would push out those of the other.
+/// How much may be mapped, used and idle. A step's backward needs a few sizes that its forward does
+/// not. Without room for them, the blocks of one would push out those of the other.
 std::size_t most_mapped(std::size_t peak_used) {
   return peak_used + peak_used / 4;
 }
 
 /// Null if there is no memory.
-void* map(std::size_t bytes) {
+void* map_pages(std::size_t bytes) {
   void* address =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address == MAP_FAILED) return nullptr;
-  ::madvise(address, bytes, MADV_HUGEPAGE);
+  if (bytes >= kLeastInHugePages) ::madvise(address, bytes, MADV_HUGEPAGE);
   return address;
 }
 
@@ -28,12 +33,14 @@ void* map(std::size_t bytes) {
 
 BlockCache::~BlockCache() {
   while (!idle_.empty())
-    unmap_oldest();
+    unmap_longest_idle();
 }
 
 void* BlockCache::take(std::size_t bytes) {
+  if (bytes > kMostBytes) return nullptr;
   const std::lock_guard lock(mutex_);
-  const std::size_t whole_pages = (bytes + kPage - 1) / kPage * kPage;
+  const std::size_t whole_pages = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+  idle_.reserve(idle_.size() + used_.size() + 1);
   if (const auto fit = smallest_fit(whole_pages); fit != idle_.end()) {
     const Block block = *fit;
     idle_.erase(fit);
@@ -43,23 +50,23 @@ void* BlockCache::take(std::size_t bytes) {
   const std::size_t will_be_used = sizes_.used + whole_pages;
   const std::size_t most = most_mapped(std::max(sizes_.peak_used, will_be_used));
   while (!idle_.empty() && will_be_used + sizes_.idle > most)
-    unmap_oldest();
-  void* address = map(whole_pages);
+    unmap_longest_idle();
+  void* address = map_pages(whole_pages);
   if (address == nullptr) {
     while (!idle_.empty())
-      unmap_oldest();
-    address = map(whole_pages);
+      unmap_longest_idle();
+    address = map_pages(whole_pages);
   }
   return address == nullptr ? nullptr : use({address, whole_pages});
 }
 
-bool BlockCache::give_back(void* address) {
+bool BlockCache::give_back(void* address) noexcept {
   const std::lock_guard lock(mutex_);
   const auto found = used_.find(address);
   if (found == used_.end()) return false;
   sizes_.used -= found->second;
   sizes_.idle += found->second;
-  idle_.push_back({address, found->second});
+  idle_.push_back({address, found->second});  // take() has reserved its place
   used_.erase(found);
   return true;
 }
@@ -85,11 +92,11 @@ void* BlockCache::use(const Block& block) {
   return block.address;
 }
 
-void BlockCache::unmap_oldest() {
-  const Block oldest = idle_.front();
+void BlockCache::unmap_longest_idle() {
+  const Block block = idle_.front();
   idle_.erase(idle_.begin());
-  ::munmap(oldest.address, oldest.bytes);
-  sizes_.idle -= oldest.bytes;
+  ::munmap(block.address, block.bytes);
+  sizes_.idle -= block.bytes;
 }
 
 }  // namespace ddp::worker

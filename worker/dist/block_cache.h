@@ -15,23 +15,23 @@ struct BlockSizes {
   std::size_t peak_used = 0;  // the most that was ever used at once
 };
 
-/// Blocks are at least as large as asked for, by at most an eighth and a page. What is used and
-/// idle is together at most 1.25 times the peak of what was used: idle blocks are unmapped for it,
-/// the oldest first. Thread-safe.
+/// Keeps blocks that were given back, for later calls. Used and idle blocks together take at most
+/// 1.25 times the most that was ever used at once. To stay below that, the blocks that are idle for
+/// longest are unmapped. Thread-safe.
 class BlockCache {
  public:
   BlockCache() = default;
   BlockCache(const BlockCache&) = delete;
   BlockCache& operator=(const BlockCache&) = delete;
-  /// Unmaps the idle blocks alone.
+  /// Unmaps the idle blocks. Used blocks stay mapped.
   ~BlockCache();
 
-  /// The block starts on a page; its content is undefined. Null if the kernel has no memory for it,
-  /// even without the idle blocks.
+  /// A block that starts on a page and is larger than `bytes` by at most an eighth and a page. Its
+  /// content is undefined. Null if the kernel has no memory for it, even without the idle blocks.
   void* take(std::size_t bytes);
 
   /// False for an address that is not that of a used block; nothing is done then.
-  bool give_back(void* address);
+  bool give_back(void* address) noexcept;
 
   [[nodiscard]] BlockSizes sizes() const;
 
@@ -40,14 +40,14 @@ class BlockCache {
     void* address;
     std::size_t bytes;
   };
-  /// Of the idle blocks; their end if none fits.
+  /// An idle block, or idle_.end().
   std::vector<Block>::iterator smallest_fit(std::size_t bytes);
   void* use(const Block& block);
-  void unmap_oldest();
+  void unmap_longest_idle();
 
   mutable std::mutex mutex_;
   std::unordered_map<void*, std::size_t> used_;
-  std::vector<Block> idle_;  // the oldest first
+  std::vector<Block> idle_;  // the one that is idle for longest first; with room for all used ones
   BlockSizes sizes_;
 };
 
