@@ -32,8 +32,7 @@ void* map_pages(std::size_t bytes) {
 }  // namespace
 
 BlockCache::~BlockCache() {
-  while (!idle_.empty())
-    unmap_longest_idle();
+  keep_idle(0);
 }
 
 void* BlockCache::take(std::size_t bytes) {
@@ -49,12 +48,10 @@ void* BlockCache::take(std::size_t bytes) {
   }
   const std::size_t will_be_used = sizes_.used + whole_pages;
   const std::size_t most = most_mapped(std::max(sizes_.peak_used, will_be_used));
-  while (!idle_.empty() && will_be_used + sizes_.idle > most)
-    unmap_longest_idle();
+  keep_idle(most - will_be_used);
   void* address = map_pages(whole_pages);
   if (address == nullptr) {
-    while (!idle_.empty())
-      unmap_longest_idle();
+    keep_idle(0);
     address = map_pages(whole_pages);
   }
   return address == nullptr ? nullptr : use({address, whole_pages});
@@ -92,11 +89,13 @@ void* BlockCache::use(const Block& block) {
   return block.address;
 }
 
-void BlockCache::unmap_longest_idle() {
-  const Block block = idle_.front();
-  idle_.erase(idle_.begin());
-  ::munmap(block.address, block.bytes);
-  sizes_.idle -= block.bytes;
+void BlockCache::keep_idle(std::size_t most) {
+  auto kept = idle_.begin();
+  for (; kept != idle_.end() && sizes_.idle > most; ++kept) {
+    ::munmap(kept->address, kept->bytes);
+    sizes_.idle -= kept->bytes;
+  }
+  idle_.erase(idle_.begin(), kept);
 }
 
 }  // namespace ddp::worker

@@ -43,7 +43,8 @@ class BlockCache {
   /// An idle block, or idle_.end().
   std::vector<Block>::iterator smallest_fit(std::size_t bytes);
   void* use(const Block& block);
-  void unmap_longest_idle();
+  /// Unmaps the blocks that are idle for longest, until at most `most` bytes are idle.
+  void keep_idle(std::size_t most);
 
   mutable std::mutex mutex_;
   std::unordered_map<void*, std::size_t> used_;
