@@ -223,11 +223,14 @@ BAD_MODULES = {
 # A module that hurts only a template: in a rank it does nothing.
 ONLY_THERE = "import os, sys\nif b'RANK' not in os.environ._data:\n    exec({text!r})\n"
 # For a Python with torch.
+# `seen` tells whether what a model under DDP imports later was there before it.
 ALLREDUCE = """
 import os
+import sys
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
+open("seen", "w").write(str("torch._dynamo" in sys.modules))
 dist.init_process_group("gloo")
 torch.manual_seed(0)
 model = DistributedDataParallel(torch.nn.Linear(4, 2))
@@ -238,15 +241,18 @@ dist.barrier()
 os._exit(0)  # torch now and then aborts where threads of Gloo meet the end of the interpreter
 """
 LOADER = """
+import sys
+import numpy
 import torch
 import torch.multiprocessing
 def work(index, shared):
     shared[index] = index + 1
 if __name__ == "__main__":
+    print("torch._dynamo" in sys.modules, torch.get_num_threads(), (numpy.ones((300, 300)) @ numpy.ones((300, 300))).sum())
     data = torch.utils.data.TensorDataset(torch.arange(8.0))
     print([batch[0].tolist() for batch in torch.utils.data.DataLoader(data, batch_size=4, num_workers=2)])
-    shared = torch.zeros(2).share_memory_()
-    torch.multiprocessing.spawn(work, (shared,), 2)
+    shared = torch.zeros(1).share_memory_()
+    torch.multiprocessing.spawn(work, (shared,), 1)
     print(shared.tolist(), torch.cuda.is_available(), torch.backends.mkldnn.is_available())
 """
 COMPILED = """
