@@ -286,12 +286,15 @@ class PythonModelTest(unittest.TestCase):
             self.assertEqual(torch.equal(tensor, weights[tensor_name]), tensor_name.startswith(prefix), tensor_name)
 
     def follow(self, page):
-        """What the commands of a page say: it has a file of Python, one of YAML, and commands."""
+        """What the commands of a page say: it has a file of Python, one of YAML, and commands. The job has five steps of a small set."""
         blocks = re.findall(r"```(\w*)\n(.*?)```", page, re.DOTALL)
         folder = self.path / "page"
         folder.mkdir()
         (folder / "net.py").write_text(next(text for kind, text in blocks if kind == "python"), encoding="utf-8")
-        (folder / "job.yaml").write_text(next(text for kind, text in blocks if kind == "yaml"), encoding="utf-8")
+        job = next(text for kind, text in blocks if kind == "yaml")
+        few = re.sub(r"max_steps: \d+", "max_steps: 5", re.sub(r"data: \{name: digits, ", r"\g<0>train_size: 320, test_size: 32, ", job))
+        self.assertRegex(few, "test_size: 32, (.|\n)*max_steps: 5}")
+        (folder / "job.yaml").write_text(few, encoding="utf-8")
         commands = next(text for kind, text in blocks if not kind).replace("python3", f"{sys.executable} -W ignore")
         return run_program("sh", "-ec", f"export PATH={self.bin}:$PATH\n{commands}", folder=folder)
 
