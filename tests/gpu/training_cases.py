@@ -73,8 +73,8 @@ class Training(GpuCase):
         self.assertLess(last["train_loss"], first["train_loss"])
 
     def test_an_evaluation_counts_every_sample_once_on_any_number_of_ranks(self):
-        self.worker("output=a", "train.epochs=1")
-        frozen = ["train.epochs=1", f"model.weights={self.checkpoint('a') / 'model.safetensors'}", "optimizer.lr=1e-30"]
+        self.worker("output=a", "train.epochs=1", "data.train_size=320")
+        frozen = ["train.epochs=1", "data.train_size=32", f"model.weights={self.checkpoint('a') / 'model.safetensors'}", "optimizer.lr=1e-30"]
         frozen += ["optimizer.weight_decay=0"]
         self.worker("output=b", *frozen)
         self.launch(3, "output=c", "eval.batch=7", *frozen)
@@ -158,7 +158,8 @@ class Precision(GpuCase):
         # A last layer a thousand times as large: at the first scale the gradients before it are beyond fp16.
         large = self.folder / "large.safetensors"
         write_scaled(plain, large, "fc2.weight", 1000)
-        keys = ("data.train_size=480", f"amp.dtype={self.unless_rehearsed('fp16', 'bf16')}", "optimizer.lr=1e-4")
+        count, dtype = self.unless_rehearsed((480, "fp16"), (96, "bf16"))
+        keys = (f"data.train_size={count}", "data.test_size=50", f"amp.dtype={dtype}", "optimizer.lr=1e-4")
         for level in ("O1", "O2"):
             with self.subTest(level):
                 self.launch(2, *keys, f"amp.level={level}", f"output={level}", f"model.weights={large}")
@@ -170,7 +171,7 @@ class Precision(GpuCase):
         # A fixed scale that no gradient stands: all steps are left out, and the weights stay.
         scale = self.unless_rehearsed(("amp.loss_scale=1e30",), ("optimizer.lr=1e-30", "optimizer.weight_decay=0"))
         self.worker(*keys, "amp.level=O1", *scale, "output=huge", f"model.weights={plain}")
-        skipped = self.last_epoch("huge", {"skipped_steps": 480 // self.BATCH})["skipped_steps"]
+        skipped = self.last_epoch("huge", {"skipped_steps": count // self.BATCH})["skipped_steps"]
         self.assertEqual(skipped, len(self.losses("huge")))
         self.assertEqual(read_tensors(self.checkpoint("huge") / "model.safetensors"), read_tensors(plain))
 
