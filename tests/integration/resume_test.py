@@ -129,16 +129,16 @@ class Remembered(ResumeTest):
     """What a run began with, and what it has of its steps."""
 
     def test_a_checkpoint_of_the_users_choice_starts_a_new_run(self):
-        self.train()
-        chosen = self.run_dir() / "checkpoints" / "step-000100"
-        text = self.train(f"checkpoint.resume={chosen}")
-        self.assertIn("resumes at step 100", text)
+        self.train("data.train_size=480")
+        chosen = self.run_dir() / "checkpoints" / "step-000010"
+        text = self.train("data.train_size=480", f"checkpoint.resume={chosen}")
+        self.assertIn("resumes at step 10", text)
         self.assert_same_epochs(records(self.run_dir(), "epoch")[1:], records(self.run_dir("job2"), "epoch"))
 
     def test_a_run_goes_on_without_the_weights_it_began_with(self):
-        self.train("train.epochs=1", "output=first")
+        self.train("data.train_size=480", "train.epochs=1", "output=first")
         weights = self.folder / "first.safetensors"
-        (self.folder / "first/job/checkpoints/step-000100/model.safetensors").rename(weights)
+        (self.folder / "first/job/checkpoints/step-000010/model.safetensors").rename(weights)
         self.train(f"model.weights={weights}", "output=whole")
         running, code = self.interrupt(signal.SIGTERM, "epoch 1/2", f"model.weights={weights}")
         self.assertEqual(code, 143, running.text)
@@ -151,11 +151,11 @@ class Remembered(ResumeTest):
 
     def test_an_interrupted_run_goes_on_whatever_it_began_with(self):
         self.launch(3, *self.COMMON, "train.epochs=1", "output=other")
-        for start in ("never", self.folder / "other/job/checkpoints/step-000100"):
+        for start, last in (("never", 2), (self.folder / "other/job/checkpoints/step-000100", 3)):
             output = f"output={pathlib.Path(start).name}"
-            begun = ("train.epochs=3", f"checkpoint.resume={start}", output)
-            self.interrupt(signal.SIGTERM, "epoch 2/3", *begun)
-            self.assert_resumed(self.train(*begun), 2 * self.STEPS + 1, 3 * self.STEPS - 1)
+            begun = (f"train.epochs={last}", f"checkpoint.resume={start}", output)
+            self.interrupt(signal.SIGTERM, f"epoch {last - 1}/{last}", *begun)
+            self.assert_resumed(self.train(*begun), (last - 1) * self.STEPS + 1, last * self.STEPS - 1)
             self.assertFalse((self.folder / pathlib.Path(start).name / "job2").exists())
 
     def test_a_finished_run_goes_on_with_more_epochs_and_tells_its_learning_rate(self):
@@ -207,7 +207,7 @@ class Remembered(ResumeTest):
                 "train.non_finite=skip",
                 "schedule.name=plateau", "schedule.patience=0", "schedule.threshold=0.5",
             ),
-            "masters of low weights": ("amp.level=O2", "ddp.hook=bf16"),
+            "masters of low weights": ("amp.level=O2", "ddp.hook=bf16", "data.batch_per_rank=4", "data.train_size=120", "data.test_size=50"),
         }  # fmt: skip
         for number, (what, keys) in enumerate(remembers.items()):
             job = ("data.train_size=480", "train.epochs=3", "ddp.check_replicas_every=5", f"output={number}", *keys)
@@ -241,6 +241,15 @@ class Remembered(ResumeTest):
 class Killed(ResumeTest):
     """Whatever is left of its checkpoints."""
 
+    def kill_in_the_third_epoch(self):
+        """A run of three epochs, once for all tests of the class: each has what is left of it in run_dir()."""
+        left = self.shared / "killed"
+        if left.exists():
+            shutil.copytree(left, self.run_dir(), symlinks=True)
+            return
+        self.interrupt(signal.SIGKILL, "epoch 2/3", "train.epochs=3")
+        shutil.copytree(self.run_dir(), left, symlinks=True)
+
     def test_a_killed_run_goes_on_from_its_last_checkpoint(self):
         whole = self.whole()
         self.interrupt(signal.SIGKILL, "epoch 1/2")
@@ -265,12 +274,12 @@ class Killed(ResumeTest):
 
     def test_a_best_checkpoint_that_cannot_be_saved_leaves_the_best_of_the_others(self):
         # The highest loss is the best here: that of the first epoch.
-        job = ("train.epochs=4", "checkpoint.keep=2", "eval.watch.metric=loss", "eval.watch.mode=max")
+        job = ("data.train_size=2400", "train.epochs=4", "checkpoint.keep=2", "eval.watch.metric=loss", "eval.watch.mode=max")
         self.interrupt(signal.SIGKILL, "batch:", *job)
         (self.run_dir() / "checkpoints").mkdir(exist_ok=True)
-        (self.run_dir() / "checkpoints" / "step-000100").write_text("in the way", encoding="utf-8")
+        (self.run_dir() / "checkpoints" / "step-000050").write_text("in the way", encoding="utf-8")
         text = self.train(*job)
-        self.assertIn("the checkpoint of step 100 was not saved, training goes on", text)
+        self.assertIn("the checkpoint of step 50 was not saved, training goes on", text)
         first, *others = records(self.run_dir(), "epoch")
         expected = max(others, key=lambda record: record["test_loss"])
         self.assertGreater(first["test_loss"], expected["test_loss"])
@@ -279,7 +288,7 @@ class Killed(ResumeTest):
         self.assertTrue((self.run_dir() / "checkpoints" / best / "manifest.json").exists())
 
     def test_best_is_marked_at_the_next_start_after_a_kill(self):
-        self.interrupt(signal.SIGKILL, "epoch 2/3", "train.epochs=3")
+        self.kill_in_the_third_epoch()
         best = self.run_dir() / "checkpoints" / "best"
         best.write_text("step-000007\n", encoding="utf-8")
         running, _ = self.interrupt(signal.SIGKILL, "resumes at step", "train.epochs=3")
@@ -287,7 +296,7 @@ class Killed(ResumeTest):
         self.train("train.epochs=3")
 
     def test_a_damaged_checkpoint_is_named_and_an_older_one_used(self):
-        self.interrupt(signal.SIGKILL, "epoch 2/3", "train.epochs=3")
+        self.kill_in_the_third_epoch()
         newest = max(p for p in (self.run_dir() / "checkpoints").iterdir() if re.fullmatch(r"step-\d+", p.name))
         file = newest / "model.safetensors"
         raw = bytearray(file.read_bytes())
@@ -307,23 +316,25 @@ class Killed(ResumeTest):
         return names
 
     def test_when_all_are_damaged_each_is_named_and_training_says_from_where_it_starts(self):
-        self.interrupt(signal.SIGKILL, "epoch 2/3", "train.epochs=3")
+        self.kill_in_the_third_epoch()
         names = self.damage_all()
         self.assertGreater(len(names), 1)
-        text = self.train("train.epochs=3")
+        running, code = self.interrupt(signal.SIGTERM, "epoch 1/3", "train.epochs=3")
+        text = running.text
+        self.assertEqual(code, 143, text)
         for name in names:
             self.assertRegex(text, rf"(?m)checkpoint {name} is damaged \(.*\)$")
         self.assertEqual(text.count("none of this run's checkpoints can be used: training starts from the beginning\n"), 1, text)
         self.assertNotIn("resumes at step", text)
 
     def test_the_checkpoint_that_the_job_names_is_started_from_again_and_refused_when_damaged(self):
-        self.train("output=other")
+        self.train("train.epochs=1", "output=other")
         there = self.folder / "other" / "job" / "checkpoints"
         saved = min(there.glob("step-*"))
         # A later round goes on with its own, or else from that one again.
         launch = (self.bin / "ddp-launch", "--nproc-per-node", 3, "--max-restarts", 1, "job.yaml", *self.COMMON)
-        running = self.start(*launch, "train.epochs=4", f"checkpoint.resume={saved}")
-        self.wait_for_saved(running, "epoch 2/4")
+        running = self.start(*launch, "train.epochs=3", f"checkpoint.resume={saved}")
+        self.wait_for_saved(running, "epoch 2/3")
         pids = running.wait_for_pids(3)
         self.damage_all()
         os.kill(pids[1], signal.SIGKILL)

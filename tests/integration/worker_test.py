@@ -199,11 +199,11 @@ class Ranks(WorkerTest):
             ("optimizer.name=adam", "optimizer.lr=0.002", "amp.level=O1", "loss.label_smoothing=0.1", "ddp.hook=fp16"),
             ("amp.level=O3", "ddp.find_unused=true", "train.clip_norm=1", "optimizer.decay_norms_and_biases=false"),
             ("ddp.static_graph=true", "loss.reduction=sum", "optimizer.lr_factors={conv1.*: 0.5}", "model.freeze=[conv1.bias]"),
-            ("model.name=lenet", "optimizer.lr=0.01", "train.accumulate=2", "ddp.broadcast_buffers=true"),
-            ("model.name=resnet18", "model.norm=sync", "optimizer.lr=0.002", "data.train_size=96", "data.test_size=32"),
+            ("model.name=lenet", "optimizer.lr=0.05", "train.accumulate=2", "ddp.broadcast_buffers=true"),
+            ("model.name=resnet18", "model.stem=imagenet", "model.norm=sync", "optimizer.lr=0.002", "data.train_size=96"),
         )
         for number, way in enumerate(ways):
-            self.launch(2, f"output={number}", "ddp.check_replicas_every=3", *way)
+            self.launch(2, f"output={number}", "ddp.check_replicas_every=3", "data.train_size=320", "data.test_size=32", *way)
             first, last = records(self.folder / str(number) / "job", "epoch")
             with self.subTest(way):
                 self.assertLess(last["train_loss"], first["train_loss"])
