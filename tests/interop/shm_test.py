@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -18,6 +19,19 @@ from tools import shm_variables
 HERE = pathlib.Path(__file__).parent
 SCRIPT = HERE / "shm_script.py"
 MODULE = HERE.parent.parent / "deploy" / "shm" / "ddp_shm.py"
+REFUSALS = """
+import os, sys, traceback
+for folder, library in zip(sys.argv[1::2], sys.argv[2::2]):
+    sys.path[0] = folder
+    os.environ.pop("DDP_SHM_LIBRARY", None)
+    if library:
+        os.environ["DDP_SHM_LIBRARY"] = library
+    try:
+        import ddp_shm
+        print("imported")
+    except Exception:
+        print(traceback.format_exc().splitlines()[-1])
+"""
 
 
 class Shm(ProcessTest):
@@ -47,12 +61,22 @@ class Shm(ProcessTest):
         text = self.run_program(*torchrun, SCRIPT, "ddp_shm", **self.variables)
         self.assertIn("digest", text)
 
-    def test_a_killed_rank_ends_the_sums_of_the_others_at_once(self):
+    def test_a_killed_rank_ends_the_sums_of_the_others_at_once_and_the_memory_has_no_name(self):
+        before = set(os.listdir("/dev/shm"))
+        running = self.start(self.bin / "ddp-launch", "--nproc-per-node", 3, SCRIPT, "ddp_shm", "stay", **self.variables)
+        running.wait_for("trains")  # rank 1 waits in its fifth step, the others for its sum
+        self.assertEqual([name for name in set(os.listdir("/dev/shm")) - before if "ddp" in name], [])
         begin = time.monotonic()
-        text = self.run_program(self.bin / "ddp-launch", "--nproc-per-node", 3, SCRIPT, "ddp_shm", "crash", expect=137, **self.variables)
-        self.assertIn("signal SIGKILL (9)", text)
+        os.kill(self.rank(1), signal.SIGKILL)
+        self.assertEqual(running.finish(), 137, running.text)
+        self.assertIn("signal SIGKILL (9)", running.text)
         self.assertLess(time.monotonic() - begin, 60)  # not the half hour of a collective
         self.assertEqual(self.alive(), [])
+
+    def rank(self, number):
+        """Its pid."""
+        (pid,) = [pid for pid in self.alive() if f"RANK={number}".encode() in pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")]
+        return pid
 
     def test_without_a_launcher_the_others_say_who_has_ended(self):
         variables = {**os.environ, **self.variables, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
@@ -69,34 +93,29 @@ class Shm(ProcessTest):
     def test_a_script_that_leaves_its_group_open_ends_well(self):
         self.launch(3, "ddp_shm", "leave")
 
-    def test_shared_memory_has_no_name(self):
-        before = set(os.listdir("/dev/shm"))
-        running = self.start(self.bin / "ddp-launch", "--nproc-per-node", 2, SCRIPT, "ddp_shm", "stay", **self.variables)
-        running.wait_for("trains")
-        self.assertEqual([name for name in set(os.listdir("/dev/shm")) - before if "ddp" in name], [])
-        running.process.terminate()
-        running.finish()
-        self.assertEqual(self.alive(), [])
-
-    def test_a_torch_without_a_library_is_named(self):
-        shutil.copy(MODULE, self.folder)
-        environment = {name: value for name, value in os.environ.items() if name != "DDP_SHM_LIBRARY"}
-        done = subprocess.run([sys.executable, "-c", "import ddp_shm"], cwd=self.folder, env=environment, capture_output=True, text=True)
-        self.assertRegex(done.stderr, r"ImportError: ddp_shm: no libddp-shm-\d+\.\d+\.so for torch \S+ near .*DDP_SHM_LIBRARY")
-        other = self.folder / "ddp_worker" / "torch-1.0" / "lib"
-        other.mkdir(parents=True)
-        (other / "libddp-shm-1.0.so").touch()
-        done = subprocess.run([sys.executable, "-c", "import ddp_shm"], cwd=self.folder, env=environment, capture_output=True, text=True)
-        self.assertRegex(done.stderr, r"there is one for torch 1\.0")
-
-    def test_a_library_of_another_release_is_one_line(self):
+    def test_a_torch_without_a_library_and_a_library_of_another_release_are_one_line(self):
+        alone, other = (self.folder / name / "deploy" / "shm" for name in ("alone", "other"))
+        for folder in (alone, other):
+            folder.mkdir(parents=True)
+            shutil.copy(MODULE, folder)
+        library = other / "ddp_worker" / "torch-1.0" / "lib" / "libddp-shm-1.0.so"
+        library.parent.mkdir(parents=True)
+        library.touch()
         text = self.folder / "libddp-shm-text.so"
         text.write_text("no library\n")
-        other = re.search(r"/\S*/libc\.so\.6", pathlib.Path("/proc/self/maps").read_text())[0]
-        for library in (text, other):
-            variables = {**os.environ, **self.variables, "DDP_SHM_LIBRARY": str(library)}
-            done = subprocess.run([sys.executable, "-c", "import ddp_shm"], env=variables, capture_output=True, text=True)
-            self.assertRegex(done.stderr.splitlines()[-1], rf"\AImportError: ddp_shm: {re.escape(str(library))} does not fit .*Install the package again: pip install .*\Z")
+        foreign = re.search(r"/\S*/libc\.so\.6", pathlib.Path("/proc/self/maps").read_text())[0]
+        near, far, *unfit = self.refusals((alone, ""), (other, ""), (MODULE.parent, text), (MODULE.parent, foreign))
+        self.assertRegex(near, r"\AImportError: ddp_shm: no libddp-shm-\d+\.\d+\.so for torch \S+ near .*DDP_SHM_LIBRARY")
+        self.assertRegex(far, r"there is one for torch 1\.0")
+        for library, line in zip((text, foreign), unfit, strict=True):
+            self.assertRegex(line, rf"\AImportError: ddp_shm: {re.escape(str(library))} does not fit .*Install the package again: pip install .*\Z")
+
+    def refusals(self, *cases):
+        """The last line of an import of the module from each folder, with that DDP_SHM_LIBRARY (none: ""). All by one process, as torch is slow
+        to import."""
+        words = [str(word) for case in cases for word in case]
+        environment = {name: value for name, value in os.environ.items() if name not in ("DDP_SHM_LIBRARY", "PYTHONPATH")}
+        return subprocess.run([sys.executable, "-c", REFUSALS, *words], env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
 if __name__ == "__main__":
