@@ -21,6 +21,7 @@ from reference_ddp import ConvNet
 
 COUNT, BATCH, MEAN, DEVIATION = 320, 32, 0.163, 0.23
 STEPS = COUNT // BATCH
+FEW = 96  # of a ResNet
 # Both sides take the kernels that most CPUs have: those of newer ones differ by a rounding more, which a deep net's training makes 3e-3.
 os.environ.update(COMMON_KERNELS)
 NEAR = 1e-5  # measured: 3e-7; sums round otherwise here (channels-last), and that grows with the steps of a deep net
@@ -70,16 +71,17 @@ class PythonResume(unittest.TestCase):
         self.file = self.folder / "python.pt"
         (self.folder / "job.yaml").write_text(JOB, encoding="utf-8")
 
-    def train(self, model, make_optimizer):
-        """Epoch by epoch: yields the losses, the optimizer and the scheduler."""
+    def train(self, model, make_optimizer, count=COUNT):
+        """Epoch by epoch of the first `count` images: yields the losses, the optimizer and the scheduler."""
         model.train()
         optimizer = make_optimizer(model)
         scheduler = torch.optim.lr_scheduler.MultiStepLR(optimizer, [1], gamma=0.5)
-        sampler = DistributedSampler(self.data, num_replicas=1, rank=0, seed=1)
+        data = TensorDataset(*self.data[:count])
+        sampler = DistributedSampler(data, num_replicas=1, rank=0, seed=1)
         for epoch in range(2):
             sampler.set_epoch(epoch)
             losses = []
-            for x, y in DataLoader(self.data, batch_size=BATCH, sampler=sampler):
+            for x, y in DataLoader(data, batch_size=BATCH, sampler=sampler):
                 optimizer.zero_grad()
                 loss = nn.functional.cross_entropy(model(x), y)
                 loss.backward()
@@ -88,11 +90,11 @@ class PythonResume(unittest.TestCase):
             scheduler.step()
             yield losses, optimizer, scheduler
 
-    def save_and_go_on(self, make_model=ConvNet, make_optimizer=make_sgd, prefix="", names=None, **more):
+    def save_and_go_on(self, make_model=ConvNet, make_optimizer=make_sgd, prefix="", names=None, count=COUNT, **more):
         """Saves after the first epoch. Returns the losses of the second."""
         torch.manual_seed(5)
         model = make_model()
-        run = self.train(model, make_optimizer)
+        run = self.train(model, make_optimizer, count)
         _, optimizer, scheduler = next(run)
         saved = {
             "start_epoch": 1,
@@ -145,14 +147,11 @@ class PythonResume(unittest.TestCase):
 
     def test_a_resnet_in_ddp_by_other_names_goes_on(self):
         """Parameters are numbered without the buffers between them; prefixes go; keys are as the job says."""
-        # As a worker that is alone has: in torch 2.15, unlike 2.11, the last bits depend on it.
-        torch.set_num_threads(len(os.sched_getaffinity(0)))
-        self.addCleanup(torch.set_num_threads, 1)
         names = {"start_epoch": "next", "model_state_dict": "net", "optimizer_state_dict": "Optimizer_state_dict"}
         theirs = self.save_and_go_on(
-            resnet, lambda model: torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.01), "module.", names
+            resnet, lambda model: torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.01), "module.", names, FEW
         )
-        job = ("model.name=resnet18", "model.stem=imagenet", "optimizer.name=adamw", "optimizer.lr=1e-3", "optimizer.weight_decay=0.01")
+        job = (f"data.train_size={FEW}", "model.name=resnet18", "model.stem=imagenet", "optimizer.name=adamw", "optimizer.lr=1e-3", "optimizer.weight_decay=0.01")
         text = self.run_worker(*job, "checkpoint.keys={epoch: next, model: net}", "optimizer.ema_decay=0.9")
         self.assertIn("prefix taken off: module.", text)
         self.assertIn("optimizer: 186 tensors", text)
