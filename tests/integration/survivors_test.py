@@ -7,7 +7,9 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
+import tempfile
 import time
 import unittest
 
@@ -34,10 +36,18 @@ class SurvivorTest(WorkerTest):
     def begin(self, *arguments, **variables):
         return self.start(self.bin / "ddp-launch", "job.yaml", *arguments, **variables)
 
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.shared = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="ddp-survivors-")))
+
     def whole(self, *arguments):
-        """What the others are compared with."""
-        self.run_program(self.bin / "ddp-launch", "job.yaml", "output=whole", *arguments)
-        return self.folder / "whole" / "job"
+        """What the others are compared with, trained once for all tests of a class."""
+        place = self.shared / "-".join(("whole", *arguments))
+        if not (place / "job" / "result.json").exists():
+            shutil.rmtree(place, ignore_errors=True)  # of a test that failed in it
+            self.run_program(self.bin / "ddp-launch", "job.yaml", f"output={place}", *arguments)
+        return place / "job"
 
     def wait_for_step(self, running, step, run=None):
         metrics = (run or self.run_dir()) / "metrics.jsonl"
@@ -94,9 +104,9 @@ class KilledRanks(SurvivorTest):
                 self.assert_same_run(whole, run)
 
     def test_again_and_again_and_two_at_once(self):
-        whole = self.whole("train.epochs=6")
-        running = self.begin("train.epochs=6")
-        for step, ranks in ((5, (0,)), (18, (1,)), (31, (0, 2)), (44, (1, 2))):
+        whole = self.whole()
+        running = self.begin()
+        for step, ranks in ((3, (0,)), (10, (1,)), (17, (0, 2)), (24, (1, 2))):
             self.wait_for_step(running, step)
             pids = self.workers()
             for rank in ranks:
@@ -115,7 +125,7 @@ class KilledRanks(SurvivorTest):
         self.assert_same_run(whole, self.run_dir())
 
     def test_in_an_evaluation(self):
-        job = ("data.test_size=20000", "train.epochs=2", "eval.every=1")
+        job = ("data.test_size=12000", "train.epochs=2", "eval.every=1")
         whole = self.whole(*job)
         running = self.begin(*job)
         self.wait_for_step(running, 10)
