@@ -17,8 +17,8 @@ from processes import ProcessTest, free_port
 
 JOB = """
 name: job
-data: {name: digits, batch_per_rank: 16, train_size: 8000, test_size: 200}
-train: {epochs: 50, log_every: 1}
+data: {name: digits, batch_per_rank: 16, train_size: 1600, test_size: 200}
+train: {epochs: 250, log_every: 1}
 """
 
 
@@ -474,7 +474,7 @@ class TimeOuts(FailingRank):
     def stop_one(self, size, stopped):
         """Ranks that no launcher watches. Returns the others, ended, and how long that took."""
         ranks = self.start_ranks(self.bin / "ddp-worker", size, *self.KEYS)
-        ranks[0].wait_for("epoch 1/50")
+        ranks[0].wait_for("epoch 1/250")
         begin = time.monotonic()
         ranks[stopped].process.send_signal(signal.SIGSTOP)
         others = [running for rank, running in enumerate(ranks) if rank != stopped]
@@ -503,7 +503,7 @@ class TimeOuts(FailingRank):
         for size, stopped in ((2, 1), (3, 2), (2, 0)):
             with self.subTest(size=size, stopped=stopped):
                 running = self.start(self.bin / "ddp-launch", "--nproc-per-node", size, "job.yaml", *self.KEYS, f"name=job-{size}-{stopped}")
-                running.wait_for("epoch 1/50")
+                running.wait_for("epoch 1/250")
                 pids = running.wait_for_pids(size)
                 begin = time.monotonic()
                 os.kill(pids[stopped], signal.SIGSTOP)

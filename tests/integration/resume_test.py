@@ -82,7 +82,7 @@ class Stopped(ResumeTest):
         self.assert_same_run(whole, self.run_dir())
 
     def test_a_stop_in_an_evaluation_saves_the_epoch_and_it_is_evaluated_later(self):
-        job = ("data.train_size=960", "data.test_size=30000", "train.epochs=2")
+        job = ("data.train_size=960", "data.test_size=15000", "train.epochs=2")
         last = 960 // (3 * 16)  # step of the first epoch
         self.train(*job, "output=whole")
         running = self.start(self.bin / "ddp-launch", "--nproc-per-node", 3, "job.yaml", *self.COMMON, *job)
@@ -99,9 +99,9 @@ class Stopped(ResumeTest):
         for signal_number in (signal.SIGUSR1, signal.SIGTERM):
             output = f"output={int(signal_number)}"
             running = self.start(
-                self.bin / "ddp-launch", "--nproc-per-node", 3, "job.yaml", *self.COMMON, "train.epochs=9", output
+                self.bin / "ddp-launch", "--nproc-per-node", 3, "job.yaml", *self.COMMON, "data.train_size=960", "train.epochs=45", output
             )
-            running.wait_for("epoch 1/9")
+            running.wait_for("epoch 1/45")
             os.kill(running.wait_for_pids(3)[1], signal_number)
             self.assertEqual(running.finish(), 143, running.text)
             self.assertIn("with a checkpoint", running.text)

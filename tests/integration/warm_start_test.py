@@ -25,14 +25,14 @@ def read_status(pid, name):
 
 @unittest.skipIf(os.environ.get("DDP_SANITIZE"), "a program with a sanitizer is not copied")
 class WarmStart(WorkerTest):
-    LONG = ("data.train_size=8000", "train.epochs=50", "--restart", "all", "--max-restarts", 2)
+    LONG = ("data.train_size=1600", "train.epochs=250", "--restart", "all", "--max-restarts", 2)
     READY = re.compile(r"warm start: the template, pid (\d+), is ready")
 
     def started(self, ranks, *arguments, program=None):
         """A job under way, its ranks' pids, and the template's; None: it has none."""
         job = [program, "job.yaml"] if program else ["job.yaml"]
         running = self.start(self.bin / "ddp-launch", "--nproc-per-node", ranks, *job, *self.LONG, *arguments, LOGLEVEL="DEBUG")
-        running.wait_for("epoch 1/50")
+        running.wait_for("epoch 1/250")
         ready = self.READY.search(running.text)
         return running, running.wait_for_pids(ranks), ready and int(ready[1])
 
@@ -55,7 +55,7 @@ class WarmStart(WorkerTest):
         begun = len(running.text)
         os.kill(pids[0], signal.SIGKILL)
         running.wait_until(lambda: "rank 0 of 2" in running.text[begun:], "the second round")
-        running.wait_until(lambda: "epoch 2/50" in running.text[begun:] or "epoch 1/50" in running.text[begun:], "its training")
+        running.wait_until(lambda: re.search("rank 0 of 2(.|\n)*epoch [0-9]+/250", running.text[begun:]), "its training")
         return {int(rank): int(pid) for rank, pid in re.findall(r"rank (\d+) of \d+: .*pid (\d+)\n", running.text[begun:])}
 
     def test_ranks_learn_what_they_learn_by_themselves(self):
@@ -102,8 +102,9 @@ class WarmStart(WorkerTest):
         ):
             with self.subTest(ranks=ranks, arguments=arguments):
                 text = self.run_program(
-                    self.bin / "ddp-launch", "--nproc-per-node", ranks, "job.yaml", *arguments, "checkpoint.resume=never", LOGLEVEL="DEBUG"
-                )
+                    self.bin / "ddp-launch", "--nproc-per-node", ranks, "job.yaml", *arguments, "data.train_size=32", "train.epochs=1",
+                    "checkpoint.resume=never", LOGLEVEL="DEBUG",
+                )  # fmt: skip
                 self.assertEqual(bool(self.READY.search(text)), is_warm, text)
 
     def test_each_round_has_copies(self):

@@ -306,13 +306,13 @@ class Evaluations(WorkerTest):
 
 
 class Faults(WorkerTest):
-    """Long enough that the fault comes in the middle."""
+    """Long enough that the fault comes in the middle, by epochs short enough that the first is soon over."""
 
-    LONG = ("data.train_size=8000", "train.epochs=50")
+    LONG = ("data.train_size=1600", "train.epochs=250")
 
     def started(self, ranks, *arguments):
         running = self.start(self.bin / "ddp-launch", "--nproc-per-node", ranks, "job.yaml", *self.LONG, *arguments)
-        running.wait_for("epoch 1/50")
+        running.wait_for("epoch 1/250")
         pids = running.wait_for_pids(ranks)
         return running, pids
 
@@ -329,22 +329,22 @@ class Faults(WorkerTest):
         self.assertEqual(self.alive(), [])
 
     def test_a_restarted_round_goes_on_from_the_newest_checkpoint(self):
-        job = ("data.train_size=3200", "train.epochs=4", "seed=7")
+        job = ("data.train_size=1600", "train.epochs=4", "seed=7")
         self.launch(2, *job, "name=straight", "checkpoint.resume=never")
         # The rounds of one job continue whatever checkpoint.resume says of its start.
         arguments = ["--nproc-per-node", 2, "--max-restarts", 1, "job.yaml", *job, "name=broken", "checkpoint.resume=never"]
         running = self.start(self.bin / "ddp-launch", *arguments)
-        self.wait_for_saved(running, "epoch 2/4", self.run_dir("broken"))
+        self.wait_for_saved(running, "epoch 1/4", self.run_dir("broken"))
         pids = running.wait_for_pids(2)
         os.kill(pids[1], signal.SIGKILL)
         self.assertEqual(running.finish(), 0, running.text)
         self.assertIn("round 1 starts now, 0 restarts are left", running.text)
-        self.assertRegex(running.text, r"resumes at step (100|200|300), epoch ")
+        self.assertRegex(running.text, r"resumes at step (50|100|150), epoch ")
         self.assert_same_run(self.run_dir("straight"), self.run_dir("broken"))
         self.assertEqual(json.loads((self.run_dir("broken") / "result.json").read_text(encoding="utf-8"))["rounds"], 2)
 
     def test_a_restarted_round_without_a_checkpoint_says_that_it_begins_anew(self):
-        running = self.start(self.bin / "ddp-launch", "--nproc-per-node", 2, "--max-restarts", 1, "job.yaml", "data.train_size=16000", "train.epochs=1")
+        running = self.start(self.bin / "ddp-launch", "--nproc-per-node", 2, "--max-restarts", 1, "job.yaml", "data.train_size=6400", "train.epochs=1")
         pids = running.wait_for_pids(2)
         # The first checkpoint comes with the end of the epoch.
         running.wait_until((self.run_dir("job") / "rounds.jsonl").exists, "the record of the first round")
@@ -382,9 +382,9 @@ class Faults(WorkerTest):
 
     def test_the_report_s_command_plays_the_failed_rank_alone_from_the_newest_checkpoint(self):
         running = self.start(
-            self.bin / "ddp-launch", "--nproc-per-node", 2, "job.yaml", "data.train_size=3200", "train.epochs=4", "checkpoint.keep=9"
+            self.bin / "ddp-launch", "--nproc-per-node", 2, "job.yaml", "data.train_size=1600", "train.epochs=4", "checkpoint.keep=9"
         )
-        self.wait_for_saved(running, "epoch 2/4")
+        self.wait_for_saved(running, "epoch 1/4")
         pids = running.wait_for_pids(2)
         os.kill(pids[1], signal.SIGKILL)
         self.assertEqual(running.finish(), 137, running.text)
@@ -394,7 +394,7 @@ class Faults(WorkerTest):
         before = self.tree()
         text = self.run_program("sh", "-c", command)
         self.assertRegex(text, r"(?m)^as rank 1 of 2, alone: ")
-        self.assertRegex(text, r"resumes at step (100|200|300), epoch ")
+        self.assertRegex(text, r"resumes at step (50|100|150), epoch ")
         self.assertIn("epoch 4/4", text)
         self.assertEqual(self.tree(), before, "it writes nothing")
         self.assertEqual(self.alive(), [])
@@ -506,7 +506,7 @@ class Faults(WorkerTest):
             self.start(self.bin / "ddp-worker", "job.yaml", *self.LONG, RANK=str(rank), LOCAL_RANK=str(rank), **world)
             for rank in (0, 1)
         ]
-        ranks[0].wait_for("epoch 1/50")
+        ranks[0].wait_for("epoch 1/250")
         ranks[1].process.kill()
         self.assertEqual(ranks[1].finish(), 137)
         self.assertEqual(ranks[0].finish(), 97, ranks[0].text)
