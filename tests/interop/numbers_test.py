@@ -37,11 +37,21 @@ def draw(dtype, overflows=()):
 
 
 def run_ours(tensors, *job):
+    (result,) = run_each((tensors, job))
+    return result
+
+
+def run_each(*cases):
+    """What becomes of the tensors of each case by its job. All by one process, as starting it is slow."""
     with tempfile.TemporaryDirectory() as folder:
-        source, target = pathlib.Path(folder) / "in.safetensors", pathlib.Path(folder) / "out.safetensors"
-        save_file(tensors, source)
-        numbers_tool("step", source, target, f"optimizer.lr={LR}", *job)
-        return load_file(target)
+        words, targets = ["each"], []
+        for number, (tensors, job) in enumerate(cases):
+            source, target = pathlib.Path(folder) / f"{number}-in.safetensors", pathlib.Path(folder) / f"{number}-out.safetensors"
+            save_file(tensors, source)
+            words += ["step", source, target, f"optimizer.lr={LR}", *job, "/"]
+            targets.append(target)
+        numbers_tool(*words)
+        return [load_file(target) for target in targets]
 
 
 def run_python(tensors, make, clip=None, scaler=None, decay=None, ramp=None):
@@ -123,10 +133,10 @@ class Optimizers(unittest.TestCase):
 
     def compare(self, job, make_plain, **how):
         """`make_plain` takes the parameters and the keyword arguments that choose the form."""
-        exact = draw(torch.float64)
-        self.assert_near(run_ours(exact, *job), run_python(exact, lambda p: make_plain(p, foreach=False), **how), 1e-12)
-        single = draw(torch.float32)
-        self.assert_near(run_ours(single, *job), run_python(single, lambda p: make_plain(p, fused=True), **how))
+        exact, single = draw(torch.float64), draw(torch.float32)
+        ours = run_each((exact, job), (single, job))
+        self.assert_near(ours[0], run_python(exact, lambda p: make_plain(p, foreach=False), **how), 1e-12)
+        self.assert_near(ours[1], run_python(single, lambda p: make_plain(p, fused=True), **how))
 
     def test_every_optimizer_with_weight_decay(self):
         for name, (kind, arguments, job) in OPTIMIZERS.items():
@@ -175,11 +185,10 @@ class Optimizers(unittest.TestCase):
     def test_overflows_are_skipped_as_by_grad_scaler(self):
         # Not against the fused form: its momentum is garbage after an overflow in the first step.
         tensors = draw(torch.float64, overflows=(0, 7, 8))
-        for name, (kind, arguments, job) in OPTIMIZERS.items():
+        more = ("optimizer.weight_decay=0.02", "train.clip_norm=5", "amp.level=O1", "amp.dtype=fp16")
+        results = run_each(*((tensors, [*job, *more]) for _, _, job in OPTIMIZERS.values()))
+        for (name, (kind, arguments, _)), ours in zip(OPTIMIZERS.items(), results, strict=True):
             with self.subTest(name):
-                ours = run_ours(
-                    tensors, *job, "optimizer.weight_decay=0.02", "train.clip_norm=5", "amp.level=O1", "amp.dtype=fp16"
-                )
                 theirs = run_python(
                     tensors,
                     lambda p, kind=kind, arguments=arguments: kind(p.values(), lr=LR, weight_decay=0.02, foreach=False, **arguments),
@@ -209,7 +218,8 @@ class Losses(unittest.TestCase):
 
 
 class Plateau(unittest.TestCase):
-    def compare(self, mode, factor, patience, threshold, min_lr, results):
+    def rates(self, mode, factor, patience, threshold, min_lr, results):
+        """Python's after each result."""
         optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=LR)
         scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(
             optimizer, mode, factor=factor, patience=patience, threshold=threshold, min_lr=min_lr
@@ -218,18 +228,21 @@ class Plateau(unittest.TestCase):
         for result in results:
             scheduler.step(result)
             theirs.append(optimizer.param_groups[0]["lr"])
-        ours = [float(line) for line in numbers_tool("plateau", mode, factor, patience, threshold, min_lr, LR, *results).split()]
-        self.assertEqual(len(ours), len(theirs))
-        for step, (a, b) in enumerate(zip(ours, theirs, strict=True)):
-            self.assertTrue(math.isclose(a, b, rel_tol=1e-12), f"{mode} {factor} {patience}, result {step}: {a} {b}")
+        return theirs
 
     def test_rates_fall_as_those_of_reduce_lr_on_plateau(self):
         generator = torch.Generator().manual_seed(8)
         noise = torch.rand(120, generator=generator, dtype=torch.float64)
         falling = [(1 / (1 + i) + 0.2 * x).item() for i, x in enumerate(noise)]
+        rules = ((0.1, 10, 1e-4, 0), (0.5, 0, 1e-4, 1e-3), (0.7, 3, 0.05, 0), (0.1, 1, 1e-4, 2e-9))
         for mode, results in (("min", falling), ("max", [1 - x for x in falling])):
-            for factor, patience, threshold, min_lr in ((0.1, 10, 1e-4, 0), (0.5, 0, 1e-4, 1e-3), (0.7, 3, 0.05, 0), (0.1, 1, 1e-4, 2e-9)):
-                self.compare(mode, factor, patience, threshold, min_lr, [*results, float("nan"), *results[:5]])
+            results = [*results, float("nan"), *results[:5]]
+            words = [word for rule in rules for word in ("plateau", mode, *rule, LR, *results, "/")]
+            ours = [float(line) for line in numbers_tool("each", *words).split()]
+            theirs = [(rule, step, rate) for rule in rules for step, rate in enumerate(self.rates(mode, *rule, results))]
+            self.assertEqual(len(ours), len(theirs))
+            for a, (rule, step, b) in zip(ours, theirs, strict=True):
+                self.assertTrue(math.isclose(a, b, rel_tol=1e-12), f"{mode} {rule}, result {step}: {a} {b}")
 
 
 if __name__ == "__main__":
