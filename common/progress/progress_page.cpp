@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/error.h"
+#include "common/progress/alive_lock.h"
 
 namespace ddp {
 namespace {
@@ -45,7 +46,9 @@ MappedProgressPage MappedProgressPage::create() {
   check(::fcntl(fd.fd(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL),
         "fcntl",
         "progress page");
-  return {new (map_page(fd.fd())) ProgressPage(), std::move(fd)};
+  MappedProgressPage page{new (map_page(fd.fd())) ProgressPage(), std::move(fd)};  // in this order
+  make_alive_lock(*page);
+  return page;
 }
 
 MappedProgressPage MappedProgressPage::open(int fd) {
@@ -61,10 +64,12 @@ MappedProgressPage MappedProgressPage::open(int fd) {
   ::close(fd);
   mapped->phase.store(Phase::starting, std::memory_order_relaxed);
   mapped->version.store(ProgressPage::kVersion, std::memory_order_release);
+  take_alive_lock(*mapped);
   return mapped;
 }
 
 void MappedProgressPage::Unmap::operator()(ProgressPage* page) const {
+  release_alive_lock(*page);
   ::munmap(static_cast<void*>(page), kPageBytes);
 }
 

@@ -14,14 +14,18 @@ Copy this file beside your script. Without ddp-launch all of it does nothing. No
 """
 import atexit
 import contextlib
+import ctypes
+import errno
 import mmap
 import os
+import threading
 import time
 
 VERSION = 4  # of the page; common/progress/progress_page.h of ddp-launch has its layout
 PHASES = ("none", "starting", "joining", "loading", "training", "evaluating", "saving", "stopping", "finished", "data",
           "forward", "backward")  # fmt: skip
 _COUNTED, _WAITED, _SPENT = 14, 15, 16  # slots of 64 bits: until when time was counted, and the sums; by phase from _SPENT on
+_ALIVE_LOCK = 3072  # the byte where the lock is
 _STEP_PHASES = tuple(PHASES.index(name) for name in ("training", "data", "forward", "backward"))
 
 
@@ -33,10 +37,22 @@ def _open_page():
         if os.readlink(f"/proc/self/fd/{int(fd)}").startswith("/memfd:ddp-progress"):
             page = mmap.mmap(int(fd), 4096)
             os.close(int(fd))
+            _take_alive_lock(page)
             return memoryview(page)
     except (OSError, ValueError):
         pass
     return None
+
+
+def _take_alive_lock(page):
+    """The kernel marks this lock as soon as the process dies, so that the other ranks need not wait until its memory and its GPU
+    are free again. It belongs to a thread: to the main one, as others may end earlier."""
+    if threading.get_native_id() != os.getpid():
+        return
+    library = ctypes.CDLL(None)
+    lock = ctypes.byref(ctypes.c_char.from_buffer(page, _ALIVE_LOCK))
+    if library.pthread_mutex_trylock(lock) == errno.EOWNERDEAD:  # of an earlier process with this page
+        library.pthread_mutex_consistent(lock)
 
 
 class Progress:

@@ -10,6 +10,7 @@
 #include "common/error.h"
 #include "common/files/descriptor.h"
 #include "common/node/probe_process.h"
+#include "common/node/process_signals.h"
 
 namespace ddp::launcher {
 namespace {

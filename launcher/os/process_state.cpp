@@ -35,16 +35,19 @@ ProcessState read_stat(const char* path) {
   long reaped_system = 0;
   unsigned long long started = 0;
   long resident = 0;
-  // state, ppid, session (6th), minflt (10th), majflt (12th), utime to cstime (14th to 17th),
-  // starttime (22nd), rss (24th), processor (39th): proc(5).
+  unsigned flags = 0;
+  // state, ppid, session (6th), flags (9th), minflt (10th), majflt (12th), utime to cstime (14th to
+  // 17th), starttime (22nd), rss (24th), processor (39th), exit_code (52nd): proc(5).
   constexpr const char* kFields =
-      " %c %d %*d %d %*d %*d %*u %lu %*u %lu %*u %lu %lu %ld %ld %*d %*d %*d %*d %llu "
-      "%*u %ld %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*d %d";
+      " %c %d %*d %d %*d %*d %u %lu %*u %lu %*u %lu %lu %ld %ld %*d %*d %*d %*d %llu "
+      "%*u %ld %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*d %d "
+      "%*u %*u %*u %*u %*d %*u %*u %*u %*u %*u %*u %*u %d";
   const int got = std::sscanf(close + 1,
                               kFields,
                               &read.state,
                               &read.parent,
                               &read.session,
+                              &flags,
                               &minor_faults,
                               &major_faults,
                               &user,
@@ -53,8 +56,11 @@ ProcessState read_stat(const char* path) {
                               &reaped_system,
                               &started,
                               &resident,
-                              &read.core);
-  if (got != 12) return found;
+                              &read.core,
+                              &read.wait_status);
+  if (got < 13) return found;         // kernels before 3.5 do not have the last field
+  constexpr unsigned kExiting = 0x4;  // PF_EXITING of the kernel's include/linux/sched.h
+  read.is_exiting = (flags & kExiting) != 0;
   read.cpu_ticks = user + system;
   read.children_ticks = static_cast<std::uint64_t>(reaped_user + reaped_system);
   read.minor_faults = minor_faults;

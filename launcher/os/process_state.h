@@ -21,7 +21,9 @@ struct ProcessState {
   std::uint64_t major_faults = 0;    // and with one
   std::uint64_t started = 0;         // in clock ticks since boot
   std::uint64_t resident_bytes = 0;
-  int core = 0;  // on which its main thread ran last
+  int core = 0;             // on which its main thread ran last
+  bool is_exiting = false;  // its main thread has ended, even if the kernel still frees what it had
+  int wait_status = 0;      // then: how, as waitpid(2) gives it; 0 if we may not know
 };
 
 ProcessState read_process_state(pid_t pid);

@@ -41,6 +41,16 @@ RoundFacts first_facts(const Rendezvous& rendezvous,
   return facts;
 }
 
+/// The worker whose ending the event has brought. Null: none.
+const Worker* ended_worker(const AgentEvent& event, const WorkerGroup& group) {
+  const auto* const exited = std::get_if<WorkerExited>(&event);
+  const auto* const dying = std::get_if<WorkerDying>(&event);
+  if (exited == nullptr && dying == nullptr) return nullptr;
+  const Worker* const worker =
+      group.workers()[exited != nullptr ? exited->index : dying->index].get();
+  return worker->ending ? worker : nullptr;
+}
+
 }  // namespace
 
 Agent::Agent(asio::io_context& io,
@@ -62,6 +72,7 @@ Agent::Agent(asio::io_context& io,
                is_colored(spec.logs, ::isatty(STDERR_FILENO) == 1, spec.environment),
                spec.logs.progress),
       inbox_(io),
+      deaths_(io, [this] { workers_.group().look_for_deaths(); }),
       signals_(io_,
                signals_to_take(spec.listed_signals, spec.max_nodes > 1),
                [this](int signal) { note_signal(signal); }),
@@ -70,6 +81,7 @@ Agent::Agent(asio::io_context& io,
           io_, scratch_.path(), [this](const std::string& request) { return answer(request); }),
       workers_({io,
                 inbox_,
+                deaths_,
                 guard_,
                 writer_,
                 console_,
@@ -140,6 +152,7 @@ asio::awaitable<void> Agent::run_rounds() {
   check_timer_.cancel();
   guard_.disarm();
   signals_.close();
+  deaths_.close();
   service_.close();
   control_.close();
   if (web_) web_->close(*commands_.end_job());
@@ -205,10 +218,8 @@ asio::awaitable<void> Agent::watch_workers() {
       zero_->note_fenced();
       continue;
     }
-    if (const auto* const exited = std::get_if<WorkerExited>(&*event)) {
-      zero_->send_event(
-          WorkerEnded{workers_.facts().round, first_report(*group.workers()[exited->index])});
-    }
+    if (const Worker* const worker = ended_worker(*event, group))
+      zero_->send_event(WorkerEnded{workers_.facts().round, first_report(*worker)});
     const auto* const signal = std::get_if<SignalReceived>(&*event);
     if (signal == nullptr || signal->stops) continue;
     const std::size_t sent = group.forward(signal->signal);
@@ -235,6 +246,7 @@ asio::awaitable<void> Agent::check_periodically() {
                        ", has taken its place.");
     }
     find_daemons();
+    workers_.group().look_for_deaths();
     zero_->tick();
   }
 }

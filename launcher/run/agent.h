@@ -83,6 +83,7 @@ class Agent {
   FileWriter writer_;
   Console console_;
   Inbox<AgentEvent> inbox_;
+  DeathWatch deaths_;  // before the workers, whose pages it watches
   StopSignals signals_;
   ServiceNotifier service_;
   ControlSocket control_;

@@ -18,6 +18,11 @@ struct WorkerExited {
   ExitStatus status;
   Clock::time_point at;
 };
+struct WorkerDying {  // it has failed; the kernel still frees what it had
+  std::size_t index = 0;
+  ExitStatus status;
+  Clock::time_point at;
+};
 struct OutputEnded {};      // one stream of one worker is drained
 struct SigchldReceived {};  // SIGCHLD: an adopted orphan may have ended
 struct SignalReceived {
@@ -36,6 +41,7 @@ struct TemplateReported {
 };
 
 using AgentEvent = std::variant<WorkerExited,
+                                WorkerDying,
                                 OutputEnded,
                                 SigchldReceived,
                                 SignalReceived,

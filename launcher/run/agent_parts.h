@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "launcher/os/asio.h"
+#include "launcher/os/death_watch.h"
 #include "launcher/os/file_writer.h"
 #include "launcher/os/guard.h"
 #include "launcher/os/inbox.h"
@@ -20,6 +21,7 @@ namespace ddp::launcher {
 struct AgentParts {
   asio::io_context& io;
   Inbox<AgentEvent>& inbox;
+  DeathWatch& deaths;
   Guard& guard;
   FileWriter& writer;
   Console& console;

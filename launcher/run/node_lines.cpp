@@ -96,8 +96,9 @@ void print_end_round(Console& console,
                      const EndRound& command,
                      const WorkerGroup& group,
                      bool is_requested_here) {
-  if (group.alive() == 0) return;
-  const std::string line = describe_end_round(command, group.alive(), is_requested_here);
+  const std::size_t running = group.alive() - group.dying();
+  if (running == 0) return;
+  const std::string line = describe_end_round(command, running, is_requested_here);
   if (command.reason == EndReason::user) {
     console.warning(line);
   } else if (command.reason == EndReason::worker_failed &&

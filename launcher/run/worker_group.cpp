@@ -1,6 +1,7 @@
 #include "launcher/run/worker_group.h"
 
 #include <fcntl.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <csignal>
@@ -8,6 +9,7 @@
 #include "common/error.h"
 #include "common/files/descriptor.h"
 #include "common/node/process_signals.h"
+#include "common/progress/alive_lock.h"
 #include "common/progress/survivor_page.h"
 #include "common/text/join_words.h"
 #include "launcher/os/descendants.h"
@@ -40,6 +42,16 @@ SurvivorWait::Result survival_after(const std::optional<AgentEvent>& event) {
   return came != nullptr ? SurvivorWait::note_signal(came->stops) : SurvivorWait::Result::waiting;
 }
 
+/// How a process has failed that the kernel is still taking apart. Nothing: it has not, or it may
+/// be known only to its parent's wait.
+std::optional<ExitStatus> early_failure(pid_t pid) {
+  const ProcessState state = read_process_state(pid);
+  if (!state.is_exiting || state.wait_status == 0) return std::nullopt;
+  if (WIFSIGNALED(state.wait_status))
+    return ExitStatus{0, WTERMSIG(state.wait_status), WCOREDUMP(state.wait_status)};
+  return ExitStatus{WEXITSTATUS(state.wait_status), 0, false};
+}
+
 }  // namespace
 
 WorkerGroup::WorkerGroup(const AgentParts& parts,
@@ -66,6 +78,7 @@ void WorkerGroup::end_now() {
   for (const auto& worker : workers_) {
     if (!worker->process->is_reaped()) sessions.push_back(worker->session);
     worker->process->signal(SIGKILL);  // all at once, then each destructor reaps
+    parts_.deaths.forget(alive_word(*worker->page));
   }
   if (!sessions.empty()) {
     kill_all_in_cgroup();
@@ -262,14 +275,38 @@ asio::awaitable<void> WorkerGroup::read_output(LogStream& stream) {
 
 void WorkerGroup::note(const AgentEvent& event) {
   if (const auto* const exit = std::get_if<WorkerExited>(&event)) note_exit(*exit);
+  if (const auto* const dying = std::get_if<WorkerDying>(&event)) note_dying(*dying);
   if (std::holds_alternative<SigchldReceived>(event)) orphans_.reap();
+}
+
+void WorkerGroup::look_for_deaths() {
+  const Clock::time_point now = Clock::now();
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    const Worker& worker = *workers_[i];
+    // A wrapper may have work to do after its program, and its exit code counts. A survivor belongs
+    // to no round: the next one finds it.
+    if (worker.ending || worker.is_survivor || !worker.program_line.empty()) continue;
+    if (const std::optional<ExitStatus> status = early_failure(worker.pid))
+      parts_.inbox.push(WorkerDying{i, *status, now});
+    else
+      parts_.deaths.watch(alive_word(*worker.page), worker.pid);
+  }
+}
+
+void WorkerGroup::note_dying(const WorkerDying& dying) {
+  Worker& worker = *workers_[dying.index];
+  if (worker.ending || worker.is_survivor) return;
+  set_ending(worker, dying.status, dying.at - begin_);
 }
 
 void WorkerGroup::note_exit(const WorkerExited& exit) {
   Worker& worker = *workers_[exit.index];
   const bool is_wrapped = !worker.program_line.empty();
-  set_ending(
-      worker, is_wrapped ? seen_through_wrapper(exit.status) : exit.status, exit.at - begin_);
+  if (!worker.ending) {
+    set_ending(
+        worker, is_wrapped ? seen_through_wrapper(exit.status) : exit.status, exit.at - begin_);
+  }
+  parts_.deaths.forget(alive_word(*worker.page));
   parts_.guard.forget_session(worker.pid);  // before the reaping: afterwards the pid may be reused
   worker.process->reap();
   if (worker.has_terminal) terminal_.close_worker_end();
@@ -295,6 +332,12 @@ void WorkerGroup::kill_all_in_cgroup() const {
 std::size_t WorkerGroup::survivors() const {
   return static_cast<std::size_t>(
       std::ranges::count_if(workers_, [](const auto& worker) { return worker->is_survivor; }));
+}
+
+std::size_t WorkerGroup::dying() const {
+  return static_cast<std::size_t>(std::ranges::count_if(workers_, [](const auto& worker) {
+    return worker->ending && !worker->process->is_reaped();
+  }));
 }
 
 void WorkerGroup::give_up_survivors() {

@@ -73,6 +73,10 @@ class WorkerGroup {
   /// Takes an event: keeps the ending of a worker and reaps it; reaps an adopted orphan.
   void note(const AgentEvent& event);
 
+  /// Finds workers that have failed although the kernel does not tell yet, and watches the alive
+  /// locks of the others. Their WorkerDying comes by the inbox.
+  void look_for_deaths();
+
   /// Keeps workers that wait for the next round as survivors. Suspends: until all that can wait do
   /// so, at most SurvivorWait::kLongest; less if a stop request or a SIGKILL comes.
   asio::awaitable<void> settle();
@@ -117,6 +121,7 @@ class WorkerGroup {
   void set_helpers(std::vector<pid_t> helpers) { orphans_.set_helpers(std::move(helpers)); }
 
   [[nodiscard]] std::size_t alive() const { return alive_; }
+  [[nodiscard]] std::size_t dying() const;      // counted in alive(); how they ended is known
   [[nodiscard]] std::size_t survivors() const;  // counted in alive()
   [[nodiscard]] Clock::time_point began_at() const { return begin_; }
   /// Whether a worker's page says that it writes a checkpoint when asked to stop.
@@ -139,6 +144,7 @@ class WorkerGroup {
   asio::awaitable<void> wait_for_exit(std::size_t index);
   asio::awaitable<void> read_output(LogStream& stream);
   void note_exit(const WorkerExited& exit);
+  void note_dying(const WorkerDying& dying);
   [[nodiscard]] std::size_t running() const { return alive_ - survivors(); }
   std::size_t keep_survivors();  // returns how many workers may still begin to wait
   std::size_t kill_processes_of_agent();

@@ -23,6 +23,7 @@ import tempfile
 import time
 
 IDLE_SECONDS = 5
+LOOKS_AT_PAGES = 1.5  # seconds: ddp-launch does once a second
 LOG_LINE = "x" * 99
 LOG_LINES = 500_000  # 50 MB of each of two workers
 RUNNING = 'echo "pid $RANK $TORCHELASTIC_RESTART_COUNT $$$$"; exec sleep 600'  # both launchers make $ of $$
@@ -96,6 +97,22 @@ def failure_to_exit(launcher):
         os.kill(pids[1], signal.SIGKILL)
         process.wait(LIMIT)
         return time.monotonic() - begin
+
+
+def death_to_signal(launcher):
+    """Seconds from SIGKILL of a rank that has 1 GiB until the other rank gets its first signal."""
+    process = launcher.start(2, sys.executable, pathlib.Path(__file__).with_name("large_rank.py"))
+    try:
+        pids = read_pids(process, 0)
+        let_it_run(process, LOOKS_AT_PAGES)
+        begin = time.monotonic()
+        os.kill(pids[1], signal.SIGKILL)
+        told = next(float(line.rpartition(" ")[2]) for line in process.stdout if "told" in line)
+        process.wait(LIMIT)
+        return told - begin
+    finally:
+        process.kill()
+        process.stdout.close()
 
 
 def restart(launcher):
@@ -206,6 +223,7 @@ def beside_torchrun(ours, torchrun, options):
     for nproc, repeats in ((2, options.repeats), (8, options.repeats), (64, few)):
         rows.append(row(f"no-op job, {nproc} workers", "s", in_pairs(ours, torchrun, lambda one: no_op(one, nproc), repeats)))
     rows.append(row("SIGKILL of a rank to exit", "s", in_pairs(ours, torchrun, failure_to_exit, options.repeats)))
+    rows.append(row("SIGKILL at 1 GiB to peers' signal", "s", in_pairs(ours, torchrun, death_to_signal, few)))
     rows.append(row("SIGKILL of a rank to next round", "s", in_pairs(ours, torchrun, restart, options.repeats)))
     rest = in_pairs(ours, torchrun, at_rest, few)
     for i, (name, unit) in enumerate((("agent at rest, resident", "MB"), ("agent at rest, of one CPU", ""), ("agent at rest, wake-ups", "1/s"))):

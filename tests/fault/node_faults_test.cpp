@@ -217,6 +217,26 @@ TEST_F(NodeFaults, W10_ADebuggerThatHoldsAWorkerDoesNotHoldTheAgent) {
   EXPECT_EQ(job->wait(allowed(1s)), 7);
 }
 
+// A tracer that does not wait for a dead worker keeps the kernel from telling the agent, as does
+// the time to free the memory of a large one, or a GPU's. Its peer is told meanwhile.
+TEST_F(NodeFaults, W2_APeerIsToldBeforeTheKernelTellsOfADeath) {
+  for (const std::string page : {"progress 1 ", ""}) {
+    const auto job = launch_fakes(
+        2, page + "on 1 [ pid ] on 0 [ catch TERM print ready ] hold", {"--grace=200ms"});
+    const int victim = job->number_after("[0:1] pid ");
+    ASSERT_TRUE(job->sees("ready"));
+    ASSERT_EQ(::ptrace(PTRACE_SEIZE, victim, 0, 0), 0) << std::strerror(errno);
+    send_signal(victim, SIGKILL);
+    EXPECT_TRUE(job->sees("[0:0] caught TERM")) << page;
+    EXPECT_TRUE(job->sees("rank 1 (pid " + std::to_string(victim) +
+                          ") has failed: signal SIGKILL (9); stopping the other 1 worker."));
+    EXPECT_EQ(state_of(victim), "Z");
+    EXPECT_EQ(::waitpid(victim, nullptr, __WALL), victim);
+    EXPECT_EQ(job->wait(), 137);
+    EXPECT_TRUE(job->sees("signal SIGKILL (9) received by pid " + std::to_string(victim)));
+  }
+}
+
 // Pids are scarce, so that the number of whatever has died is soon somebody else's. Since
 // Linux 6.14 the limit is that of a pid namespace, so that nobody else feels it.
 TEST_F(NodeFaults, S3_NobodyWhoGotTheNumberOfADeadProcessIsSignalled) {

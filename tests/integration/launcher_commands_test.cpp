@@ -250,17 +250,20 @@ TEST_F(LauncherCommands, StatusAsJsonIsTheAgentsAnswers) {
 
 TEST_F(LauncherCommands, StatusHasWhatAPythonProgramTellsOnItsPage) {
   const std::string script = write_file("train.py",
-                                        "import signal, sys\n"
+                                        "import os, signal, sys\n"
                                         "sys.path.insert(0, '" DDP_PAGE_DIR
                                         "')\n"
                                         "from ddp_progress import progress\n"
                                         "progress.accuracy(0.75)\n"
                                         "progress.step(7, 0.086234, total=9, data_wait=1.5, "
                                         "device_bytes=2**31)\n"
-                                        "print('on', flush=True)\n"
+                                        "word = progress._words[3072 // 4]\n"
+                                        "print('lock', word & 0x3fffffff, flush=True)\n"
+                                        "print('on', os.getpid(), flush=True)\n"
                                         "signal.pause()\n");
   const auto job = start_job({script});
   ASSERT_TRUE(job->sees("[0:0] on"));
+  EXPECT_EQ(job->number_after("[0:0] lock "), job->number_after("[0:0] on "));  // its main thread's
   EXPECT_THAT(run({"status", "--json"}),
               AllOf(HasSubstr("\"step\":7,\"steps_total\":9"),
                     HasSubstr("\"data_wait_seconds\":1.5,\"device_bytes\":2147483648"),

@@ -1,0 +1,61 @@
+#include "common/progress/alive_lock.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <new>
+
+namespace ddp {
+namespace {
+
+constexpr std::size_t kAliveLockOffset = 3072;
+static_assert(kAliveLockOffset + sizeof(pthread_mutex_t) <= 4096);
+// glibc's layout, on each machine that this runs on: the word comes first.
+static_assert(offsetof(pthread_mutex_t, __data.__lock) == 0);
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
+
+std::byte* place(ProgressPage& page) {
+  return reinterpret_cast<std::byte*>(&page) + kAliveLockOffset;
+}
+
+pthread_mutex_t* lock_of(ProgressPage& page) {
+  return std::launder(reinterpret_cast<pthread_mutex_t*>(place(page)));
+}
+
+}  // namespace
+
+void make_alive_lock(ProgressPage& page) {
+  pthread_mutexattr_t attributes;
+  ::pthread_mutexattr_init(&attributes);
+  ::pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+  ::pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+  ::pthread_mutex_init(lock_of(page), &attributes);
+  ::pthread_mutexattr_destroy(&attributes);
+}
+
+void take_alive_lock(ProgressPage& page) {
+  if (::gettid() != ::getpid()) return;
+  // An earlier process may have died with the page, as when the worker is a script that tries
+  // again.
+  if (::pthread_mutex_trylock(lock_of(page)) == EOWNERDEAD)
+    ::pthread_mutex_consistent(lock_of(page));
+}
+
+void release_alive_lock(ProgressPage& page) {
+  const std::uint32_t word = alive_word(page).load(std::memory_order_relaxed);
+  if (is_held_by(word, ::gettid())) ::pthread_mutex_unlock(lock_of(page));
+}
+
+std::atomic<std::uint32_t>& alive_word(ProgressPage& page) {
+  return *std::launder(reinterpret_cast<std::atomic<std::uint32_t>*>(place(page)));
+}
+
+bool is_held_by(std::uint32_t word, pid_t pid) {
+  return (word & FUTEX_OWNER_DIED) == 0 &&
+         (word & FUTEX_TID_MASK) == static_cast<std::uint32_t>(pid);
+}
+
+}  // namespace ddp
