@@ -4,7 +4,6 @@
 #include <glob.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -45,38 +44,10 @@ std::uint64_t count_oom_kills() {
   return 0;
 }
 
-std::chrono::microseconds uptime() {
-  timespec now{};
-  // As near to the clock of the kernel log as a program can get.
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-      std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec));
-}
-
-/// The lines of the kernel log since `since`. Each read of /dev/kmsg gives one record, or EPIPE if
-/// it was overwritten meanwhile.
-std::vector<std::string> kernel_lines(std::chrono::microseconds since) {
-  std::vector<std::string> lines;
-  // Opens at the oldest record. EPERM if kernel.dmesg_restrict is 1 and we are not root: then
-  // nothing is found.
-  const Descriptor log(::open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  if (!log) return lines;
-  std::array<char, 8192> buffer;
-  while (true) {
-    const ssize_t got = ::read(log.fd(), buffer.data(), buffer.size());
-    if (got < 0 && errno == EPIPE) continue;
-    if (got <= 0) break;
-    auto record =
-        read_kernel_record(std::string_view(buffer.data(), static_cast<std::size_t>(got)));
-    if (record && record->at >= since) lines.push_back(std::move(record->text));
-  }
-  return lines;
-}
-
-/// The first facts about the process since `since`, at most kKernelLines.
-std::vector<std::string> kernel_facts(pid_t pid, std::chrono::microseconds since) {
+/// The first facts about the process, at most kKernelLines.
+std::vector<std::string> kernel_facts(pid_t pid, KernelLog& log) {
   std::vector<std::string> facts;
-  for (const std::string& line : kernel_lines(since)) {
+  for (const std::string& line : log.lines()) {
     std::string fact = kernel_fact(line, pid);
     if (!fact.empty()) facts.push_back(std::move(fact));
     if (facts.size() == kKernelLines) break;
@@ -151,19 +122,40 @@ void add(std::vector<std::string>& lines, const std::string& line) {
 
 }  // namespace
 
-Baseline take_baseline() {
-  return {count_oom_kills(), uptime()};
+// EPERM if kernel.dmesg_restrict is 1 and we are not root.
+KernelLog KernelLog::from_now() {
+  KernelLog log;
+  log.log_ = Descriptor(::open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (log.log_) ::lseek(log.log_.fd(), 0, SEEK_END);
+  return log;
 }
 
-std::string find_gpu_error(const Baseline& before) {
+/// Each read of /dev/kmsg gives one record, or EPIPE if it was overwritten meanwhile.
+const std::vector<std::string>& KernelLog::lines() {
+  std::array<char, 8192> buffer;
+  while (log_) {
+    const ssize_t got = ::read(log_.fd(), buffer.data(), buffer.size());
+    if (got < 0 && errno == EPIPE) continue;
+    if (got <= 0) break;
+    auto text = read_kernel_record(std::string_view(buffer.data(), static_cast<std::size_t>(got)));
+    if (text) lines_.push_back(std::move(*text));
+  }
+  return lines_;
+}
+
+Baseline take_baseline() {
+  return {count_oom_kills(), KernelLog::from_now()};
+}
+
+std::string find_gpu_error(Baseline& before) {
   std::string newest;
-  for (std::string& line : kernel_lines(before.uptime))
-    if (is_gpu_broken(line)) newest = std::move(line);
+  for (const std::string& line : before.kernel_log.lines())
+    if (is_gpu_broken(line)) newest = line;
   return newest;
 }
 
-std::vector<std::string> post_mortem(const DeadWorker& worker, const Baseline& before) {
-  std::vector<std::string> lines = kernel_facts(worker.pid, before.uptime);
+std::vector<std::string> post_mortem(const DeadWorker& worker, Baseline& before) {
+  std::vector<std::string> lines = kernel_facts(worker.pid, before.kernel_log);
   const bool is_in_log = std::ranges::any_of(
       lines, [](const std::string& line) { return line.starts_with("killed by the kernel"); });
   const std::uint64_t kills = count_oom_kills();

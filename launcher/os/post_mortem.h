@@ -5,20 +5,33 @@
 
 #include <sys/types.h>
 
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "common/files/descriptor.h"
 #include "launcher/plan/exit_status.h"
 
 namespace ddp::launcher {
 
+/// The kernel log from some moment on. To read it from its oldest line takes 3 us a line.
+class KernelLog {
+ public:
+  /// Without the right to read the log it has no lines.
+  static KernelLog from_now();
+  /// All lines so far, but for those that newer ones have overwritten. Blocks: for reads.
+  const std::vector<std::string>& lines();
+
+ private:
+  Descriptor log_;
+  std::vector<std::string> lines_;
+};
+
 /// The state before the worker starts, to compare with later.
 struct Baseline {
-  std::uint64_t oom_kills = 0;          // in our cgroup and below
-  std::chrono::microseconds uptime{0};  // older lines of the kernel log are not ours
+  std::uint64_t oom_kills = 0;  // in our cgroup and below
+  KernelLog kernel_log;
 };
 
 Baseline take_baseline();
@@ -31,9 +44,9 @@ struct DeadWorker {
 };
 
 /// One line per fact. Blocks: for reads of kernel files. Errors: none.
-std::vector<std::string> post_mortem(const DeadWorker& worker, const Baseline& before);
+std::vector<std::string> post_mortem(const DeadWorker& worker, Baseline& before);
 
 /// The newest line of the kernel log since `before` that reports a broken GPU; empty: none.
-std::string find_gpu_error(const Baseline& before);
+std::string find_gpu_error(Baseline& before);
 
 }  // namespace ddp::launcher

@@ -84,7 +84,7 @@ WorkerReport first_report(const Worker& worker) {
 GroupEnded describe_group_end(WorkerGroup& group,
                               const JobSpec& spec,
                               const RoundFacts& facts,
-                              const Baseline& before) {
+                              Baseline& before) {
   // The workers that are left cannot be killed. They may end at any time, so count them as killed
   // now.
   group.note_unkilled();

@@ -19,7 +19,7 @@ WorkerReport first_report(const Worker& worker);
 GroupEnded describe_group_end(WorkerGroup& group,
                               const JobSpec& spec,
                               const RoundFacts& facts,
-                              const Baseline& before);
+                              Baseline& before);
 
 /// Whether `end` names an error file, which somebody may want to read.
 bool names_error_files(const GroupEnded& end);

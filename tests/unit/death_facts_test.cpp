@@ -11,10 +11,8 @@ using testing::StartsWith;
 
 TEST(DeathFacts, ARecordOfTheKernelLogIsRead) {
   const auto record = read_kernel_record("6,1234,5623783578,-;p[8010]: segfault at 7\n DEVICE=x\n");
-  ASSERT_TRUE(record.has_value());
-  EXPECT_EQ(record->at.count(), 5623783578);
-  EXPECT_EQ(record->text, "p[8010]: segfault at 7");
-  for (const char* const broken : {"", "a", ";x", "1,2;x", "1,2,x,-;y"})
+  EXPECT_EQ(record, "p[8010]: segfault at 7");
+  for (const char* const broken : {"", "a", "1,2,3,-"})
     EXPECT_FALSE(read_kernel_record(broken).has_value()) << broken;
 }
 

@@ -56,18 +56,11 @@ std::string fill_specifier(char specifier, const CoreFacts& facts) {
 
 }  // namespace
 
-std::optional<KernelRecord> read_kernel_record(std::string_view record) {
+std::optional<std::string> read_kernel_record(std::string_view record) {
   const std::size_t semicolon = record.find(';');
-  const std::size_t sequence = record.find(',');
-  if (semicolon == std::string_view::npos || sequence >= semicolon) return {};
-  const std::size_t time = record.find(',', sequence + 1);
-  if (time >= semicolon) return {};
-  std::string_view rest = record.substr(time + 1);
-  const auto microseconds = take_number<std::int64_t>(rest);
-  if (!microseconds) return {};
+  if (semicolon == std::string_view::npos) return {};
   const std::string_view text = record.substr(semicolon + 1);
-  return KernelRecord{std::chrono::microseconds(*microseconds),
-                      std::string(text.substr(0, text.find('\n')))};
+  return std::string(text.substr(0, text.find('\n')));
 }
 
 std::string kernel_fact(std::string_view line, pid_t pid) {

@@ -4,7 +4,6 @@
 
 #include <sys/types.h>
 
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,15 +11,9 @@
 
 namespace ddp::launcher {
 
-/// One record of /dev/kmsg.
-struct KernelRecord {
-  std::chrono::microseconds at{0};  // printk's clock, close to CLOCK_MONOTONIC
-  std::string text;
-};
-
-/// Parses "PRIORITY,SEQUENCE,MICROSECONDS,FLAGS;TEXT\n...". Nothing: it is not a record. Source:
-/// the kernel's Documentation/ABI/testing/dev-kmsg.
-std::optional<KernelRecord> read_kernel_record(std::string_view record);
+/// The text of a record of /dev/kmsg, "PRIORITY,SEQUENCE,MICROSECONDS,FLAGS;TEXT\n...". Nothing: it
+/// is not a record. Source: the kernel's Documentation/ABI/testing/dev-kmsg.
+std::optional<std::string> read_kernel_record(std::string_view record);
 
 /// What a line of the kernel log says about process `pid`: killed for lack of memory, a fault that
 /// the kernel saw, an error of a GPU (NVRM Xid). Empty: nothing.
