@@ -199,10 +199,7 @@ void Cluster::give_kernel_log(int node) const {
 }
 
 void Cluster::write_kernel_log(int node, const std::string& line) const {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  std::ofstream(kernel_log(node))
-      << "2,1," << std::chrono::duration_cast<std::chrono::microseconds>(now).count() << ",-;"
-      << line << '\n';
+  std::ofstream(kernel_log(node), std::ios::app) << "2,1,1,-;" << line << '\n';
 }
 
 bool Cluster::reaches(int from, int to) const {

@@ -52,7 +52,7 @@ class Cluster {
   void set_host_address(int node, const std::string& address) const;
   /// Agents that are started there from now on read a kernel log of its own.
   void give_kernel_log(int node) const;
-  /// The only line of that log, as of now.
+  /// The next line of that log.
   void write_kernel_log(int node, const std::string& line) const;
   /// Its steady clocks run so far ahead of the others', as if it had been booted earlier.
   void shift_boot_clock(int node, std::chrono::seconds by);
