@@ -11,7 +11,6 @@
 namespace ddp {
 namespace {
 
-constexpr std::size_t kAliveLockOffset = 3072;
 static_assert(kAliveLockOffset + sizeof(pthread_mutex_t) <= 4096);
 // glibc's layout, on each machine that this runs on: the word comes first.
 static_assert(offsetof(pthread_mutex_t, __data.__lock) == 0);
@@ -44,9 +43,10 @@ void take_alive_lock(ProgressPage& page) {
     ::pthread_mutex_consistent(lock_of(page));
 }
 
-void release_alive_lock(ProgressPage& page) {
+bool release_alive_lock(ProgressPage& page) {
   const std::uint32_t word = alive_word(page).load(std::memory_order_relaxed);
-  if (is_held_by(word, ::gettid())) ::pthread_mutex_unlock(lock_of(page));
+  if (!is_held_by(word, ::getpid())) return true;
+  return ::gettid() == ::getpid() && ::pthread_mutex_unlock(lock_of(page)) == 0;
 }
 
 std::atomic<std::uint32_t>& alive_word(ProgressPage& page) {

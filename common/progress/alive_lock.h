@@ -9,19 +9,22 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "common/progress/progress_page.h"
 
 namespace ddp {
 
+inline constexpr std::size_t kAliveLockOffset = 3072;  // bytes from the page's begin
+
 /// The agent's side, for a new page.
 void make_alive_lock(ProgressPage& page);
 
 /// The worker's side. Only its main thread takes the lock, as the others may end before it.
 void take_alive_lock(ProgressPage& page);
-/// Releases the lock if this thread has it.
-void release_alive_lock(ProgressPage& page);
+/// Releases the lock if this thread has it. False: another thread of this process has it.
+bool release_alive_lock(ProgressPage& page);
 
 /// The word that the kernel writes and wakes. The worker may write anything into it.
 std::atomic<std::uint32_t>& alive_word(ProgressPage& page);

@@ -69,7 +69,7 @@ MappedProgressPage MappedProgressPage::open(int fd) {
 }
 
 void MappedProgressPage::Unmap::operator()(ProgressPage* page) const {
-  release_alive_lock(*page);
+  if (!release_alive_lock(*page)) return;  // the other thread's list of locks leads through it
   ::munmap(static_cast<void*>(page), kPageBytes);
 }
 

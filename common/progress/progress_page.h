@@ -2,7 +2,8 @@
 // The worker writes it with relaxed atomics, a few words in each step, without a system call; the
 // agent samples it. Any program may open its page, by deploy/progress. Trap: several programs map
 // it, so it holds only lock-free atomics of fixed size, its layout has a version, and
-// deploy/progress follows it (a test compares them).
+// deploy/progress follows it (a test compares them). Behind them are a survivor_page and an
+// alive_lock.
 #pragma once
 
 #include <array>

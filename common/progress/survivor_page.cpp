@@ -4,12 +4,14 @@
 #include <new>
 #include <utility>
 
+#include "common/progress/alive_lock.h"
+
 namespace ddp {
 namespace {
 
 constexpr std::size_t kOffset = 2048;  // half of the page
 static_assert(sizeof(ProgressPage) <= kOffset);
-static_assert(kOffset + sizeof(SurvivorPage) <= 4096);
+static_assert(kOffset + sizeof(SurvivorPage) <= kAliveLockOffset);
 static_assert(std::atomic<std::int32_t>::is_always_lock_free);
 
 /// The fields of an identity that may change in the next round, except the round itself.

@@ -14,7 +14,6 @@ Copy this file beside your script. Without ddp-launch all of it does nothing. No
 """
 import atexit
 import contextlib
-import ctypes
 import errno
 import mmap
 import os
@@ -49,10 +48,17 @@ def _take_alive_lock(page):
     are free again. It belongs to a thread: to the main one, as others may end earlier."""
     if threading.get_native_id() != os.getpid():
         return
-    library = ctypes.CDLL(None)
+    try:
+        import ctypes  # not every Python has it
+
+        library = ctypes.CDLL(None)
+        trylock, consistent = library.pthread_mutex_trylock, library.pthread_mutex_consistent
+    except (ImportError, OSError, AttributeError):
+        return
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(page))  # stays mapped to the end: the thread's list of locks leads through it
     lock = ctypes.byref(ctypes.c_char.from_buffer(page, _ALIVE_LOCK))
-    if library.pthread_mutex_trylock(lock) == errno.EOWNERDEAD:  # of an earlier process with this page
-        library.pthread_mutex_consistent(lock)
+    if trylock(lock) == errno.EOWNERDEAD:  # of an earlier process with this page
+        consistent(lock)
 
 
 class Progress:

@@ -10,7 +10,6 @@
 
 #include <sys/types.h>
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>

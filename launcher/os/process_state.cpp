@@ -4,8 +4,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
-#include <cctype>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -13,6 +14,7 @@
 #include <string>
 
 #include "common/files/descriptor.h"
+#include "common/text/parse_whole.h"
 
 namespace ddp::launcher {
 namespace {
@@ -71,6 +73,40 @@ ProcessState read_stat(const char* path) {
   return read;
 }
 
+ProcessState read_thread_state(pid_t pid, pid_t thread) {
+  std::array<char, 64> path;
+  std::snprintf(path.data(),
+                path.size(),
+                "/proc/%d/task/%d/stat",
+                static_cast<int>(pid),
+                static_cast<int>(thread));
+  return read_stat(path.data());
+}
+
+std::string task_path(pid_t pid) {
+  return "/proc/" + std::to_string(pid) + "/task";
+}
+
+std::vector<pid_t> threads_of(pid_t pid) {
+  std::vector<pid_t> threads;
+  const std::unique_ptr<DIR, int (*)(DIR*)> list(::opendir(task_path(pid).c_str()), ::closedir);
+  while (const dirent* const entry = list ? ::readdir(list.get()) : nullptr)
+    if (const auto thread = parse_whole<pid_t>(entry->d_name)) threads.push_back(*thread);
+  return threads;
+}
+
+/// Whether a SIGKILL waits for the thread: exit_group(2) sends one to each.
+bool will_be_killed(pid_t pid, pid_t thread) {
+  std::ifstream status(task_path(pid) + "/" + std::to_string(thread) + "/status");
+  std::uint64_t pending = 0;
+  for (std::string word; status >> word;) {
+    if (word != "SigPnd:") continue;
+    status >> std::hex >> pending;
+    break;
+  }
+  return ((pending >> (SIGKILL - 1)) & 1) != 0;
+}
+
 }  // namespace
 
 ProcessState read_process_state(pid_t pid) {
@@ -80,24 +116,25 @@ ProcessState read_process_state(pid_t pid) {
 }
 
 ProcessState read_main_thread_state(pid_t pid) {
-  std::array<char, 64> path;
-  const int number = static_cast<int>(pid);
-  std::snprintf(path.data(), path.size(), "/proc/%d/task/%d/stat", number, number);
-  return read_stat(path.data());
+  return read_thread_state(pid, pid);
+}
+
+bool ends_as_a_whole(pid_t pid) {
+  return read_process_state(pid).is_exiting &&
+         std::ranges::all_of(threads_of(pid), [pid](pid_t id) {
+           const ProcessState thread = read_thread_state(pid, id);
+           return thread.is_exiting || thread.state == '?' || will_be_killed(pid, id);
+         });
 }
 
 std::vector<pid_t> children_of(pid_t pid, std::size_t most_threads) {
   std::vector<pid_t> pids;
-  const std::string tasks = "/proc/" + std::to_string(pid) + "/task";
-  const std::unique_ptr<DIR, int (*)(DIR*)> list(::opendir(tasks.c_str()), ::closedir);
-  std::size_t threads = 0;
-  while (const dirent* const entry = list ? ::readdir(list.get()) : nullptr) {
-    if (threads == most_threads) break;
-    if (std::isdigit(static_cast<unsigned char>(entry->d_name[0])) == 0) continue;
-    ++threads;
+  std::vector<pid_t> threads = threads_of(pid);
+  if (threads.size() > most_threads) threads.resize(most_threads);
+  for (const pid_t thread : threads) {
     // A child belongs to the thread that forked it, so each has a list of its own (proc(5),
     // CONFIG_PROC_CHILDREN).
-    std::ifstream file(tasks + "/" + entry->d_name + "/children");
+    std::ifstream file(task_path(pid) + "/" + std::to_string(thread) + "/children");
     for (pid_t child = 0; file >> child;)
       pids.push_back(child);
   }

@@ -22,7 +22,7 @@ struct ProcessState {
   std::uint64_t started = 0;         // in clock ticks since boot
   std::uint64_t resident_bytes = 0;
   int core = 0;             // on which its main thread ran last
-  bool is_exiting = false;  // its main thread has ended, even if the kernel still frees what it had
+  bool is_exiting = false;  // its main thread has ended
   int wait_status = 0;      // then: how, as waitpid(2) gives it; 0 if we may not know
 };
 
@@ -30,6 +30,10 @@ ProcessState read_process_state(pid_t pid);
 
 /// The same for its main thread alone.
 ProcessState read_main_thread_state(pid_t pid);
+
+/// Whether it ends as a whole, although the kernel may still free what it had. When the main thread
+/// ends alone, the others go on.
+bool ends_as_a_whole(pid_t pid);
 
 /// Its children, ended or not. Each thread's list of children costs a file, so at most
 /// `most_threads` threads are read.

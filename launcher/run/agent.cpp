@@ -41,16 +41,6 @@ RoundFacts first_facts(const Rendezvous& rendezvous,
   return facts;
 }
 
-/// The worker whose ending the event has brought. Null: none.
-const Worker* ended_worker(const AgentEvent& event, const WorkerGroup& group) {
-  const auto* const exited = std::get_if<WorkerExited>(&event);
-  const auto* const dying = std::get_if<WorkerDying>(&event);
-  if (exited == nullptr && dying == nullptr) return nullptr;
-  const Worker* const worker =
-      group.workers()[exited != nullptr ? exited->index : dying->index].get();
-  return worker->ending ? worker : nullptr;
-}
-
 }  // namespace
 
 Agent::Agent(asio::io_context& io,
@@ -212,14 +202,14 @@ asio::awaitable<void> Agent::watch_workers() {
     const std::optional<AgentEvent> event = co_await inbox_.next(kNoDeadline);
     if (!event) continue;
     WorkerGroup& group = workers_.group();
-    group.note(*event);
+    const Worker* const ended = group.note(*event);
     // On a fenced node the guard has killed the workers, so their ends are not reported.
     if (fence_cause() != FenceCause::none) {
       zero_->note_fenced();
       continue;
     }
-    if (const Worker* const worker = ended_worker(*event, group))
-      zero_->send_event(WorkerEnded{workers_.facts().round, first_report(*worker)});
+    if (ended != nullptr)
+      zero_->send_event(WorkerEnded{workers_.facts().round, first_report(*ended)});
     const auto* const signal = std::get_if<SignalReceived>(&*event);
     if (signal == nullptr || signal->stops) continue;
     const std::size_t sent = group.forward(signal->signal);

@@ -1,6 +1,8 @@
 // Everything that can happen to an agent, one struct each. Sources push them and decide nothing.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <variant>
 #include <vector>
@@ -20,6 +22,7 @@ struct WorkerExited {
 };
 struct WorkerDying {  // it has failed; the kernel still frees what it had
   std::size_t index = 0;
+  pid_t pid = 0;
   ExitStatus status;
   Clock::time_point at;
 };

@@ -42,11 +42,11 @@ SurvivorWait::Result survival_after(const std::optional<AgentEvent>& event) {
   return came != nullptr ? SurvivorWait::note_signal(came->stops) : SurvivorWait::Result::waiting;
 }
 
-/// How a process has failed that the kernel is still taking apart. Nothing: it has not, or it may
-/// be known only to its parent's wait.
+/// How a process has failed that the kernel is still taking apart. Nothing: it has not, or only its
+/// parent's wait will tell.
 std::optional<ExitStatus> early_failure(pid_t pid) {
   const ProcessState state = read_process_state(pid);
-  if (!state.is_exiting || state.wait_status == 0) return std::nullopt;
+  if (!state.is_exiting || state.wait_status == 0 || !ends_as_a_whole(pid)) return std::nullopt;
   if (WIFSIGNALED(state.wait_status))
     return ExitStatus{0, WTERMSIG(state.wait_status), WCOREDUMP(state.wait_status)};
   return ExitStatus{WEXITSTATUS(state.wait_status), 0, false};
@@ -273,10 +273,11 @@ asio::awaitable<void> WorkerGroup::read_output(LogStream& stream) {
   parts_.inbox.push(OutputEnded());
 }
 
-void WorkerGroup::note(const AgentEvent& event) {
-  if (const auto* const exit = std::get_if<WorkerExited>(&event)) note_exit(*exit);
-  if (const auto* const dying = std::get_if<WorkerDying>(&event)) note_dying(*dying);
+const Worker* WorkerGroup::note(const AgentEvent& event) {
+  if (const auto* const exit = std::get_if<WorkerExited>(&event)) return note_exit(*exit);
+  if (const auto* const dying = std::get_if<WorkerDying>(&event)) return note_dying(*dying);
   if (std::holds_alternative<SigchldReceived>(event)) orphans_.reap();
+  return nullptr;
 }
 
 void WorkerGroup::look_for_deaths() {
@@ -287,25 +288,30 @@ void WorkerGroup::look_for_deaths() {
     // to no round: the next one finds it.
     if (worker.ending || worker.is_survivor || !worker.program_line.empty()) continue;
     if (const std::optional<ExitStatus> status = early_failure(worker.pid))
-      parts_.inbox.push(WorkerDying{i, *status, now});
+      parts_.inbox.push(WorkerDying{i, worker.pid, *status, now});
     else
       parts_.deaths.watch(alive_word(*worker.page), worker.pid);
   }
 }
 
-void WorkerGroup::note_dying(const WorkerDying& dying) {
+/// Ignores a death of an earlier round, and one that is known.
+const Worker* WorkerGroup::note_dying(const WorkerDying& dying) {
+  if (dying.index >= workers_.size()) return nullptr;
   Worker& worker = *workers_[dying.index];
-  if (worker.ending || worker.is_survivor) return;
+  if (worker.pid != dying.pid || worker.ending || worker.is_survivor) return nullptr;
   set_ending(worker, dying.status, dying.at - begin_);
+  return &worker;
 }
 
-void WorkerGroup::note_exit(const WorkerExited& exit) {
+const Worker* WorkerGroup::note_exit(const WorkerExited& exit) {
   Worker& worker = *workers_[exit.index];
   const bool is_wrapped = !worker.program_line.empty();
-  if (!worker.ending) {
+  const bool was_known = worker.ending.has_value();
+  if (!was_known) {
     set_ending(
         worker, is_wrapped ? seen_through_wrapper(exit.status) : exit.status, exit.at - begin_);
   }
+  worker.ending->at = exit.at - begin_;  // in order, even if several were found dying at once
   parts_.deaths.forget(alive_word(*worker.page));
   parts_.guard.forget_session(worker.pid);  // before the reaping: afterwards the pid may be reused
   worker.process->reap();
@@ -313,6 +319,7 @@ void WorkerGroup::note_exit(const WorkerExited& exit) {
   worker.is_survivor = false;  // the next round starts its rank again
   --alive_;
   orphans_.reap();  // orphans that may have ended before it
+  return was_known ? nullptr : &worker;
 }
 
 void WorkerGroup::signal_all(int signal) {
@@ -480,7 +487,7 @@ asio::awaitable<void> WorkerGroup::drain() {
 void WorkerGroup::close_stream(const Worker& worker, LogStream& stream, const char* name) {
   if (!stream.is_drained()) {
     parts_.console.warning(name_worker(worker) + ": its " + name + " is cut here: " +
-                           (worker.ending
+                           (worker.process->is_reaped()
                                 ? "a process that is not of this job, or is left running, "
                                   "still holds it open."
                                 : "it could not be killed."));

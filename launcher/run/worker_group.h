@@ -70,8 +70,9 @@ class WorkerGroup {
                                          const std::string& error_file = {},
                                          int page_fd = -1) const;
 
-  /// Takes an event: keeps the ending of a worker and reaps it; reaps an adopted orphan.
-  void note(const AgentEvent& event);
+  /// Takes an event: keeps the ending of a worker and reaps it; reaps an adopted orphan. Returns
+  /// the worker whose ending it brings; null: none.
+  const Worker* note(const AgentEvent& event);
 
   /// Finds workers that have failed although the kernel does not tell yet, and watches the alive
   /// locks of the others. Their WorkerDying comes by the inbox.
@@ -143,8 +144,8 @@ class WorkerGroup {
   void set_prefixes(const Worker& worker);
   asio::awaitable<void> wait_for_exit(std::size_t index);
   asio::awaitable<void> read_output(LogStream& stream);
-  void note_exit(const WorkerExited& exit);
-  void note_dying(const WorkerDying& dying);
+  const Worker* note_exit(const WorkerExited& exit);
+  const Worker* note_dying(const WorkerDying& dying);
   [[nodiscard]] std::size_t running() const { return alive_ - survivors(); }
   std::size_t keep_survivors();  // returns how many workers may still begin to wait
   std::size_t kill_processes_of_agent();

@@ -273,6 +273,24 @@ TEST_F(LauncherCommands, StatusHasWhatAPythonProgramTellsOnItsPage) {
   EXPECT_EQ(job->wait(), 143);
 }
 
+// The main thread's list of robust locks leads through it.
+TEST_F(LauncherCommands, ThePageOfAPythonProgramStaysMappedWhateverBecomesOfTheModule) {
+  const std::string script =
+      write_file("train.py",
+                 "import gc, pathlib, sys\n"
+                 "sys.path.insert(0, '" DDP_PAGE_DIR
+                 "')\n"
+                 "import ddp_progress\n"
+                 "ddp_progress.atexit.unregister(ddp_progress.progress.finish)\n"
+                 "del ddp_progress, sys.modules['ddp_progress']\n"
+                 "gc.collect()\n"
+                 "maps = pathlib.Path('/proc/self/maps').read_text()\n"
+                 "print('mapped', 'memfd:ddp-progress' in maps)\n");
+  const auto job = start_job({script});
+  EXPECT_EQ(job->wait(), 0) << job->err();
+  EXPECT_THAT(job->out(), HasSubstr("mapped True"));
+}
+
 TEST_F(LauncherCommands, StatusIsWatchedUntilTheJobEnds) {
   const auto job =
       start_job({DDP_FAKE_WORKER, "progress", "7", "pid", "print", "on", "wait", "USR1", "finish"});
