@@ -2,8 +2,7 @@
 // The worker writes it with relaxed atomics, a few words in each step, without a system call; the
 // agent samples it. Any program may open its page, by deploy/progress. Trap: several programs map
 // it, so it holds only lock-free atomics of fixed size, its layout has a version, and
-// deploy/progress follows it (a test compares them). Behind them are a survivor_page and an
-// alive_lock.
+// deploy/progress follows it (a test compares them). Behind it: a survivor_page, an alive_lock.
 #pragma once
 
 #include <array>
