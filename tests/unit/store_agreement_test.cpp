@@ -82,6 +82,31 @@ TEST(StoreAgreement, WithoutRankZeroTheOthersNameIt) {
     EXPECT_THAT(endings[rank].text, HasSubstr("rank 0 of 3 did not join"));
 }
 
+/// Its server, rank 0, leaves as soon as the others have read what it published, or have given up.
+class StoreOfALeavingRank : public c10d::HashStore {
+ public:
+  using HashStore::set;
+  void set(const std::string& key, const std::vector<std::uint8_t>& value) override {
+    HashStore::set(key, value);
+    has_left_ = has_left_ || key.find("/read/") != std::string::npos;
+  }
+  bool check(const std::vector<std::string>& keys) override {
+    TORCH_CHECK_WITH(DistNetworkError, !has_left_, "closed");
+    return HashStore::check(keys);
+  }
+
+ private:
+  bool has_left_ = false;
+};
+
+TEST(StoreAgreement, ARankThatGivesUpNeedsTheStoreNoMore) {
+  const auto store = c10::make_intrusive<StoreOfALeavingRank>();
+  const ComparingRanks rank_1{store, 1, 3, milliseconds(100)};
+  const Ending ending = ending_of([&] { agree(rank_1, {"q", "model", "did not join"}, "a"); });
+  EXPECT_EQ(ending.code, exit_code::kTimeout) << ending.text;
+  EXPECT_THAT(ending.text, HasSubstr("ranks 0 and 2 of 3 did not join"));
+}
+
 TEST(StoreAgreement, ADifferenceIsToldBeforeTheLastRankComes) {
   const auto start = std::chrono::steady_clock::now();
   const std::vector<Ending> endings = agree_all({"a", "b", {}}, seconds(60));

@@ -150,8 +150,10 @@ Finding read_decision(const ComparingRanks& ranks, const ComparedText& compared)
     return false;
   };
   if (!wait_for(*ranks.store, {key}, ranks.timeout, check)) {
+    const Finding finding = describe_missing(ranks, compared);
+    // Last: rank 0, which may serve the store, waits for it.
     ranks.store->set(read_key(compared, ranks.rank), std::string("gave up"));
-    return describe_missing(ranks, compared);
+    return finding;
   }
   const std::string found = text_of(ranks.store->get(key));
   const std::size_t split = found.find(' ');
