@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <new>
 
+#include "common/robust_mutex.h"
+
 namespace ddp {
 namespace {
 
@@ -27,12 +29,7 @@ pthread_mutex_t* lock_of(ProgressPage& page) {
 }  // namespace
 
 void make_alive_lock(ProgressPage& page) {
-  pthread_mutexattr_t attributes;
-  ::pthread_mutexattr_init(&attributes);
-  ::pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-  ::pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-  ::pthread_mutex_init(lock_of(page), &attributes);
-  ::pthread_mutexattr_destroy(&attributes);
+  make_robust_mutex(*lock_of(page));
 }
 
 void take_alive_lock(ProgressPage& page) {

@@ -8,11 +8,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <csignal>
 #include <system_error>
 
 #include "common/error.h"
 #include "common/progress/alive_lock.h"
+#include "launcher/os/all_signals_blocked.h"
 
 namespace ddp::launcher {
 namespace {
@@ -72,16 +72,12 @@ void DeathWatch::close() {
 }
 
 void DeathWatch::start_thread() {
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited by the new thread
+  const AllSignalsBlocked blocked;
   try {
     thread_ = std::thread([this] { run(); });
   } catch (const std::system_error&) {
     has_failed_ = true;  // the limit of processes: the kernel's own word has to do
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void DeathWatch::listen() {

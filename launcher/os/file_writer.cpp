@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <climits>
 #include <condition_variable>
-#include <csignal>
 #include <cstring>
 #include <deque>
 #include <optional>
@@ -21,6 +20,7 @@
 
 #include "common/error.h"
 #include "common/progress/terminal.h"
+#include "launcher/os/all_signals_blocked.h"
 #include "launcher/plan/output/console_text.h"
 
 namespace ddp::launcher {
@@ -137,22 +137,12 @@ class FileWriter::Lane : public std::enable_shared_from_this<Lane> {
 /// Precondition: the lock is held.
 void FileWriter::Lane::begin() {
   if (is_started_) return;
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  // A signal to the process goes to any thread that does not block it (signal(7)), so this thread
-  // would take it from the loop.
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited by the new thread
-  std::error_code error;
+  const AllSignalsBlocked blocked;
   try {
     thread_ = std::thread([lane = shared_from_this()] { lane->run(); });
     is_started_ = true;
   } catch (const std::system_error& refused) {
-    error = refused.code();
-  }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (error) {
-    throw SystemError("cannot start a thread that writes output: " + error.message() +
+    throw SystemError("cannot start a thread that writes output: " + refused.code().message() +
                           ". Raise the limit of processes (ulimit -u, pids.max).",
                       exit_code::kCannotExecute);
   }

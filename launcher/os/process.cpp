@@ -16,7 +16,6 @@
 #include <csignal>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
 #include <utility>
 
 #include "common/error.h"
@@ -24,6 +23,7 @@
 #include "common/node/process_signals.h"
 #include "launcher/os/clone_child.h"
 #include "launcher/os/descriptors.h"
+#include "launcher/os/process_state.h"
 
 namespace ddp::launcher {
 namespace {
@@ -345,14 +345,7 @@ bool Process::forward(int signal) const {
 }
 
 std::uint64_t caught_signals(pid_t pid) {
-  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
-  std::uint64_t caught = 0;
-  for (std::string word; status >> word;) {
-    if (word != "SigCgt:") continue;
-    status >> std::hex >> caught;
-    break;
-  }
-  return caught;
+  return read_signal_set("/proc/" + std::to_string(pid) + "/status", "SigCgt:");
 }
 
 bool catches_signal(pid_t pid, int signal) {

@@ -97,13 +97,8 @@ std::vector<pid_t> threads_of(pid_t pid) {
 
 /// Whether a SIGKILL waits for the thread: exit_group(2) sends one to each.
 bool will_be_killed(pid_t pid, pid_t thread) {
-  std::ifstream status(task_path(pid) + "/" + std::to_string(thread) + "/status");
-  std::uint64_t pending = 0;
-  for (std::string word; status >> word;) {
-    if (word != "SigPnd:") continue;
-    status >> std::hex >> pending;
-    break;
-  }
+  const std::uint64_t pending =
+      read_signal_set(task_path(pid) + "/" + std::to_string(thread) + "/status", "SigPnd:");
   return ((pending >> (SIGKILL - 1)) & 1) != 0;
 }
 
@@ -120,11 +115,21 @@ ProcessState read_main_thread_state(pid_t pid) {
 }
 
 bool ends_as_a_whole(pid_t pid) {
-  return read_process_state(pid).is_exiting &&
-         std::ranges::all_of(threads_of(pid), [pid](pid_t id) {
-           const ProcessState thread = read_thread_state(pid, id);
-           return thread.is_exiting || thread.state == '?' || will_be_killed(pid, id);
-         });
+  return std::ranges::all_of(threads_of(pid), [pid](pid_t id) {
+    const ProcessState thread = read_thread_state(pid, id);
+    return thread.is_exiting || thread.state == '?' || will_be_killed(pid, id);
+  });
+}
+
+std::uint64_t read_signal_set(const std::string& status_file, std::string_view name) {
+  std::ifstream status(status_file);
+  std::uint64_t signals = 0;
+  for (std::string word; status >> word;) {
+    if (word != name) continue;
+    status >> std::hex >> signals;
+    break;
+  }
+  return signals;
 }
 
 std::vector<pid_t> children_of(pid_t pid, std::size_t most_threads) {

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace ddp::launcher {
@@ -31,9 +33,13 @@ ProcessState read_process_state(pid_t pid);
 /// The same for its main thread alone.
 ProcessState read_main_thread_state(pid_t pid);
 
-/// Whether it ends as a whole, although the kernel may still free what it had. When the main thread
-/// ends alone, the others go on.
+/// Whether all its threads end, although the kernel may still free what it had. When the main
+/// thread ends alone, the others go on.
 bool ends_as_a_whole(pid_t pid);
+
+/// A set of signals from a status file of /proc (proc(5)), as "SigCgt:". Bit n - 1 is signal n; 0:
+/// not readable.
+std::uint64_t read_signal_set(const std::string& status_file, std::string_view name);
 
 /// Its children, ended or not. Each thread's list of children costs a file, so at most
 /// `most_threads` threads are read.

@@ -24,6 +24,7 @@
 #include <utility>
 
 #include "common/files/descriptor.h"
+#include "common/robust_mutex.h"
 #include "common/text/parse_whole.h"
 #include "common/text/split.h"
 #include "worker/dist/row_sums.h"
@@ -173,13 +174,8 @@ class SharedSums::Mapping {
   Mapping(void* memory, int world_size) : memory_(memory), world_size_(world_size) {}
 
   void make_rank_states() {
-    pthread_mutexattr_t attributes;
-    ::pthread_mutexattr_init(&attributes);
-    ::pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-    ::pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
     for (int rank = 0; rank < world_size_; ++rank)
-      ::pthread_mutex_init(&rank_state(rank).alive_lock, &attributes);
-    ::pthread_mutexattr_destroy(&attributes);
+      make_robust_mutex(rank_state(rank).alive_lock);
   }
   static std::size_t head_bytes(int world_size) {
     constexpr std::size_t kPage = 4096;
