@@ -306,8 +306,10 @@ run_tests() {
   directory="$PWD/$(directory_of "$1")"
   shift
   rm -rf "$directory/Testing/Temporary/LastTestsFailed.log" "$directory/suites"
-  # Most tests wait for processes more than they compute. PROCESSORS 2 in a CMakeLists.txt: this one trains.
-  run_ctest "$directory" --parallel "$((2 * $(nproc)))" --no-tests=error --output-junit "$directory/tests.xml" "$@" 2>&1 | tee "$directory/tests.log" ||
+  # Tests wait for processes more than they compute, also those that train (PROCESSORS 2 in a CMakeLists.txt). A sanitizer computes more.
+  local for_each_core=3
+  [[ "$preset" == release ]] || for_each_core=2
+  run_ctest "$directory" --parallel "$((for_each_core * $(nproc)))" --no-tests=error --output-junit "$directory/tests.xml" "$@" 2>&1 | tee "$directory/tests.log" ||
     run_failed_again "$directory" || result=1
   local arguments=("$directory/tests.xml" tests/expected_skips --suites "$directory/suites")
   [[ -n "$(python_for_tests)" ]] || arguments+=(--missing python)
