@@ -126,6 +126,7 @@ for step in range(1, 100000 if ways else 11):
     if step == 5 and rank == 1 and "crash" in ways:
         os.kill(os.getpid(), signal.SIGKILL)
     if step == 5 and rank == 1 and "stay" in ways:
+        print(f"stays {os.getpid()}", flush=True)
         signal.pause()
     if step == 10 and "leave" in ways:
         sys.exit(0)  # without destroy_process_group()

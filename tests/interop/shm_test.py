@@ -34,64 +34,81 @@ for folder, library in zip(sys.argv[1::2], sys.argv[2::2]):
 """
 
 
+# Ranks that no launcher watches, of one import of torch: their exit codes in a line, what each prints in a file of its number.
+ALONE = """
+import os, runpy, sys
+import torch, torch._dynamo
+import torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook
+pids = []
+for rank in range(int(os.environ["WORLD_SIZE"])):
+    pids.append(os.fork())
+    if pids[-1] == 0:
+        output = os.open(f"{rank}.txt", os.O_WRONLY | os.O_CREAT, 0o600)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.environ["RANK"] = str(rank)
+        sys.argv = sys.argv[1:]
+        runpy.run_path(sys.argv[0], run_name="__main__")
+        sys.exit(0)
+print(*[os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids])
+"""
+
+
 class Shm(ProcessTest):
     def setUp(self):
         super().setUp()
         self.variables = {"PYTHON_EXEC": sys.executable} | shm_variables(self.bin)
-        # Ranks of jobs that end well share one import of torch.
-        self.preload = self.variables | self.share_template("torch", "torch._dynamo", "torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook")
 
-    def launch(self, ranks, *arguments, expect=0):
-        return self.run_program(self.bin / "ddp-launch", "--nproc-per-node", ranks, SCRIPT, *arguments, expect=expect, **self.preload)
+    def launch_command(self, ranks, *arguments):
+        return [self.bin / "ddp-launch", "--nproc-per-node", ranks, SCRIPT, *arguments]
+
+    def launch(self, ranks, *arguments):
+        return self.run_program(*self.launch_command(ranks, *arguments), **self.preload)
 
     def digest(self, ranks, backend):
         return re.search(r"digest \S+ loss \S+", self.launch(ranks, backend))[0]
 
-    def test_a_script_of_two_ranks_computes_what_it_computes_over_gloo(self):
+    def test_jobs_of_ddp_launch(self):
+        """All of them share one import of torch, which is most of what each would cost."""
+        self.preload = self.variables | self.share_template("torch", "torch._dynamo", "torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook")
         gloo = self.digest(2, "gloo")
         for backend in ("ddp_shm", "cpu:ddp_shm"):
-            with self.subTest(backend):
+            with self.subTest(f"two ranks compute what they compute over gloo: {backend}"):
                 self.assertEqual(self.digest(2, backend), gloo)
+        with self.subTest("more ranks than cores compute the same twice"):
+            self.assertEqual(self.digest(5, "ddp_shm"), self.digest(5, "ddp_shm"))
+        with self.subTest("a script that leaves its group open ends well"):
+            self.launch(3, "ddp_shm", "leave")
+        with self.subTest("a killed rank ends the sums of the others at once, and the memory has no name"):
+            self.a_rank_is_killed()
 
-    def test_more_ranks_than_cores_compute_the_same_twice(self):
-        self.assertEqual(self.digest(5, "ddp_shm"), self.digest(5, "ddp_shm"))
+    def a_rank_is_killed(self):
+        before = set(os.listdir("/dev/shm"))
+        running = self.start(*self.launch_command(3, "ddp_shm", "stay"), **self.preload)
+        running.wait_for("trains")
+        # Rank 1 waits in its fifth step, the others for its sum.
+        running.wait_until(lambda: re.search(r"stays (\d+)\n", running.text), "the pid of rank 1")
+        self.assertEqual([name for name in set(os.listdir("/dev/shm")) - before if "ddp" in name], [])
+        begin = time.monotonic()
+        os.kill(int(re.search(r"stays (\d+)\n", running.text)[1]), signal.SIGKILL)
+        self.assertEqual(running.finish(), 137, running.text)
+        self.assertRegex(running.text, r"rank +: 1 ")
+        self.assertIn("signal SIGKILL (9)", running.text)
+        self.assertLess(time.monotonic() - begin, 60)  # not the half hour of a collective
+        self.run_program(self.bin / "ddp-launch", "warm", "--stop", **self.preload)
+        self.assertEqual(self.alive(), [])
 
     def test_under_torchrun(self):
         torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
         text = self.run_program(*torchrun, SCRIPT, "ddp_shm", **self.variables)
         self.assertIn("digest", text)
 
-    def test_a_killed_rank_ends_the_sums_of_the_others_at_once_and_the_memory_has_no_name(self):
-        before = set(os.listdir("/dev/shm"))
-        running = self.start(self.bin / "ddp-launch", "--nproc-per-node", 3, SCRIPT, "ddp_shm", "stay", **self.variables)
-        running.wait_for("trains")  # rank 1 waits in its fifth step, the others for its sum
-        self.assertEqual([name for name in set(os.listdir("/dev/shm")) - before if "ddp" in name], [])
-        begin = time.monotonic()
-        os.kill(self.rank(1), signal.SIGKILL)
-        self.assertEqual(running.finish(), 137, running.text)
-        self.assertIn("signal SIGKILL (9)", running.text)
-        self.assertLess(time.monotonic() - begin, 60)  # not the half hour of a collective
-        self.assertEqual(self.alive(), [])
-
-    def rank(self, number):
-        """Its pid."""
-        (pid,) = [pid for pid in self.alive() if f"RANK={number}".encode() in pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")]
-        return pid
-
     def test_without_a_launcher_the_others_say_who_has_ended(self):
-        variables = {**os.environ, **self.variables, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
-        command = [sys.executable, SCRIPT, "ddp_shm", "crash"]
-        ranks = [
-            subprocess.Popen(command, env={**variables, "RANK": str(rank)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-            for rank in range(2)
-        ]
-        texts = [rank.communicate(timeout=120)[0] for rank in ranks]
-        self.assertEqual(ranks[1].returncode, -9, texts[1])
-        self.assertEqual(ranks[0].returncode, 1, texts[0])
+        world = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
+        said = self.run_program(sys.executable, "-c", ALONE, SCRIPT, "ddp_shm", "crash", **self.variables, **world)
+        texts = [(self.folder / f"{rank}.txt").read_text(encoding="utf-8") for rank in range(2)]
+        self.assertEqual(said.split()[-2:], ["1", "-9"], texts)
         self.assertIn("rank 1 has ended", texts[0])
-
-    def test_a_script_that_leaves_its_group_open_ends_well(self):
-        self.launch(3, "ddp_shm", "leave")
 
     def test_a_torch_without_a_library_and_a_library_of_another_release_are_one_line(self):
         alone, other = (self.folder / name / "deploy" / "shm" for name in ("alone", "other"))
