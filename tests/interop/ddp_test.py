@@ -7,16 +7,18 @@ import functools
 import json
 import os
 import pathlib
-import sys
 import tempfile
+import traceback
 import unittest
 
 import torch
+import torch.distributed.run
 from safetensors.torch import load_file
 
 from run_files import losses
 from tools import files_tool, run_program
 from reference_ddp import ConvNet
+from reference_run import ReferenceDdp
 
 HERE = pathlib.Path(__file__).parent
 COUNT, BATCH, EPOCHS = 1000, 32, 4
@@ -49,13 +51,16 @@ class SameAsPython(unittest.TestCase):
     def run_program(cls, *command):
         return run_program(*command, folder=cls.path)
 
+    ARGUMENTS = (
+        "--images", "digits.bin", "--count", COUNT, "--mean", MEAN, "--deviation", DEVIATION, "--epochs", EPOCHS, "--batch", BATCH,
+    )  # fmt: skip
+
     @classmethod
     @functools.cache
-    def reference(cls, *launcher):
-        out = cls.path / f"{len(list(cls.path.iterdir()))}.json"
-        arguments = ["--images", cls.path / "digits.bin", "--count", COUNT, "--mean", MEAN, "--deviation", DEVIATION]
-        cls.run_program(*launcher, HERE / "reference_ddp.py", *arguments, "--epochs", EPOCHS, "--batch", BATCH, "--out", out)
-        return json.loads(out.read_text(encoding="utf-8"))
+    def under_torchrun(cls):
+        """The losses of reference_ddp.py."""
+        cls.torchrun(HERE / "reference_ddp.py", *cls.ARGUMENTS, "--out", "torchrun.json")
+        return json.loads((cls.path / "torchrun.json").read_text(encoding="utf-8"))
 
     @classmethod
     @functools.cache
@@ -64,8 +69,24 @@ class SameAsPython(unittest.TestCase):
         cls.run_program(cls.bin / "ddp-launch", "job.yaml", f"output={cls.path / 'a'}")
         return losses(cls.path / "a" / "same")
 
-    def torchrun(self, *arguments):
-        return [sys.executable, "-m", "torch.distributed.run", "--standalone", *arguments]
+    @classmethod
+    def torchrun(cls, *arguments):
+        """Two ranks of it. Its agent is a fork of this process, which has imported torch; torchrun_test.py starts it as users do."""
+        pid = os.fork()
+        if pid == 0:
+            os.dup2(os.open(cls.path / "said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), 1)
+            os.dup2(1, 2)
+            os.chdir(cls.path)
+            os.environ["OMP_NUM_THREADS"] = "1"
+            code = 1
+            try:
+                torch.distributed.run.main(["--standalone", "--nproc-per-node", "2", *map(str, arguments)])
+                code = 0
+            except BaseException:  # as the interpreter does
+                traceback.print_exc()
+            os._exit(code)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        assert code == 0, (cls.path / "said").read_text(encoding="utf-8")
 
     def assert_same(self, ours, theirs, tolerance):
         self.assertEqual(len(ours), len(theirs))
@@ -73,21 +94,20 @@ class SameAsPython(unittest.TestCase):
             self.assertAlmostEqual(a, b, delta=tolerance * max(1, abs(b)), msg=f"step {step}")
 
     def test_a_script_written_for_torchrun_runs_unchanged(self):
-        os.environ["PYTHON_EXEC"] = sys.executable
-        ours = self.reference(self.bin / "ddp-launch", "--nproc-per-node", "2")
-        theirs = self.reference(*self.torchrun("--nproc-per-node", "2"))
+        reference = ReferenceDdp(self.bin, self.path, "torch", "torch._dynamo")
+        self.addCleanup(reference.close)
+        ours = reference.run(*self.ARGUMENTS)
         # The same program on the same ranks: the same numbers.
-        self.assert_same(ours, theirs, 1e-6)
+        self.assert_same(ours, self.under_torchrun(), 1e-6)
 
     def test_the_worker_has_the_losses_of_python_ddp(self):
-        theirs = self.reference(*self.torchrun("--nproc-per-node", "2"))
+        theirs = self.under_torchrun()
         # Convolutions run channels-last here and not there, so sums round differently; that grows with the steps.
         self.assert_same(self.launched(), theirs, 2e-3)
         self.assertLess(theirs[-1], 0.7 * theirs[0], "it learned nothing, so equality says little")
 
     def test_the_worker_runs_under_torchrun(self):
-        command = self.torchrun("--no-python", "--nproc-per-node", "2")
-        self.run_program(*command, self.bin / "ddp-worker", "job.yaml", f"output={self.path / 'b'}")
+        self.torchrun("--no-python", self.bin / "ddp-worker", "job.yaml", f"output={self.path / 'b'}")
         # The same program, ranks and threads: the same bits.
         self.assertEqual(losses(self.path / "b" / "same"), self.launched())
 
