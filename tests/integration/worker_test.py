@@ -112,7 +112,7 @@ class Alone(WorkerTest):
         # 4 bytes each for weights and gradients, 8 for Adam's moments.
         self.assertIn("gradients 89.7 MiB, optimizer 179.4 MiB", text)
         self.assertFalse((self.folder / "runs").exists())
-        text = self.worker("--check", "model.name=mlp", 'model.args={hidden: "1000000,1000000"}', expect=2)
+        text = self.worker("--check", "model.name=mlp", 'model.args={hidden: "1,1000000,1000000"}', expect=2)
         self.assertRegex(text, r"model.name: mlp cannot be built .*\b\d{12,} bytes")
 
     def test_a_second_run_gets_its_own_directory(self):
