@@ -88,12 +88,14 @@ class Readme(ProcessTest):
             (self.folder / name).chmod(0o755)
         for name in ("cmake", "deploy", "tests", "make.sh", "CMakePresets.json"):
             (self.folder / name).symlink_to(ROOT / name)
-        # As many steps as in the file, each of an eighth of the images.
+        # As many steps as in the file, each of a few images, of a model of one layer: what a page shows does not depend on either.
         shutil.copytree(ROOT / "configs", self.folder / "configs")
         digits = self.folder / "configs" / "digits.yaml"
         text = digits.read_text(encoding="utf-8")
         self.assertIn("batch_per_rank: 64", text)
-        digits.write_text(text.replace("batch_per_rank: 64", "batch_per_rank: 8, train_size: 1500, test_size: 250"), encoding="utf-8")
+        text = text.replace("batch_per_rank: 64", "batch_per_rank: 2, train_size: 375, test_size: 63")
+        self.assertIn("name: convnet", text)
+        digits.write_text(text.replace("name: convnet", "name: linear"), encoding="utf-8")
         (self.folder / "build").mkdir()
         (self.folder / "build" / "loop").symlink_to(self.folder / "my-program")
         # make.sh goes to where it lies, so it is a file of this folder.
