@@ -16,6 +16,9 @@ from run_files import records
 from worker_job import JOB, WorkerTest
 
 
+HOLD = 600_000  # milliseconds; longer than a test may take
+
+
 class ResumeTest(WorkerTest):
     """Three ranks (with two, a + b hides the order of sums), 100 steps an epoch: long enough to be met in the middle, which
     each test checks."""
@@ -38,9 +41,9 @@ class ResumeTest(WorkerTest):
     def train(self, *arguments):
         return self.launch(3, *self.COMMON, *arguments)
 
-    def interrupt(self, signal_number, line, *arguments):
+    def interrupt(self, signal_number, line, *arguments, **variables):
         """Starts a run and sends its launcher the signal once the line was printed."""
-        running = self.start(self.bin / "ddp-launch", "--nproc-per-node", 3, "job.yaml", *self.COMMON, *arguments)
+        running = self.start(self.bin / "ddp-launch", "--nproc-per-node", 3, "job.yaml", *self.COMMON, *arguments, **variables)
         if line.startswith("epoch") and signal_number == signal.SIGKILL:
             self.wait_for_saved(running, line)
         else:
@@ -241,32 +244,41 @@ class Remembered(ResumeTest):
 class Killed(ResumeTest):
     """Whatever is left of its checkpoints."""
 
+    # Ten steps an epoch: the run waits before a save of the test's choice until it is killed, for as long as that takes.
+    STEPS = 10
+    COMMON = ("data.train_size=480", "ddp.bucket=64KiB")
+
+    def kill_in_save(self, number, line, *arguments):
+        """Before the save of that number, once the line was printed, and what comes before it is on the disk."""
+        self.interrupt(signal.SIGKILL, line, *arguments, DDP_FAILPOINTS=f"save.snapshot=sleep:{HOLD}@{number}")
+
     def kill_in_the_third_epoch(self):
         """A run of three epochs, once for all tests of the class: each has what is left of it in run_dir()."""
         left = self.shared / "killed"
         if left.exists():
             shutil.copytree(left, self.run_dir(), symlinks=True)
             return
-        self.interrupt(signal.SIGKILL, "epoch 2/3", "train.epochs=3")
+        self.kill_in_save(3, "epoch 2/3", "train.epochs=3")
         shutil.copytree(self.run_dir(), left, symlinks=True)
 
     def test_a_killed_run_goes_on_from_its_last_checkpoint(self):
         whole = self.whole()
-        self.interrupt(signal.SIGKILL, "epoch 1/2")
+        self.kill_in_save(2, "epoch 1/2")
         self.assert_resumed(self.train(), self.STEPS, self.STEPS)
         self.assert_same_run(whole, self.run_dir())
 
     def test_an_interval_checkpoint_inside_an_epoch_goes_on_bit_for_bit(self):
         # Both runs save by the clock alone, at nearly every step; where they do changes nothing.
-        often = ["checkpoint.every=0", "checkpoint.interval=1ms"]
+        often = ["checkpoint.every=0", "checkpoint.interval=1ms", "data.train_size=4800"]
+        steps = 100  # long enough to be met in the middle
         self.train("output=whole", *often)
         self.interrupt(signal.SIGKILL, "epoch 1/2", *often)
-        self.assert_resumed(self.train(*often), self.STEPS - 10, 2 * self.STEPS - 1)
+        self.assert_resumed(self.train(*often), steps - 10, 2 * steps - 1)
         self.assert_same_run(self.folder / "whole" / "job", self.run_dir())
 
     def test_a_run_killed_before_its_first_checkpoint_starts_over_in_its_directory(self):
         whole = self.whole()
-        self.interrupt(signal.SIGKILL, "batch:")
+        self.kill_in_save(1, "batch:")
         text = self.train()
         self.assertIn("continues the unfinished run", text)
         self.assertNotIn("resumes at step", text)
@@ -274,12 +286,12 @@ class Killed(ResumeTest):
 
     def test_a_best_checkpoint_that_cannot_be_saved_leaves_the_best_of_the_others(self):
         # The highest loss is the best here: that of the first epoch.
-        job = ("data.train_size=2400", "train.epochs=4", "checkpoint.keep=2", "eval.watch.metric=loss", "eval.watch.mode=max")
-        self.interrupt(signal.SIGKILL, "batch:", *job)
+        job = ("train.epochs=4", "checkpoint.keep=2", "eval.watch.metric=loss", "eval.watch.mode=max")
+        self.kill_in_save(1, "batch:", *job)
         (self.run_dir() / "checkpoints").mkdir(exist_ok=True)
-        (self.run_dir() / "checkpoints" / "step-000050").write_text("in the way", encoding="utf-8")
+        (self.run_dir() / "checkpoints" / "step-000010").write_text("in the way", encoding="utf-8")
         text = self.train(*job)
-        self.assertIn("the checkpoint of step 50 was not saved, training goes on", text)
+        self.assertIn("the checkpoint of step 10 was not saved, training goes on", text)
         first, *others = records(self.run_dir(), "epoch")
         expected = max(others, key=lambda record: record["test_loss"])
         self.assertGreater(first["test_loss"], expected["test_loss"])
@@ -291,7 +303,7 @@ class Killed(ResumeTest):
         self.kill_in_the_third_epoch()
         best = self.run_dir() / "checkpoints" / "best"
         best.write_text("step-000007\n", encoding="utf-8")
-        running, _ = self.interrupt(signal.SIGKILL, "resumes at step", "train.epochs=3")
+        running, _ = self.interrupt(signal.SIGKILL, "resumes at step", "train.epochs=3", DDP_FAILPOINTS=f"save.snapshot=sleep:{HOLD}")
         self.assertTrue((best.parent / best.read_text(encoding="utf-8").strip()).is_dir(), running.text)
         self.train("train.epochs=3")
 
@@ -319,9 +331,7 @@ class Killed(ResumeTest):
         self.kill_in_the_third_epoch()
         names = self.damage_all()
         self.assertGreater(len(names), 1)
-        running, code = self.interrupt(signal.SIGTERM, "epoch 1/3", "train.epochs=3")
-        text = running.text
-        self.assertEqual(code, 143, text)
+        text = self.train("train.epochs=3")
         for name in names:
             self.assertRegex(text, rf"(?m)checkpoint {name} is damaged \(.*\)$")
         self.assertEqual(text.count("none of this run's checkpoints can be used: training starts from the beginning\n"), 1, text)
@@ -331,9 +341,15 @@ class Killed(ResumeTest):
         self.train("train.epochs=1", "output=other")
         there = self.folder / "other" / "job" / "checkpoints"
         saved = min(there.glob("step-*"))
-        # A later round goes on with its own, or else from that one again.
+        # A later round goes on with its own, or else from that one again. The first waits before it saves its second epoch.
+        program = self.folder / "held.sh"
+        program.write_text(
+            f'#!/bin/sh\n[ "$TORCHELASTIC_RESTART_COUNT" = 0 ] && export DDP_FAILPOINTS=save.snapshot=sleep:{HOLD}@2\nexec {self.bin}/ddp-worker "$@"\n',
+            encoding="ascii",
+        )
+        program.chmod(0o700)
         launch = (self.bin / "ddp-launch", "--nproc-per-node", 3, "--max-restarts", 1, "job.yaml", *self.COMMON)
-        running = self.start(*launch, "train.epochs=3", f"checkpoint.resume={saved}")
+        running = self.start(*launch, "train.epochs=3", f"checkpoint.resume={saved}", f"launch.program={program}")
         self.wait_for_saved(running, "epoch 2/3")
         pids = running.wait_for_pids(3)
         self.damage_all()
