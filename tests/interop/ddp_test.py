@@ -8,17 +8,16 @@ import json
 import os
 import pathlib
 import tempfile
-import traceback
 import unittest
 
 import torch
-import torch.distributed.run
 from safetensors.torch import load_file
 
 from run_files import losses
 from tools import files_tool, run_program
 from reference_ddp import ConvNet
 from reference_run import ReferenceDdp
+from torchrun_zygote import run_job
 
 HERE = pathlib.Path(__file__).parent
 COUNT, BATCH, EPOCHS = 1000, 32, 4
@@ -72,21 +71,11 @@ class SameAsPython(unittest.TestCase):
     @classmethod
     def torchrun(cls, *arguments):
         """Two ranks of it. Its agent is a fork of this process, which has imported torch; torchrun_test.py starts it as users do."""
-        pid = os.fork()
-        if pid == 0:
-            os.dup2(os.open(cls.path / "said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), 1)
-            os.dup2(1, 2)
-            os.chdir(cls.path)
-            os.environ["OMP_NUM_THREADS"] = "1"
-            code = 1
-            try:
-                torch.distributed.run.main(["--standalone", "--nproc-per-node", "2", *map(str, arguments)])
-                code = 0
-            except BaseException:  # as the interpreter does
-                traceback.print_exc()
-            os._exit(code)
-        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        assert code == 0, (cls.path / "said").read_text(encoding="utf-8")
+        files = {name: str(cls.path / f"torchrun.{name}") for name in ("stdout", "stderr")}
+        words = ["--standalone", "--nproc-per-node", "2", *map(str, arguments)]
+        environment = os.environ | {"OMP_NUM_THREADS": "1"}
+        code = run_job({"module": "torch.distributed.run", "arguments": words, "folder": cls.path, "environment": environment} | files)
+        assert code == 0, "".join(pathlib.Path(file).read_text(encoding="utf-8") for file in files.values())
 
     def assert_same(self, ours, theirs, tolerance):
         self.assertEqual(len(ours), len(theirs))

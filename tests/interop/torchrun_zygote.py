@@ -1,5 +1,5 @@
 """Imports torch once, then runs torchrun in a forked process for each line of JSON on stdin: torchrun's own code without the two
-seconds of its start. Answers by the exit code, a line each.
+seconds of its start. Answers by the exit code, a line each. A test that has imported torch itself calls run_job().
 
 A line has: module, arguments, folder, environment, and the files stdout and stderr.
 """
@@ -31,11 +31,17 @@ def become(job):
         return 1
 
 
-for line in sys.stdin:
+def run_job(job):
+    """Its exit code."""
     pid = os.fork()
     if pid == 0:
-        code = become(json.loads(line))
+        code = become(job)
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
-    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+if __name__ == "__main__":
+    for line in sys.stdin:
+        print(run_job(json.loads(line)), flush=True)
