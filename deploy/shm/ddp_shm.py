@@ -50,6 +50,8 @@ _add_backend = _load(_find_library())
 
 
 def _make_backend(store, rank, world_size, timeout):
+    if torch.cuda.device_count() == 0:  # it would change NCCL, too
+        os.environ.setdefault("DDP_DISABLE_COMM_MEM", "0")  # torch 2.15: DDP has its buckets where they are summed
     group = dist.ProcessGroup(store, rank, world_size)
     why_not = _add_backend(group.boxed(), int(timeout.total_seconds() * 1000))
     logging.getLogger("ddp_shm").info("%d ranks: %s", world_size, f"sums go by Gloo: {why_not}" if why_not else "sums go through the shared memory of nodes")

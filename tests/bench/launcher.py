@@ -52,8 +52,22 @@ class Hydra:
         return subprocess.Popen([self.name, "-n", str(nproc), *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
+class SpawnLoop:
+    """The floor: this process starts the workers itself, and waits for them."""
+
+    name = "posix_spawn(3) in a loop"
+
+    def no_op(self, nproc):
+        begin = time.monotonic()
+        for pid in [os.posix_spawn(shutil.which("true"), ["true"], os.environ) for _ in range(nproc)]:
+            assert os.waitpid(pid, 0)[1] == 0
+        return time.monotonic() - begin
+
+
 def no_op(launcher, nproc):
     """Seconds from exec to exit of a job whose workers do nothing."""
+    if isinstance(launcher, SpawnLoop):
+        return launcher.no_op(nproc)
     begin = time.monotonic()
     process = launcher.start(nproc, "true")
     # wait() with a limit looks at 1, 3, 7, 15 ... ms, and would round up to one of them.
@@ -189,7 +203,7 @@ def starts_beside_hydra(ours, options):
     rows = []
     for nproc in (2, 8, 64, 512):
         repeats = options.repeats if nproc <= 64 else max(3, options.repeats // 2)
-        rows.append(row(f"no-op job, {nproc} workers", "s", in_pairs(ours, hydra, lambda one: no_op(one, nproc), repeats)))
+        rows.append(row(f"no-op job, {nproc} workers", "s", in_turn((ours, hydra), lambda one: no_op(one, nproc), repeats)))
     return rows
 
 
@@ -197,10 +211,10 @@ def quantile(samples, share):
     return sorted(samples)[min(len(samples) - 1, int(share * len(samples)))]
 
 
-def in_pairs(ours, theirs, measure, repeats):
-    samples = {ours.name: [], theirs.name: []}
+def in_turn(launchers, measure, repeats):
+    samples = {launcher.name: [] for launcher in launchers}
     for i in range(repeats + 1):
-        for launcher in (ours, theirs):
+        for launcher in launchers:
             value = measure(launcher)
             if i > 0:
                 samples[launcher.name].append(value)
@@ -221,14 +235,14 @@ def beside_torchrun(ours, torchrun, options):
     print_header(ours, torchrun)
     rows = []
     for nproc, repeats in ((2, options.repeats), (8, options.repeats), (64, few)):
-        rows.append(row(f"no-op job, {nproc} workers", "s", in_pairs(ours, torchrun, lambda one: no_op(one, nproc), repeats)))
-    rows.append(row("SIGKILL of a rank to exit", "s", in_pairs(ours, torchrun, failure_to_exit, options.repeats)))
-    rows.append(row("SIGKILL at 1 GiB to peers' signal", "s", in_pairs(ours, torchrun, death_to_signal, few)))
-    rows.append(row("SIGKILL of a rank to next round", "s", in_pairs(ours, torchrun, restart, options.repeats)))
-    rest = in_pairs(ours, torchrun, at_rest, few)
+        rows.append(row(f"no-op job, {nproc} workers", "s", in_turn((ours, torchrun), lambda one: no_op(one, nproc), repeats)))
+    rows.append(row("SIGKILL of a rank to exit", "s", in_turn((ours, torchrun), failure_to_exit, options.repeats)))
+    rows.append(row("SIGKILL at 1 GiB to peers' signal", "s", in_turn((ours, torchrun), death_to_signal, few)))
+    rows.append(row("SIGKILL of a rank to next round", "s", in_turn((ours, torchrun), restart, options.repeats)))
+    rest = in_turn((ours, torchrun), at_rest, few)
     for i, (name, unit) in enumerate((("agent at rest, resident", "MB"), ("agent at rest, of one CPU", ""), ("agent at rest, wake-ups", "1/s"))):
         rows.append(row(name, unit, {launcher: [values[i] for values in runs] for launcher, runs in rest.items()}))
-    rows.append(row("log files and console", "MB/s", in_pairs(ours, torchrun, log_throughput, few), larger_is_better=True))
+    rows.append(row("log files and console", "MB/s", in_turn((ours, torchrun), log_throughput, few), larger_is_better=True))
     return rows
 
 

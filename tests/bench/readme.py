@@ -29,9 +29,9 @@ def either(seconds):
 
 
 def beside_torchrun(ours, torchrun, repeats):
-    starts = [medians(bench.in_pairs(ours, torchrun, lambda one: bench.no_op(one, nproc), repeats)) for nproc in (2, 8, 64)]
-    restart = medians(bench.in_pairs(ours, torchrun, bench.restart, repeats))
-    rest = bench.in_pairs(ours, torchrun, bench.at_rest, 3)
+    starts = [medians(bench.in_turn((ours, torchrun), lambda one: bench.no_op(one, nproc), repeats)) for nproc in (2, 8, 64)]
+    restart = medians(bench.in_turn((ours, torchrun), bench.restart, repeats))
+    rest = bench.in_turn((ours, torchrun), bench.at_rest, 3)
     resident, _, woken = ([statistics.median(run[i] for run in runs) for runs in rest.values()] for i in range(3))
     print("| | `ddp-launch` | torchrun |\n|---|---|---|")
     for name, cells in (
@@ -49,13 +49,13 @@ def beside_hydra(ours, repeats):
         return
     counts = (2, 8, 64, 512)
     columns = [
-        medians(bench.in_pairs(ours, hydra, lambda one: bench.no_op(one, nproc), repeats if nproc <= 64 else max(3, repeats // 5)))
+        medians(bench.in_turn((ours, hydra, bench.SpawnLoop()), lambda one: bench.no_op(one, nproc), repeats if nproc <= 64 else max(3, repeats // 5)))
         for nproc in counts
     ]
     version = subprocess.run([hydra.name, "--version"], capture_output=True, text=True, check=True).stdout.split("Release Date")[0].split()[-1]
     print("| workers that do nothing | " + " | ".join(map(str, counts)) + " |\n|---|---|---|---|---|")
-    for side, name in enumerate(("`ddp-launch`", f"`{hydra.name}` {version}")):
-        print(f"| {name} | " + " | ".join(milliseconds(pair[side]) for pair in columns) + " |", flush=True)
+    for side, name in enumerate(("`ddp-launch`", f"`{hydra.name}` {version}", f"`{bench.SpawnLoop.name}`")):
+        print(f"| {name} | " + " | ".join(milliseconds(column[side]) for column in columns) + " |", flush=True)
 
 
 def main():

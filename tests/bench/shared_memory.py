@@ -31,7 +31,8 @@ sys.path.insert(0, str(ROOT / "tests/interop"))
 from tools import shm_variables  # noqa: E402
 
 SIZES = ((4, 100), (64, 50), (1024, 20), (16384, 2))  # KiB, sums in a row
-SCRIPT = f"SIZES = {SIZES}" + """
+WHERE = {"": False, ", a bucket": True}  # a tensor as any, or where DDP of torch 2.15 has its buckets: in memory of the backend
+SCRIPT = f"SIZES, WHERE = {SIZES}, {WHERE}" + """
 import json, time
 import ddp_shm, torch
 import torch.distributed as dist
@@ -52,12 +53,16 @@ def compare(name, times, works, in_a_row=1):
         ms = {way: [1e3 * one for one in of_way[times // 5 :]] for way, of_way in taken.items()}
         print(json.dumps({"row": name, "peer": "Gloo", "ours": ms["shm"], "theirs": ms["gloo"], "alone": ms.get("none")}), flush=True)
 
-def sum_over(way, count):
-    numbers = torch.ones(count)
+def sum_over(way, count, in_backend):
+    numbers = torch.zeros(count)
+    if in_backend and way == "shm":
+        cpu = torch.device("cpu")
+        numbers = groups[way]._get_backend(cpu).allocate_tensor(count, dtype=torch.float32, device=cpu).zero_()
     return lambda: dist.all_reduce(numbers, group=groups[way])
 
 for kib, in_a_row in SIZES:
-    compare(f"all-reduce of {kib} KiB", 20, {way: sum_over(way, kib * 256) for way in groups}, in_a_row)
+    for where, in_backend in WHERE.items():
+        compare(f"all-reduce of {kib} KiB{where}", 20, {way: sum_over(way, kib * 256, in_backend) for way in groups}, in_a_row)
 
 def step_of(way, batch, low):
     torch.manual_seed(0)
@@ -149,8 +154,9 @@ class MpiSums:
         ours = {row["row"]: row["ours"] for row in rows}
         for name, taken in self.taken.items():
             for kib, times in taken.items():
-                row = f"all-reduce of {kib} KiB"
-                yield {"row": row, "peer": name, "ours": ours[row], "theirs": times, "alone": None}
+                for where in WHERE:
+                    row = f"all-reduce of {kib} KiB{where}"
+                    yield {"row": row, "peer": name, "ours": ours[row], "theirs": times, "alone": None}
 
 
 def run_job(options, folder, variables, *words):
@@ -179,7 +185,7 @@ def show(row):
     lost = ""
     if row["alone"]:
         lost = "".join(f"{1 - statistics.median(row['alone']) / ms:8.1%}" for ms in (theirs, ours))
-    print(f"{row['row']}, {row['peer']:10}".ljust(34) + f"{theirs:10.3f} ms {ours:10.3f} ms {theirs / ours:6.2f}x {lost}", flush=True)
+    print(f"{row['row']}, {row['peer']:10}".ljust(44) + f"{theirs:10.3f} ms {ours:10.3f} ms {theirs / ours:6.2f}x {lost}", flush=True)
 
 
 def measure_python(options, folder):
@@ -208,7 +214,7 @@ def measure_worker(options, folder):
         for backend, of_backend in rates.items():
             of_backend.append(rate_of(options, folder, backend))
     gloo, shm = (statistics.median(rates[backend]) for backend in ("gloo", "shm"))
-    print(f"{'ddp-worker, digits.yaml':34} {gloo:7.0f} img/s {shm:7.0f} img/s {shm / gloo:6.2f}x")
+    print(f"{'ddp-worker, digits.yaml':44} {gloo:7.0f} img/s {shm:7.0f} img/s {shm / gloo:6.2f}x")
 
 
 def main():
@@ -219,7 +225,7 @@ def main():
     parser.add_argument("--nodes", type=int, default=1)
     parser.add_argument("--times", type=int, default=5)
     options = parser.parse_args()
-    print(f"{options.nodes} x {options.ranks} ranks, load {os.getloadavg()[0]:.1f}\n{'':34}{'peer':>10}    {'shm':>10}")
+    print(f"{options.nodes} x {options.ranks} ranks, load {os.getloadavg()[0]:.1f}\n{'':44}{'peer':>10}    {'shm':>10}")
     with tempfile.TemporaryDirectory() as folder:
         for row in measure_python(options, pathlib.Path(folder)):
             show(row)

@@ -6,10 +6,14 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/distributed/c10d/debug.h>
+#include <torch/version.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
+#include <fstream>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -301,6 +305,19 @@ TEST(Ddp, AParameterWithoutGradientIsNamedInTheSameStep) {
   EXPECT_THAT(messages[0], HasSubstr("ddp.find_unused=true"));
 }
 
+bool is_in_shared_memory(const void* data) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    char dash = 0;
+    std::istringstream(line) >> std::hex >> begin >> dash >> end;
+    const auto address = reinterpret_cast<std::uintptr_t>(data);
+    if (begin <= address && address < end) return line.find("ddp-sums") != std::string::npos;
+  }
+  return false;
+}
+
 // Trap: zero_grad() would throw "Can't detach views in-place", or leave gradients that no bucket
 // knows. Ours stay where they are, also those of a layer nobody uses.
 TEST(Ddp, GradientsStayViewsOfTheirBuckets) {
@@ -310,31 +327,38 @@ TEST(Ddp, GradientsStayViewsOfTheirBuckets) {
       all.push_back(gradient.defined() ? gradient.data_ptr() : nullptr);
     return all;
   };
+  Device shares_memory;
+  shares_memory.shared_memory = SharedMemory::required;
   for (const CommHook hook : {CommHook::none, CommHook::bf16}) {
-    on_ranks(2, [&](Group& group) {
-      const Net net(0);
-      DdpRequest request;
-      request.parameters = net.parameters;
-      request.static_graph = true;
-      request.hook = hook;
-      Ddp replica(request, group);
-      EXPECT_EQ(replica.bucket_warmup_steps(), 2);
-      std::vector<const void*> first;
-      std::vector<const void*> settled;
-      for (int step = 0; step < 6; ++step) {
-        replica.prepare_to_reduce();  // makes new buckets once
-        replica.backward(mean_loss(net.forward(draw(1, {2, kInputs}), false)), /*reduce=*/true);
-        const std::vector<const void*> reduced = addresses(replica);
-        if (step == 0) first = reduced;
-        if (step == replica.bucket_warmup_steps()) settled = reduced;
-        if (step > replica.bucket_warmup_steps()) {
-          EXPECT_EQ(reduced, settled) << "step " << step;
-        }
-        replica.remove_gradients();
-      }
-      EXPECT_NE(settled, first);
-      return 0;
-    });
+    on_ranks(
+        2,
+        [&](Group& group) {
+          const Net net(0);
+          DdpRequest request;
+          request.parameters = net.parameters;
+          request.static_graph = true;
+          request.hook = hook;
+          Ddp replica(request, group);
+          EXPECT_EQ(replica.bucket_warmup_steps(), 2);
+          std::vector<const void*> first;
+          std::vector<const void*> settled;
+          for (int step = 0; step < 6; ++step) {
+            replica.prepare_to_reduce();  // makes new buckets once
+            replica.backward(mean_loss(net.forward(draw(1, {2, kInputs}), false)), /*reduce=*/true);
+            const std::vector<const void*> reduced = addresses(replica);
+            if (step == 0) first = reduced;
+            if (step == replica.bucket_warmup_steps()) settled = reduced;
+            if (step > replica.bucket_warmup_steps()) {
+              EXPECT_EQ(reduced, settled) << "step " << step;
+            }
+            replica.remove_gradients();
+          }
+          EXPECT_NE(settled, first);
+          // So that their sums need no copy.
+          EXPECT_EQ(is_in_shared_memory(settled[0]), TORCH_VERSION_MINOR > 11);
+          return 0;
+        },
+        shares_memory);
   }
 }
 

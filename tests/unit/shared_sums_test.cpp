@@ -122,6 +122,51 @@ TEST(SharedSums, AreThoseInTheOrderOfRanksForEveryTypeAndSize) {
   }
 }
 
+/// Where a tensor lies: as usual, or in memory of allocate(), from an odd element on.
+at::Tensor copied(SharedSums& sums, const at::Tensor& values, bool in_place) {
+  if (!in_place) return values.clone();
+  const at::Tensor block = sums.allocate(values.numel() + 3, values.scalar_type());
+  return block.narrow(0, 3, values.numel()).copy_(values);
+}
+
+TEST(SharedSums, InSharedMemoryAreTheSameBits) {
+  for (const int world_size : {2, 3, 5}) {
+    for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16, at::kInt}) {
+      for (const std::int64_t size : {5, 30011, 400003}) {
+        std::vector<at::Tensor> shares;
+        for (int rank = 0; rank < world_size; ++rank)
+          shares.push_back(share_of(rank, {size}, type));
+        const at::Tensor wanted = in_order(world_size, {size}, type);
+        // Everybody's tensor, and all but that of one rank.
+        for (const int other : {world_size, 1}) {
+          const auto errors = run_ranks(world_size, [&](SharedSums& sums, int rank) {
+            const at::Tensor& share = shares[static_cast<std::size_t>(rank)];
+            const at::Tensor tensor = copied(sums, share, rank != other);
+            for (int time = 0; time < 2; ++time) {
+              tensor.copy_(share);
+              sum(sums, tensor);
+              EXPECT_TRUE(tensor.equal(wanted)) << world_size << " " << type << " " << size;
+            }
+          });
+          EXPECT_THAT(errors, Each(""));
+        }
+      }
+    }
+  }
+}
+
+TEST(SharedSums, InSharedMemoryAfterARankWasLostFail) {
+  const auto errors = run_ranks(3, [](SharedSums& sums, int rank) {
+    const at::Tensor tensor = sums.allocate(400003, at::kFloat);
+    tensor.fill_(1);
+    sum(sums, tensor);
+    if (rank == 1) return;
+    EXPECT_ANY_THROW(sum(sums, tensor));
+    EXPECT_ANY_THROW(sum(sums, tensor));
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
 TEST(SharedSums, TakeEveryShape) {
   const auto errors = run_ranks(2, [](SharedSums& sums, int rank) {
     const at::Tensor columns = at::full({40, 30}, rank + 1.0).t();

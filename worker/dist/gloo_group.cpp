@@ -192,6 +192,9 @@ GlooGroup::GlooGroup(const GlooOptions& options)
 void GlooGroup::share_memory(SharedMemory wanted) {
   if (wanted == SharedMemory::never) return;
   const std::string why_not = gloo_->share_memory();
+  // The Reducer of torch 2.15 then takes its buckets from the backend, that of 2.11 does not
+  // (initialize_buckets() in reducer.cpp).
+  if (why_not.empty() && device_.is_cpu()) ::setenv("DDP_DISABLE_COMM_MEM", "0", /*overwrite=*/0);
   if (!why_not.empty() && wanted == SharedMemory::required)
     throw PeerError("backend: shm: " + why_not + ". Use backend=gloo.", exit_code::kRefused);
 }

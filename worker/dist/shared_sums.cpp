@@ -123,6 +123,7 @@ struct alignas(kCacheLinePair) SharedSums::RankState {
   Number barriers{0};  // that the rank has reached
   Number waiters{0};   // ranks that sleep until it reaches the next one
   CallKind kinds[kSlots];
+  std::uint64_t places[kSlots]{};  // see place_
   // A robust mutex that the rank's thread holds as long as it runs. The kernel releases it when the
   // process dies, earlier than the parent learns of it: freeing the process's memory comes in
   // between.
@@ -138,6 +139,7 @@ struct alignas(kCacheLinePair) SharedSums::RankState {
 struct alignas(kCacheLinePair) SharedSums::Header {
   std::uint64_t nonce = 0;
   Number end{0};  // of type End; the first one stays
+  std::atomic<std::uint64_t> blocks_end{0};
 };
 
 /// Layout: Header, the states of the ranks, then kSlots rows with one chunk per rank.
@@ -153,6 +155,7 @@ class SharedSums::Mapping {
     void* const memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (memory == MAP_FAILED) return nullptr;
     std::unique_ptr<Mapping> mapping(new Mapping(memory, world_size));
+    if (is_new) mapping->header().blocks_end = SharedBlocks::in_pages(size);
     if (is_new) mapping->make_rank_states();
     return mapping;
   }
@@ -221,19 +224,24 @@ SharedSums::Connected SharedSums::connect(int rank,
     if (!mapping) fail("that of rank 0, " + offers[0].path());
   }
   std::unique_ptr<SharedSums> sums;
-  if (mapping) sums.reset(new SharedSums(rank, names, std::move(mapping)));
-  // Each rank must know that all have mapped the memory. After that nobody needs rank 0's
-  // descriptor.
+  if (mapping)
+    sums.reset(new SharedSums(
+        rank, names, std::move(mapping), std::make_shared<SharedBlocks>(std::move(file))));
+  // Each rank must know that all have mapped the memory.
   for (const std::string& why_not : gather(problem))
     if (!why_not.empty()) return {nullptr, why_not};
   return {std::move(sums), ""};
 }
 
-SharedSums::SharedSums(int rank, const std::vector<int>& names, std::unique_ptr<Mapping> mapping)
+SharedSums::SharedSums(int rank,
+                       const std::vector<int>& names,
+                       std::unique_ptr<Mapping> mapping,
+                       std::shared_ptr<SharedBlocks> blocks)
     : rank_(rank),
       world_size_(static_cast<int>(names.size())),
       may_spin_(world_size_ <= usable_cores()),
       mapping_(std::move(mapping)),
+      blocks_(std::move(blocks)),
       names_(names) {
   threads_.emplace_back([this] {
     RankState& rank_state = mapping_->rank_state(rank_);
@@ -309,6 +317,10 @@ c10::intrusive_ptr<c10d::Work> SharedSums::run(Call call) {
   return work_of(std::move(future));
 }
 
+at::Tensor SharedSums::allocate(std::int64_t count, at::ScalarType type) {
+  return blocks_->allocate(count, type, mapping_->header().blocks_end);
+}
+
 void SharedSums::drain() {
   std::unique_lock lock(mutex_);
   const std::vector<TensorsFuture> open = unfinished_;
@@ -366,6 +378,7 @@ std::exception_ptr SharedSums::execute(const Call& call, int spins) {
 
 void SharedSums::execute(const Call& call) {
   const at::Tensor whole = call.tensor.contiguous();
+  place_ = 0;
   auto* const data = static_cast<char*>(whole.mutable_data_ptr());
   if (kind_.operation == kGather) return gather(data, call.outputs);
   if (kind_.operation != kSum)
@@ -444,15 +457,24 @@ void SharedSums::sum_small(char* data) {
 /// Each rank sums its part of a chunk into its tensor, and for the others into its place in the
 /// slot. Before the barrier it also publishes its next chunk.
 void SharedSums::sum_large(char* data) {
-  Chunk chunk = publish_other_parts(data, kind_.bytes);
-  std::size_t shared = chunk.bytes;
+  place_ = blocks_->offset_of(data, kind_.bytes).value_or(0);
+  Chunk chunk = take_slot(data, kind_.bytes);
+  if (place_ == 0) publish_other_parts(chunk);
   barrier();
+  require_same_call(chunk.slot);
+  const int in_place = count_in_place(chunk.slot);
+  if (in_place == world_size_) return sum_in_place(data, chunk.slot);
+  if (in_place > 0) {
+    if (place_ != 0) publish_other_parts(chunk);
+    barrier();
+  }
+  std::size_t shared = chunk.bytes;
   while (true) {
-    require_same_call(chunk.slot);
     const Part own = part_of(chunk, rank_);
     sum_rows(chunk, own, mapping_->chunk(chunk.slot, rank_) + own.begin);
     const bool is_last = shared == kind_.bytes;
-    const Chunk next = is_last ? Chunk() : publish_other_parts(data + shared, kind_.bytes - shared);
+    const Chunk next = is_last ? Chunk() : take_slot(data + shared, kind_.bytes - shared);
+    publish_other_parts(next);
     shared += next.bytes;
     barrier();
     for (int peer = 0; peer < world_size_; ++peer) {
@@ -462,7 +484,41 @@ void SharedSums::sum_large(char* data) {
     }
     if (is_last) return;
     chunk = next;
+    require_same_call(chunk.slot);
   }
+}
+
+/// Each rank sums its part of the tensor, and stores the sums in the tensors of all.
+void SharedSums::sum_in_place(char* data, std::uint32_t slot) {
+  constexpr std::size_t kPieceBytes = 16 << 10;  // stays in the core's first cache
+  blocks_->forget_old_views();
+  const Part own = part_of({data, kind_.bytes, slot}, rank_);
+  std::vector<char*> parts;  // of the tensors of all ranks
+  for (int rank = 0; rank < world_size_; ++rank) {
+    char* const tensor =
+        rank == rank_ ? data : blocks_->view(mapping_->rank_state(rank).places[slot], kind_.bytes);
+    if (tensor == nullptr) fail(name_of(rank_) + " cannot map the memory of " + name_of(rank));
+    parts.push_back(tensor + own.begin);
+  }
+  char* const sums = parts[static_cast<std::size_t>(rank_)];
+  for (std::size_t done = 0; done < own.bytes; done += kPieceBytes) {
+    const std::size_t piece = std::min(kPieceBytes, own.bytes - done);
+    rows_.clear();
+    for (const char* part : parts)
+      rows_.push_back(part + done);
+    sum_rows_of(kind_.type)(rows_, piece, sums + done, nullptr);
+    for (char* part : parts)
+      if (part != sums) copy(part + done, sums + done, piece);
+  }
+  barrier();
+}
+
+/// How many ranks have announced a tensor in blocks_.
+int SharedSums::count_in_place(std::uint32_t slot) const {
+  int count = 0;
+  for (int rank = 0; rank < world_size_; ++rank)
+    if (mapping_->rank_state(rank).places[slot] != 0) ++count;
+  return count;
 }
 
 /// Takes the next slot for the next chunk; `left` is how many bytes remain.
@@ -470,18 +526,18 @@ void SharedSums::sum_large(char* data) {
 /// barrier that every rank reached only after it had read chunk p.
 SharedSums::Chunk SharedSums::take_slot(char* data, std::size_t left) {
   slot_ = (slot_ + 1) % kSlots;
-  mapping_->rank_state(rank_).kinds[slot_] = kind_;
+  RankState& own = mapping_->rank_state(rank_);
+  own.kinds[slot_] = kind_;
+  own.places[slot_] = place_;
   return {data, std::min(chunk_bytes(world_size_), left), slot_};
 }
 
-SharedSums::Chunk SharedSums::publish_other_parts(char* data, std::size_t left) {
-  const Chunk chunk = take_slot(data, left);
+void SharedSums::publish_other_parts(const Chunk& chunk) {
   const Part own = part_of(chunk, rank_);
   const std::size_t end = own.begin + own.bytes;
   char* const shared = mapping_->chunk(chunk.slot, rank_);
-  copy(shared, data, own.begin);
-  copy(shared + end, data + end, chunk.bytes - end);
-  return chunk;
+  copy(shared, chunk.data, own.begin);
+  copy(shared + end, chunk.data + end, chunk.bytes - end);
 }
 
 /// The part of a chunk that `rank` sums.

@@ -7,9 +7,11 @@
 // rounded once. A peer that ends is noticed within kPeerCheck, one that does not come at the
 // time-out; then the call fails on every rank, and each later one at once. A large sum is a
 // reduce-scatter and an all-gather: for each chunk of the tensor, rank r sums the r-th part for all
-// ranks. Calls of start() run in threads, so that backward continues, as with Gloo; those of run()
-// in the caller's thread. A callback of a call may wait for another call. Trap: callbacks run in
-// those threads; it is up to the caller that all ranks make their calls in the same order.
+// ranks. If the tensors of all ranks lie in memory of allocate(), nothing is copied: rank r sums
+// there the r-th part of all. Calls of start() run in threads, so that backward continues, as with
+// Gloo; those of run() in the caller's thread. A callback of a call may wait for another call.
+// Trap: callbacks run in those threads; it is up to the caller that all ranks make their calls in
+// the same order.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -32,6 +34,7 @@
 #include <utility>
 #include <vector>
 
+#include "worker/dist/shared_blocks.h"
 #include "worker/dist/sum_work.h"
 
 namespace ddp::worker {
@@ -81,6 +84,11 @@ class SharedSums {
   c10::intrusive_ptr<c10d::Work> start(Call call);
   c10::intrusive_ptr<c10d::Work> run(Call call);
 
+  /// A tensor of `count` elements with undefined content, whose sums are not copied: for those that
+  /// are made often. It may outlive this object. Undefined if there is no memory for it.
+  /// Trap: a process that this one forks shares it.
+  at::Tensor allocate(std::int64_t count, at::ScalarType type);
+
   /// Blocks: until all calls started so far have ended, with success or not.
   void drain();
 
@@ -99,7 +107,10 @@ class SharedSums {
   class Mapping;
   enum class End : std::uint32_t { none, loss, disagreement };  // why all calls of all ranks fail
 
-  SharedSums(int rank, const std::vector<int>& names, std::unique_ptr<Mapping> mapping);
+  SharedSums(int rank,
+             const std::vector<int>& names,
+             std::unique_ptr<Mapping> mapping,
+             std::shared_ptr<SharedBlocks> blocks);
   static constexpr std::uint32_t kSlots = 3;
   static constexpr int kSum = -1;
   static constexpr int kGather = -2;
@@ -136,8 +147,10 @@ class SharedSums {
   void gather(char* data, const std::vector<at::Tensor>& outputs);
   void sum_small(char* data);
   void sum_large(char* data);
+  void sum_in_place(char* data, std::uint32_t slot);
+  [[nodiscard]] int count_in_place(std::uint32_t slot) const;
   Chunk take_slot(char* data, std::size_t left);
-  Chunk publish_other_parts(char* data, std::size_t left);
+  void publish_other_parts(const Chunk& chunk);
   [[nodiscard]] Part part_of(const Chunk& chunk, int rank) const;
   void sum_rows(const Chunk& chunk, Part part, char* copy_of_sums);
   void barrier();
@@ -151,14 +164,16 @@ class SharedSums {
   const int world_size_;
   const bool may_spin_;  // there is a core for each rank
   const std::unique_ptr<Mapping> mapping_;
+  const std::shared_ptr<SharedBlocks> blocks_;
   const std::vector<int> names_;  // of the ranks
   Exchange exchange_;             // empty: sums are over this node alone
 
   // Used by the thread that runs a call.
   std::uint32_t barriers_ = 0;
-  std::uint32_t slot_ = 0;  // of the last chunk
-  CallKind kind_;           // of the current call, or of the last one
-  int spins_ = 0;           // before it sleeps in a futex
+  std::uint32_t slot_ = 0;   // of the last chunk
+  CallKind kind_;            // of the current call, or of the last one
+  std::uint64_t place_ = 0;  // of the call's tensor in blocks_; 0: elsewhere
+  int spins_ = 0;            // before it sleeps in a futex
   std::vector<const char*> rows_;
   std::chrono::steady_clock::time_point deadline_;
   std::exception_ptr failure_;  // of the first call that has failed

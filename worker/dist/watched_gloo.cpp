@@ -1,6 +1,7 @@
 #include "worker/dist/watched_gloo.h"
 
 #include <ATen/ThreadLocalState.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/record_function.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -137,6 +138,17 @@ c10::intrusive_ptr<c10d::Work> WatchedGloo::allgather(std::vector<Tensors>& outp
 c10::intrusive_ptr<c10d::Work> WatchedGloo::barrier(const c10d::BarrierOptions& options) {
   if (sums_) sums_->drain();  // Gloo's barrier waits for its own calls only
   return ProcessGroupGloo::barrier(options);
+}
+
+bool WatchedGloo::supportsTensorAlloc(c10::DeviceIndex device) {
+  return sums_ && device == at::Device(at::kCPU).index();
+}
+
+at::Tensor WatchedGloo::allocateTensor(long size, at::TensorOptions options) {
+  at::Tensor tensor;
+  if (sums_ && options.device().is_cpu())
+    tensor = sums_->allocate(size, c10::typeMetaToScalarType(options.dtype()));
+  return tensor.defined() ? tensor : at::empty({size}, options);
 }
 
 /// If the caller waits at once, the call runs in the caller's thread.

@@ -59,6 +59,9 @@ class WatchedGloo : public c10d::ProcessGroupGloo {
                                            Tensors& inputs,
                                            const c10d::AllgatherOptions& options) override;
   c10::intrusive_ptr<c10d::Work> barrier(const c10d::BarrierOptions& options) override;
+  /// Memory for c10d's Reducer, whose sums are then not copied (SharedSums::allocate).
+  bool supportsTensorAlloc(c10::DeviceIndex device) override;
+  at::Tensor allocateTensor(long size, at::TensorOptions options) override;
 
  private:
   WatchedGloo(const std::set<Connection>& others,
