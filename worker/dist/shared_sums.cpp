@@ -2,31 +2,17 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/util/Exception.h>
-#include <fcntl.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <climits>
 #include <cstring>
-#include <ctime>
 #include <exception>
-#include <random>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
 
-#include "common/files/descriptor.h"
-#include "common/robust_mutex.h"
-#include "common/text/parse_whole.h"
-#include "common/text/split.h"
 #include "worker/dist/row_sums.h"
 
 namespace ddp::worker {
@@ -34,23 +20,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
-using Number = std::atomic<std::uint32_t>;
-static_assert(Number::is_always_lock_free);
 
 constexpr int kSpins = 100;       // some 5 us: more would take a core from backward
 constexpr int kIdleSpins = 2000;  // some 100 us: a core takes as long to wake up
-// Data of different ranks are so far apart, to avoid false sharing.
-constexpr std::size_t kCacheLinePair = 128;
-
-/// Without FUTEX_PRIVATE_FLAG, because processes share the futex.
-void futex_wait(Number& number, std::uint32_t seen, std::chrono::milliseconds limit) {
-  const timespec time{0, std::chrono::nanoseconds(limit).count()};
-  ::syscall(SYS_futex, &number, FUTEX_WAIT, seen, &time, nullptr, 0);
-}
-
-void futex_wake(Number& number) {
-  ::syscall(SYS_futex, &number, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
-}
 
 /// An empty tensor has no data, and memcpy(3) takes no null pointer.
 void copy(char* to, const char* from, std::size_t bytes) {
@@ -76,33 +48,6 @@ int usable_cores() {
   return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-/// What ranks exchange before they share memory.
-struct MemoryOffer {
-  pid_t pid = ::getpid();
-  int file = -1;  // rank 0's descriptor of the memory; -1: none
-  std::uint64_t nonce = random_nonce();
-
-  [[nodiscard]] std::string text() const {
-    return std::to_string(pid) + " " + std::to_string(file) + " " + std::to_string(nonce);
-  }
-  /// The inverse of text().
-  static MemoryOffer parse(const std::string& text) {
-    const std::vector<std::string_view> words = split(text, ' ');
-    return {parse_whole<pid_t>(words.at(0)).value_or(-1),
-            parse_whole<int>(words.at(1)).value_or(-1),
-            parse_whole<std::uint64_t>(words.at(2)).value_or(0)};
-  }
-  [[nodiscard]] std::string path() const {
-    return "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(file);
-  }
-
- private:
-  static std::uint64_t random_nonce() {
-    std::random_device random;
-    return (static_cast<std::uint64_t>(random()) << 32) | random();
-  }
-};
-
 /// Completes the future, which runs its callbacks.
 void complete(const TensorsFuture& future,
               const SharedSums::Call& call,
@@ -117,134 +62,26 @@ void complete(const TensorsFuture& future,
 
 }  // namespace
 
-/// A rank's state, which the others read. The kind of a call is stored by slot, because a rank may
-/// have begun its next chunk while another one still compares this one.
-struct alignas(kCacheLinePair) SharedSums::RankState {
-  Number barriers{0};  // that the rank has reached
-  Number waiters{0};   // ranks that sleep until it reaches the next one
-  CallKind kinds[kSlots];
-  std::uint64_t places[kSlots]{};  // see place_
-  // A robust mutex that the rank's thread holds as long as it runs. The kernel releases it when the
-  // process dies, earlier than the parent learns of it: freeing the process's memory comes in
-  // between.
-  pthread_mutex_t alive_lock{};
-
-  [[nodiscard]] bool has_ended() {
-    const int result = ::pthread_mutex_trylock(&alive_lock);
-    if (result == 0 || result == EOWNERDEAD) ::pthread_mutex_unlock(&alive_lock);
-    return result != EBUSY;
-  }
-};
-
-struct alignas(kCacheLinePair) SharedSums::Header {
-  std::uint64_t nonce = 0;
-  Number end{0};  // of type End; the first one stays
-  std::atomic<std::uint64_t> blocks_end{0};
-};
-
-/// Layout: Header, the states of the ranks, then kSlots rows with one chunk per rank.
-class SharedSums::Mapping {
- public:
-  /// Maps the file, which gets its size first if `is_new`. Null on failure.
-  static std::unique_ptr<Mapping> open(int file, int world_size, bool is_new) {
-    const std::size_t size = bytes_for(world_size);
-    struct stat status {};
-    if (is_new && ::ftruncate(file, static_cast<off_t>(size)) != 0) return nullptr;
-    if (::fstat(file, &status) != 0 || static_cast<std::size_t>(status.st_size) != size)
-      return nullptr;
-    void* const memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    if (memory == MAP_FAILED) return nullptr;
-    std::unique_ptr<Mapping> mapping(new Mapping(memory, world_size));
-    if (is_new) mapping->header().blocks_end = SharedBlocks::in_pages(size);
-    if (is_new) mapping->make_rank_states();
-    return mapping;
-  }
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
-  ~Mapping() { ::munmap(memory_, bytes_for(world_size_)); }
-
-  [[nodiscard]] Header& header() const { return *static_cast<Header*>(memory_); }
-  [[nodiscard]] RankState& rank_state(int rank) const {
-    return reinterpret_cast<RankState*>(static_cast<char*>(memory_) + sizeof(Header))[rank];
-  }
-  [[nodiscard]] char* chunk(std::uint32_t slot, int rank) const {
-    const auto row = static_cast<std::size_t>(slot) * static_cast<std::size_t>(world_size_) +
-                     static_cast<std::size_t>(rank);
-    return static_cast<char*>(memory_) + head_bytes(world_size_) + row * chunk_bytes(world_size_);
-  }
-
- private:
-  Mapping(void* memory, int world_size) : memory_(memory), world_size_(world_size) {}
-
-  void make_rank_states() {
-    for (int rank = 0; rank < world_size_; ++rank)
-      make_robust_mutex(rank_state(rank).alive_lock);
-  }
-  static std::size_t head_bytes(int world_size) {
-    constexpr std::size_t kPage = 4096;
-    const std::size_t bytes =
-        sizeof(Header) + static_cast<std::size_t>(world_size) * sizeof(RankState);
-    return (bytes + kPage - 1) / kPage * kPage;
-  }
-  static std::size_t bytes_for(int world_size) {
-    return head_bytes(world_size) +
-           kSlots * static_cast<std::size_t>(world_size) * chunk_bytes(world_size);
-  }
-
-  void* const memory_;
-  const int world_size_;
-};
-
 SharedSums::Connected SharedSums::connect(int rank,
                                           const std::vector<int>& names,
                                           const Gather& gather) {
-  const auto world_size = static_cast<int>(names.size());
-  MemoryOffer own;
-  Descriptor file;
-  std::unique_ptr<Mapping> mapping;
-  std::string problem;
-  const auto fail = [&](const std::string& what) {
-    problem = "rank " + std::to_string(names.at(static_cast<std::size_t>(rank))) +
-              " cannot share memory: " + what + ": " + std::strerror(errno);
-  };
-  if (rank == 0) {
-    file = Descriptor(::memfd_create("ddp-sums", MFD_CLOEXEC));
-    if (file) mapping = Mapping::open(file.fd(), world_size, /*is_new=*/true);
-    if (!mapping) fail("memfd_create");
-    if (mapping) mapping->header().nonce = own.nonce;
-    own.file = mapping ? file.fd() : -1;
-  }
-  std::vector<MemoryOffer> offers;
-  for (const std::string& text : gather(own.text()))
-    offers.push_back(MemoryOffer::parse(text));
-  if (rank != 0 && offers[0].file >= 0) {
-    file = Descriptor(::open(offers[0].path().c_str(), O_RDWR | O_CLOEXEC));
-    if (file) mapping = Mapping::open(file.fd(), world_size, /*is_new=*/false);
-    if (mapping && mapping->header().nonce != offers[0].nonce) mapping.reset();
-    if (!mapping) fail("that of rank 0, " + offers[0].path());
-  }
+  SumsMemory::Opened opened = SumsMemory::open(rank, names, gather);
   std::unique_ptr<SharedSums> sums;
-  if (mapping)
-    sums.reset(new SharedSums(
-        rank, names, std::move(mapping), std::make_shared<SharedBlocks>(std::move(file))));
+  if (opened.memory) sums.reset(new SharedSums(rank, names, std::move(opened.memory)));
   // Each rank must know that all have mapped the memory.
-  for (const std::string& why_not : gather(problem))
+  for (const std::string& why_not : gather(opened.problem))
     if (!why_not.empty()) return {nullptr, why_not};
   return {std::move(sums), ""};
 }
 
-SharedSums::SharedSums(int rank,
-                       const std::vector<int>& names,
-                       std::unique_ptr<Mapping> mapping,
-                       std::shared_ptr<SharedBlocks> blocks)
+SharedSums::SharedSums(int rank, const std::vector<int>& names, std::unique_ptr<SumsMemory> memory)
     : rank_(rank),
       world_size_(static_cast<int>(names.size())),
       may_spin_(world_size_ <= usable_cores()),
-      mapping_(std::move(mapping)),
-      blocks_(std::move(blocks)),
+      memory_(std::move(memory)),
       names_(names) {
   threads_.emplace_back([this] {
-    RankState& rank_state = mapping_->rank_state(rank_);
+    RankState& rank_state = memory_->rank_state(rank_);
     ::pthread_mutex_lock(&rank_state.alive_lock);
     has_started_.count_down();
     serve();
@@ -263,12 +100,6 @@ SharedSums::~SharedSums() {
     thread.join();
     lock.lock();
   }
-}
-
-std::size_t SharedSums::chunk_bytes(int world_size) {
-  return std::min(
-      kMaxChunkBytes,
-      kMaxRowBytes / static_cast<std::size_t>(world_size) / kCacheLinePair * kCacheLinePair);
 }
 
 bool SharedSums::can_sum(const at::Tensor& tensor) {
@@ -318,7 +149,7 @@ c10::intrusive_ptr<c10d::Work> SharedSums::run(Call call) {
 }
 
 at::Tensor SharedSums::allocate(std::int64_t count, at::ScalarType type) {
-  return blocks_->allocate(count, type, mapping_->header().blocks_end);
+  return memory_->allocate(count, type);
 }
 
 void SharedSums::drain() {
@@ -367,7 +198,7 @@ std::exception_ptr SharedSums::execute(const Call& call, int spins) {
     spins_ = spins;
     kind_ = {static_cast<std::uint64_t>(call.tensor.nbytes()),
              call.tensor.scalar_type(),
-             call.outputs.empty() ? call.from.value_or(kSum) : kGather};
+             call.outputs.empty() ? call.from.value_or(CallKind::kSum) : CallKind::kGather};
     execute(call);
     return nullptr;
   } catch (const std::exception&) {
@@ -380,8 +211,8 @@ void SharedSums::execute(const Call& call) {
   const at::Tensor whole = call.tensor.contiguous();
   place_ = 0;
   auto* const data = static_cast<char*>(whole.mutable_data_ptr());
-  if (kind_.operation == kGather) return gather(data, call.outputs);
-  if (kind_.operation != kSum)
+  if (kind_.operation == CallKind::kGather) return gather(data, call.outputs);
+  if (kind_.operation != CallKind::kSum)
     broadcast(data);
   else if (world_size_ == 1)
     require_not_ended();  // its sum is its tensor
@@ -389,7 +220,7 @@ void SharedSums::execute(const Call& call) {
     sum_small(data);
   else
     sum_large(data);
-  if (exchange_ && kind_.operation == kSum) exchange(whole);
+  if (exchange_ && kind_.operation == CallKind::kSum) exchange(whole);
   if (!whole.is_same(call.tensor)) call.tensor.copy_(whole);
 }
 
@@ -416,7 +247,7 @@ void SharedSums::broadcast(char* data) {
   std::size_t done = 0;
   do {  // at least once, so that all ranks synchronise for an empty tensor, too
     const Chunk chunk = take_slot(data + done, kind_.bytes - done);
-    char* const shared = mapping_->chunk(chunk.slot, kind_.operation);
+    char* const shared = memory_->chunk(chunk.slot, kind_.operation);
     if (rank_ == kind_.operation) copy(shared, chunk.data, chunk.bytes);
     barrier();
     require_same_call(chunk.slot);
@@ -432,12 +263,12 @@ void SharedSums::gather(char* data, const std::vector<at::Tensor>& outputs) {
   std::size_t done = 0;
   do {
     const Chunk chunk = take_slot(data + done, kind_.bytes - done);
-    copy(mapping_->chunk(chunk.slot, rank_), chunk.data, chunk.bytes);
+    copy(memory_->chunk(chunk.slot, rank_), chunk.data, chunk.bytes);
     barrier();
     require_same_call(chunk.slot);
     for (int rank = 0; rank < world_size_; ++rank) {
       auto* const output = static_cast<char*>(wholes[static_cast<std::size_t>(rank)].data_ptr());
-      copy(output + done, mapping_->chunk(chunk.slot, rank), chunk.bytes);
+      copy(output + done, memory_->chunk(chunk.slot, rank), chunk.bytes);
     }
     done += chunk.bytes;
   } while (done < kind_.bytes);
@@ -448,7 +279,7 @@ void SharedSums::gather(char* data, const std::vector<at::Tensor>& outputs) {
 /// Each rank sums the whole tensor: more work, but one barrier less.
 void SharedSums::sum_small(char* data) {
   const Chunk chunk = take_slot(data, kind_.bytes);
-  copy(mapping_->chunk(chunk.slot, rank_), data, chunk.bytes);
+  copy(memory_->chunk(chunk.slot, rank_), data, chunk.bytes);
   barrier();
   require_same_call(chunk.slot);
   sum_rows(chunk, {0, chunk.bytes}, nullptr);
@@ -457,7 +288,7 @@ void SharedSums::sum_small(char* data) {
 /// Each rank sums its part of a chunk into its tensor, and for the others into its place in the
 /// slot. Before the barrier it also publishes its next chunk.
 void SharedSums::sum_large(char* data) {
-  place_ = blocks_->offset_of(data, kind_.bytes).value_or(0);
+  place_ = memory_->blocks().offset_of(data, kind_.bytes).value_or(0);
   Chunk chunk = take_slot(data, kind_.bytes);
   if (place_ == 0) publish_other_parts(chunk);
   barrier();
@@ -471,7 +302,7 @@ void SharedSums::sum_large(char* data) {
   std::size_t shared = chunk.bytes;
   while (true) {
     const Part own = part_of(chunk, rank_);
-    sum_rows(chunk, own, mapping_->chunk(chunk.slot, rank_) + own.begin);
+    sum_rows(chunk, own, memory_->chunk(chunk.slot, rank_) + own.begin);
     const bool is_last = shared == kind_.bytes;
     const Chunk next = is_last ? Chunk() : take_slot(data + shared, kind_.bytes - shared);
     publish_other_parts(next);
@@ -480,7 +311,7 @@ void SharedSums::sum_large(char* data) {
     for (int peer = 0; peer < world_size_; ++peer) {
       if (peer == rank_) continue;
       const Part part = part_of(chunk, peer);
-      copy(chunk.data + part.begin, mapping_->chunk(chunk.slot, peer) + part.begin, part.bytes);
+      copy(chunk.data + part.begin, memory_->chunk(chunk.slot, peer) + part.begin, part.bytes);
     }
     if (is_last) return;
     chunk = next;
@@ -491,12 +322,13 @@ void SharedSums::sum_large(char* data) {
 /// Each rank sums its part of the tensor, and stores the sums in the tensors of all.
 void SharedSums::sum_in_place(char* data, std::uint32_t slot) {
   constexpr std::size_t kPieceBytes = 16 << 10;  // stays in the core's first cache
-  blocks_->forget_old_views();
+  memory_->blocks().forget_old_views();
   const Part own = part_of({data, kind_.bytes, slot}, rank_);
   std::vector<char*> parts;  // of the tensors of all ranks
   for (int rank = 0; rank < world_size_; ++rank) {
     char* const tensor =
-        rank == rank_ ? data : blocks_->view(mapping_->rank_state(rank).places[slot], kind_.bytes);
+        rank == rank_ ? data
+                      : memory_->blocks().view(memory_->rank_state(rank).places[slot], kind_.bytes);
     if (tensor == nullptr) fail(name_of(rank_) + " cannot map the memory of " + name_of(rank));
     parts.push_back(tensor + own.begin);
   }
@@ -513,11 +345,11 @@ void SharedSums::sum_in_place(char* data, std::uint32_t slot) {
   barrier();
 }
 
-/// How many ranks have announced a tensor in blocks_.
+/// How many ranks have announced a tensor in memory of allocate().
 int SharedSums::count_in_place(std::uint32_t slot) const {
   int count = 0;
   for (int rank = 0; rank < world_size_; ++rank)
-    if (mapping_->rank_state(rank).places[slot] != 0) ++count;
+    if (memory_->rank_state(rank).places[slot] != 0) ++count;
   return count;
 }
 
@@ -525,17 +357,17 @@ int SharedSums::count_in_place(std::uint32_t slot) const {
 /// Three slots are enough: a rank that writes chunk p + 3 into the slot of chunk p has passed a
 /// barrier that every rank reached only after it had read chunk p.
 SharedSums::Chunk SharedSums::take_slot(char* data, std::size_t left) {
-  slot_ = (slot_ + 1) % kSlots;
-  RankState& own = mapping_->rank_state(rank_);
+  slot_ = (slot_ + 1) % SumsMemory::kSlots;
+  RankState& own = memory_->rank_state(rank_);
   own.kinds[slot_] = kind_;
   own.places[slot_] = place_;
-  return {data, std::min(chunk_bytes(world_size_), left), slot_};
+  return {data, std::min(SumsMemory::chunk_bytes(world_size_), left), slot_};
 }
 
 void SharedSums::publish_other_parts(const Chunk& chunk) {
   const Part own = part_of(chunk, rank_);
   const std::size_t end = own.begin + own.bytes;
-  char* const shared = mapping_->chunk(chunk.slot, rank_);
+  char* const shared = memory_->chunk(chunk.slot, rank_);
   copy(shared, chunk.data, own.begin);
   copy(shared + end, chunk.data + end, chunk.bytes - end);
 }
@@ -555,13 +387,13 @@ void SharedSums::sum_rows(const Chunk& chunk, Part part, char* copy_of_sums) {
   char* const own = chunk.data + part.begin;
   rows_.clear();
   for (int rank = 0; rank < world_size_; ++rank)
-    rows_.push_back(rank == rank_ ? own : mapping_->chunk(chunk.slot, rank) + part.begin);
+    rows_.push_back(rank == rank_ ? own : memory_->chunk(chunk.slot, rank) + part.begin);
   sum_rows_of(kind_.type)(rows_, part.bytes, own, copy_of_sums);
 }
 
 /// Waits until all ranks have reached this barrier.
 void SharedSums::barrier() {
-  RankState& own = mapping_->rank_state(rank_);
+  RankState& own = memory_->rank_state(rank_);
   ++barriers_;
   own.barriers.store(barriers_);
   if (own.waiters.load() != 0) futex_wake(own.barriers);
@@ -571,7 +403,7 @@ void SharedSums::barrier() {
 }
 
 void SharedSums::wait_for(int peer) {
-  RankState& rank_state = mapping_->rank_state(peer);
+  RankState& rank_state = memory_->rank_state(peer);
   for (int i = 0; i < spins_ && is_behind(rank_state.barriers.load(), barriers_); ++i)
     relax();
   while (is_behind(rank_state.barriers.load(), barriers_)) {
@@ -591,18 +423,18 @@ void SharedSums::wait_for(int peer) {
 /// Fails if ranks make different calls: they would read data of an earlier chunk.
 void SharedSums::require_same_call(std::uint32_t slot) {
   for (int peer = 0; peer < world_size_; ++peer)
-    if (mapping_->rank_state(peer).kinds[slot] != kind_) end_all(End::disagreement);
+    if (memory_->rank_state(peer).kinds[slot] != kind_) end_all(End::disagreement);
   require_not_ended();
 }
 
 /// Throws if a rank has ended all calls: a rank that was stopped finds out here that the others
 /// have given up.
 void SharedSums::require_not_ended() {
-  const auto end = static_cast<End>(mapping_->header().end.load());
+  const auto end = static_cast<End>(memory_->header().end.load());
   if (end == End::none) return;
   if (end == End::loss) fail("a rank has given up");
-  const std::string what = kind_.operation == kSum ? "sums"
-                           : kind_.operation == kGather
+  const std::string what = kind_.operation == CallKind::kSum ? "sums"
+                           : kind_.operation == CallKind::kGather
                                ? "gathers"
                                : "broadcasts from " + name_of(kind_.operation);
   throw std::logic_error(name_of(rank_) + " " + what + " " + std::to_string(kind_.bytes) +
@@ -617,9 +449,9 @@ void SharedSums::fail(const std::string& why) {
 
 void SharedSums::end_all(End end) {
   std::uint32_t none = 0;
-  mapping_->header().end.compare_exchange_strong(none, static_cast<std::uint32_t>(end));
+  memory_->header().end.compare_exchange_strong(none, static_cast<std::uint32_t>(end));
   for (int rank = 0; rank < world_size_; ++rank)
-    futex_wake(mapping_->rank_state(rank).barriers);
+    futex_wake(memory_->rank_state(rank).barriers);
 }
 
 }  // namespace ddp::worker

@@ -1,7 +1,5 @@
 // Sums, broadcasts and gathers over the ranks of one node through shared memory instead of Gloo's
 // connections. Over several nodes the first rank of each exchanges its node's sum (set_exchange).
-// The memory has no name: rank 0 makes it (memfd_create(2)), the others open it by rank 0's
-// descriptor in /proc, and it ends with the last of them.
 // Promises, inside of a node: element i of a sum is ((x0 + x1) + x2) + ..., in the order of ranks,
 // whatever the layout of buckets: bit-equal on every rank. fp16 and bf16 are summed in float32 and
 // rounded once. A peer that ends is noticed within kPeerCheck, one that does not come at the
@@ -34,15 +32,15 @@
 #include <utility>
 #include <vector>
 
-#include "worker/dist/shared_blocks.h"
 #include "worker/dist/sum_work.h"
+#include "worker/dist/sums_memory.h"
 
 namespace ddp::worker {
 
 class SharedSums {
  public:
   /// Gathers a text of at most 255 bytes from each rank. All ranks call it. Returns them by rank.
-  using Gather = std::function<std::vector<std::string>(const std::string& own)>;
+  using Gather = SumsMemory::Gather;
   struct Connected {
     std::unique_ptr<SharedSums> sums;  // null: not all ranks could map the memory
     std::string why_not;               // why `sums` is null; the same on all ranks
@@ -97,31 +95,14 @@ class SharedSums {
 
   // Up to so many bytes of all ranks' tensors, each rank sums everything itself.
   static constexpr std::size_t kSmallBytes = 64 << 10;
-  static constexpr std::size_t kMaxChunkBytes = 512 << 10;
-  static constexpr std::size_t kMaxRowBytes = 16 << 20;      // of the chunks of all ranks
   static constexpr std::chrono::milliseconds kPeerCheck{4};  // between checks that a peer is alive
 
  private:
-  struct RankState;
-  struct Header;
-  class Mapping;
+  using RankState = SumsMemory::RankState;
+  using CallKind = SumsMemory::CallKind;
   enum class End : std::uint32_t { none, loss, disagreement };  // why all calls of all ranks fail
 
-  SharedSums(int rank,
-             const std::vector<int>& names,
-             std::unique_ptr<Mapping> mapping,
-             std::shared_ptr<SharedBlocks> blocks);
-  static constexpr std::uint32_t kSlots = 3;
-  static constexpr int kSum = -1;
-  static constexpr int kGather = -2;
-  /// Must be equal on all ranks.
-  struct CallKind {
-    std::uint64_t bytes = 0;
-    at::ScalarType type = at::kFloat;
-    int operation = kSum;  // kSum, kGather, or the rank that broadcasts
-
-    bool operator==(const CallKind&) const = default;
-  };
+  SharedSums(int rank, const std::vector<int>& names, std::unique_ptr<SumsMemory> memory);
   struct Chunk {
     char* data = nullptr;  // in this rank's tensor
     std::size_t bytes = 0;
@@ -136,7 +117,6 @@ class SharedSums {
     TensorsFuture future;
   };
 
-  static std::size_t chunk_bytes(int world_size);
   void add_thread_if_needed();
   void serve();
   std::exception_ptr execute(const Call& call, int spins);
@@ -163,8 +143,7 @@ class SharedSums {
   const int rank_;
   const int world_size_;
   const bool may_spin_;  // there is a core for each rank
-  const std::unique_ptr<Mapping> mapping_;
-  const std::shared_ptr<SharedBlocks> blocks_;
+  const std::unique_ptr<SumsMemory> memory_;
   const std::vector<int> names_;  // of the ranks
   Exchange exchange_;             // empty: sums are over this node alone
 
@@ -172,7 +151,7 @@ class SharedSums {
   std::uint32_t barriers_ = 0;
   std::uint32_t slot_ = 0;   // of the last chunk
   CallKind kind_;            // of the current call, or of the last one
-  std::uint64_t place_ = 0;  // of the call's tensor in blocks_; 0: elsewhere
+  std::uint64_t place_ = 0;  // see RankState::places
   int spins_ = 0;            // before it sleeps in a futex
   std::vector<const char*> rows_;
   std::chrono::steady_clock::time_point deadline_;
