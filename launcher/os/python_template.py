@@ -373,17 +373,75 @@ def draw_again():
         sys.modules["threading"].main_thread()._set_native_id()
 
 
-def unfreeze_at_the_end():
-    """CPython collects when the script has ended, and again when the modules are gone. Next to nothing that was imported can go the first
-    time, so it stays frozen until `sys.modules` is emptied, which drops this object."""
+def end_quickly(ctypes):
+    """CPython takes all modules down when the script has ended, those of torch in more than a second. In a copy those of the template stay:
+    just before, CPython drops `sys.__interactivehook__`, which then takes them out of `sys.modules`. The others, and what was made since the
+    template was ready, go as usual. What is then left is held by an import, and would have gone with it: it gets its finalizer, which writes
+    a file, and namespaces are emptied. CPython starts that when it empties the namespace of the last module."""
     import atexit
     import gc
 
-    class Unfreezes:
-        def __del__(self, unfreeze=gc.unfreeze):
-            unfreeze()
+    finalize = ctypes.pythonapi.PyObject_CallFinalizer
+    finalize.argtypes, finalize.restype = [ctypes.py_object], None
+    modules, kind = sys.modules, type(sys)
+    main = vars(modules["__main__"])
+    ctypes.pythonapi.PyObject_GC_UnTrack(ctypes.py_object(main))
+    ctypes.pythonapi.PyObject_GC_Track(ctypes.py_object(main))  # no longer frozen, as it is the script's
+    frozen = gc.get_freeze_count()  # the script may unfreeze it, and CPython 3.12 freezes what is immortal
+    last = kind("ddp_last")
+    kept = {**modules, "ddp_last": last}
+    del kept["__main__"]
+    spaces = [kind.__getattribute__(module, "__dict__") for module in kept.values() if isinstance(module, kind)]
+    sizes = {id(space): (space, len(space)) for space in spaces}
 
-    atexit.register(sys.modules.__setitem__, "ddp_unfreezes", Unfreezes())
+    class Begins:
+        def __del__(self):
+            if self.is_usual or gc.get_freeze_count() < frozen / 2:
+                return gc.unfreeze()
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))  # for ever
+            modules.update([(name, None) for name, module in kept.items() if modules.get(name) is module])
+            last.ends, modules["ddp_last"] = Ends(), last
+
+    class Ends:
+        def __del__(self):
+            left = [one for one in gc.get_objects() if one is not self]
+            for one in left:
+                finalize(one)
+            others = [(one, 0) for one in left if type(one) is dict and "__spec__" in one and id(one) not in sizes]
+            for space, size in [*sizes.values(), *others]:
+                space.update([(name, None) for name in list(space)[size:] if name != "__builtins__"])
+            for one in find_nanobind_types():
+                for name in [name for name, value in vars(one).items() if type(value).__module__ == "nanobind"]:
+                    delattr(one, name)  # a function, whose default arguments nanobind reports as leaked
+
+    def prepare():
+        sys.__interactivehook__ = Begins()
+        sys.__interactivehook__.is_usual = must_end_as_usual()
+
+    atexit.register(prepare)
+
+
+def must_end_as_usual():
+    """Whether the imports must go: a thread uses them, only they hold a process group, or nanobind would report objects of theirs as leaked,
+    as it does not for triton, of which torch._dynamo makes none."""
+    groups = sys.modules.get("torch.distributed.distributed_c10d")
+    is_foreign = any(not kind.__module__.startswith("triton.") for kind in find_nanobind_types())
+    return len(sys._current_frames()) > 1 or (groups and groups.is_initialized()) or is_foreign
+
+
+def find_nanobind_types():
+    kinds = [object]
+    for kind in kinds:
+        kinds += [one for one in type.__subclasses__(kind) if type(one).__name__.startswith("nb_type")]
+    return kinds[1:]
+
+
+def skip_exit_handlers(libc):
+    """exit(3) calls what the libraries of the imports have registered, for 0.3 s with torch. For those of `auto` this has no effect outside
+    the process. What is registered from now on is called before."""
+    if all(module.partition(".")[0] in FIT for module in words[0]) and "LD_PRELOAD" not in os.environ:
+        libc.on_exit(libc._exit, None)  # it gets the exit code
+        libc.on_exit(libc.fcloseall, None)  # before it: what C has printed
 
 
 def become_rank(cloner, is_inside, packet, fds, changes, thresholds, signals):
@@ -407,7 +465,8 @@ def become_rank(cloner, is_inside, packet, fds, changes, thresholds, signals):
         set_environment(split_environment(packet[end:]), changes)
         set_arguments(packet[6:end])
         draw_again()
-        unfreeze_at_the_end()
+        end_quickly(cloner.ctypes)
+        skip_exit_handlers(cloner.libc)
         if gc.get_threshold()[0] == 0:
             gc.set_threshold(*thresholds)
         os.write(channel, f"{os.getpid()} {int(is_inside)}".encode())

@@ -8,6 +8,19 @@ VALUE = [1]
 class Keeps:  # all modules, __main__ too, in a cycle: only a collection drops them
     modules = dict(sys.modules)
 """
+TAKEN_DOWN = """
+class Told:
+    def __del__(self):
+        print("taken down")
+held = Told()
+"""
+# A handler of exit(3) that writes into the descriptor whose number is the exit code.
+AT_EXIT = """
+import ctypes
+libc = ctypes.CDLL(None)
+libc.strdup.restype = ctypes.c_void_p
+libc.on_exit(libc.dprintf, ctypes.c_void_p(libc.strdup(b"{text}\\n")))
+"""
 LAST_WORDS = "import json\nclass Node:\n    def __del__(self):\n        print('deleted', json.dumps([1]))\na = Node()\n"
 
 # Of a rank's environment, what no two jobs share.
@@ -195,6 +208,88 @@ print(signal.sigwait([signal.SIGALRM]))
     "a function in the place of an import's": LAST_WORDS + "def g(): return a\njson.loads = g",
     "an import that holds all modules": LAST_WORDS + "import heavy",
     "subclasses of an import's": LAST_WORDS + "class Decoder(json.JSONDecoder):\n    kept = a",
+    "files left open in many places": """
+import beside, json, os
+def write(text):
+    file = os.fdopen(os.dup(1), "w")
+    file.write(text + "\\n")
+    return file
+here, beside.file, json.file, json.decoder.BACKSLASH["file"] = map(write, ("here", "beside", "json", "a dict of json's"))
+cycle = [write("cycle")]
+cycle.append(cycle)
+del cycle
+""",
+    "generators left open": """
+import json
+def lines(text):
+    try:
+        yield
+    finally:
+        print(json.dumps(text))
+here, json.lines = lines("here"), lines("json")
+next(here), next(json.lines)
+""",
+    "objects of several modules": """
+import beside, json
+class Node:
+    def __init__(self, name):
+        self.name = name
+    def __del__(self):
+        print("deleted", self.name, json.dumps(beside.VALUE))
+a, b, beside.c = Node("a"), Node("b"), Node("c")
+raise SystemExit(3)
+""",
+    "loggers at the end": """
+import logging.handlers
+memory = logging.handlers.MemoryHandler(10, target=logging.FileHandler("/proc/self/fd/1"))
+logging.getLogger("own").addHandler(memory)
+logging.getLogger("own").warning("kept until the end")
+""",
+    "daemon thread at the end": """
+import threading
+class Node:
+    def __del__(self):
+        print("deleted")
+def wait():
+    held = Node()
+    begun.set()
+    threading.Event().wait()
+begun = threading.Event()
+threading.Thread(target=wait, daemon=True).start()
+begun.wait()
+a = Node()
+""",
+    "exit in a thread and at exit": """
+import atexit, sys, threading
+atexit.register(sys.exit, 5)
+thread = threading.Thread(target=sys.exit, args=(4,))
+thread.start()
+thread.join()
+sys.exit(3)
+""",
+    "import at the end": """
+class Node:
+    def __del__(self):
+        for name in ("json", "colorsys"):
+            try:
+                __import__(name)
+            except ImportError as error:
+                print(type(error).__name__)
+a = Node()
+a.me = a
+""",
+    "thawed objects": "import gc\nclass Node:\n    def __del__(self):\n        print('deleted')\na = Node(); a.me = a\ngc.freeze(); gc.unfreeze()",
+    "queue of a child": """
+import multiprocessing
+def work(queue):
+    queue.put("from the child")
+if __name__ == "__main__":
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    context.Process(target=work, args=(queue,)).start()
+    print(queue.get())
+    queue.put("never read")
+""",
     "temporary files": "import os, tempfile; print(tempfile.gettempdir(), os.path.exists(tempfile.NamedTemporaryFile().name))",
     "context": "import contextvars; v = contextvars.ContextVar('v', default=1); print(v.get(), contextvars.copy_context().run(v.set, 2) is not None, v.get())",
 }  # fmt: skip
@@ -278,5 +373,18 @@ counters = torch._dynamo.utils.counters
 print(counters["stats"]["unique_graphs"], dict(counters["graph_break"]), flush=True)
 dist.barrier()
 os._exit(0)
+"""
+# It ends in an exit code, with objects that only an import holds.
+LAST = """
+import os
+import torch
+import torch._dynamo
+class Node:
+    def __del__(self):
+        print("deleted", torch.ones(2).sum().item())
+a, torch.b, torch.nn.Module.c = Node(), Node(), Node()
+torch.file = os.fdopen(os.dup(1), "w")
+torch.file.write("written\\n")
+raise SystemExit(3)
 """
 DRAWS = "import numpy, torch; print(torch.rand(1).item(), numpy.random.rand())"
