@@ -373,60 +373,60 @@ def draw_again():
         sys.modules["threading"].main_thread()._set_native_id()
 
 
+def freeze(ctypes):
+    """Or the next collection writes into every page, and no two processes share it. The namespace of the script is to be collected."""
+    import gc
+
+    main = ctypes.py_object(vars(sys.modules["__main__"]))
+    ctypes.pythonapi.PyObject_GC_UnTrack(main)
+    gc.freeze()
+    ctypes.pythonapi.PyObject_GC_Track(main)
+
+
 def end_quickly(ctypes):
-    """CPython takes all modules down when the script has ended, those of torch in more than a second. In a copy those of the template stay:
-    just before, CPython drops `sys.__interactivehook__`, which then takes them out of `sys.modules`. The others, and what was made since the
-    template was ready, go as usual. What is then left is held by an import, and would have gone with it: it gets its finalizer, which writes
-    a file, and namespaces are emptied. CPython starts that when it empties the namespace of the last module."""
+    """CPython takes all modules down when the script has ended, those of torch in more than a second. In a copy those that there are now stay:
+    just before, CPython drops `sys.__interactivehook__`, which then takes them out of `sys.modules`. The others, and what the script has
+    made, go as usual. What is then left of that is held by an import, and would have gone with it: it gets its finalizer, which writes a
+    file, and namespaces are emptied. CPython starts that when it empties the namespace of the last module."""
     import atexit
     import gc
 
     finalize = ctypes.pythonapi.PyObject_CallFinalizer
     finalize.argtypes, finalize.restype = [ctypes.py_object], None
-    modules, kind = sys.modules, type(sys)
-    main = vars(modules["__main__"])
-    ctypes.pythonapi.PyObject_GC_UnTrack(ctypes.py_object(main))
-    ctypes.pythonapi.PyObject_GC_Track(ctypes.py_object(main))  # no longer frozen, as it is the script's
-    frozen = gc.get_freeze_count()  # the script may unfreeze it, and CPython 3.12 freezes what is immortal
+    modules, kind, bound = sys.modules, type(sys), find_nanobind_types()
     last = kind("ddp_last")
-    kept = {**modules, "ddp_last": last}
-    del kept["__main__"]
-    spaces = [kind.__getattribute__(module, "__dict__") for module in kept.values() if isinstance(module, kind)]
+    kept = {name: module for name, module in modules.items() if name != "__main__"}
+    spaces = [kind.__getattribute__(module, "__dict__") for module in [*kept.values(), last] if isinstance(module, kind)]
     sizes = {id(space): (space, len(space)) for space in spaces}
+    is_foreign = any(not one.__module__.startswith("triton.") for one in bound)
 
     class Begins:
         def __del__(self):
-            if self.is_usual or gc.get_freeze_count() < frozen / 2:
+            if self.is_usual or any(one is tell for one in gc.get_objects()):  # the script may have unfrozen all
                 return gc.unfreeze()
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))  # for ever
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object((kept, last)))  # for ever
             modules.update([(name, None) for name, module in kept.items() if modules.get(name) is module])
             last.ends, modules["ddp_last"] = Ends(), last
 
     class Ends:
         def __del__(self):
             left = [one for one in gc.get_objects() if one is not self]
-            for one in left:
-                finalize(one)
+            any(map(finalize, left))
             others = [(one, 0) for one in left if type(one) is dict and "__spec__" in one and id(one) not in sizes]
             for space, size in [*sizes.values(), *others]:
-                space.update([(name, None) for name in list(space)[size:] if name != "__builtins__"])
-            for one in find_nanobind_types():
-                for name in [name for name, value in vars(one).items() if type(value).__module__ == "nanobind"]:
-                    delattr(one, name)  # a function, whose default arguments nanobind reports as leaked
+                if len(space) > size:
+                    space.update([(name, None) for name in list(space)[size:] if name != "__builtins__"])
+            for one, name in [(one, name) for one in bound for name, value in vars(one).items() if type(value).__module__ == "nanobind"]:
+                delattr(one, name)  # a function, whose default arguments nanobind reports as leaked
 
     def prepare():
-        sys.__interactivehook__ = Begins()
-        sys.__interactivehook__.is_usual = must_end_as_usual()
+        """Before the imports' own functions. They must go where a thread uses them, where only they hold a process group, and where nanobind
+        would report their objects as leaked, as it does not for triton, of which torch._dynamo makes none."""
+        groups = modules.get("torch.distributed.distributed_c10d")
+        begins = sys.__interactivehook__ = Begins()
+        begins.is_usual = len(sys._current_frames()) > 1 or (groups and groups.is_initialized()) or is_foreign
 
     atexit.register(prepare)
-
-
-def must_end_as_usual():
-    """Whether the imports must go: a thread uses them, only they hold a process group, or nanobind would report objects of theirs as leaked,
-    as it does not for triton, of which torch._dynamo makes none."""
-    groups = sys.modules.get("torch.distributed.distributed_c10d")
-    is_foreign = any(not kind.__module__.startswith("triton.") for kind in find_nanobind_types())
-    return len(sys._current_frames()) > 1 or (groups and groups.is_initialized()) or is_foreign
 
 
 def find_nanobind_types():
@@ -437,8 +437,8 @@ def find_nanobind_types():
 
 
 def skip_exit_handlers(libc):
-    """exit(3) calls what the libraries of the imports have registered, for 0.3 s with torch. For those of `auto` this has no effect outside
-    the process. What is registered from now on is called before."""
+    """exit(3) calls what the imports' libraries have registered, for 0.3 s with torch, and for those of `auto` without an effect outside the
+    process. What is registered from now on is called before."""
     if all(module.partition(".")[0] in FIT for module in words[0]) and "LD_PRELOAD" not in os.environ:
         libc.on_exit(libc._exit, None)  # it gets the exit code
         libc.on_exit(libc.fcloseall, None)  # before it: what C has printed
@@ -465,8 +465,6 @@ def become_rank(cloner, is_inside, packet, fds, changes, thresholds, signals):
         set_environment(split_environment(packet[end:]), changes)
         set_arguments(packet[6:end])
         draw_again()
-        end_quickly(cloner.ctypes)
-        skip_exit_handlers(cloner.libc)
         if gc.get_threshold()[0] == 0:
             gc.set_threshold(*thresholds)
         os.write(channel, f"{os.getpid()} {int(is_inside)}".encode())
@@ -579,7 +577,9 @@ def be_template():
     if pool:
         os.set_inheritable(pool[0], False)
         pool = Pool(*pool)
-    gc.freeze()  # or the next collection writes into every page, and no two processes share it
+    end_quickly(cloner.ctypes)
+    skip_exit_handlers(cloner.libc)
+    freeze(cloner.ctypes)
     signals = {}
     if pool:
         signals = stay_warm(pool, cloner)

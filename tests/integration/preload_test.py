@@ -14,8 +14,7 @@ import time
 import unittest
 
 import processes
-from preload_scripts import (ALLREDUCE, ARGUMENTS, AT_EXIT, BAD_MODULES, COMPILED, DRAWS, HEAVY, INPUT, LAST, LOADER, ONLY_THERE, SCRIPTS,
-                             TAKEN_DOWN)  # fmt: skip
+from preload_scripts import ALLREDUCE, ARGUMENTS, AT_EXIT, BAD_MODULES, COMPILED, DRAWS, HEAVY, INPUT, LAST, LOADER, ONLY_THERE, PRINTS, SCRIPTS, TAKEN_DOWN, WARNS
 
 
 class PreloadTest(processes.ProcessTest):
@@ -119,15 +118,21 @@ class Scripts(PreloadTest):
             with self.subTest(text):
                 self.assertEqual(self.launch("--preload", "heavy", self.script(text))[:2], (0, lines))
 
+    def test_what_the_script_has_made_ends_as_in_a_start(self):
+        script = self.script(WARNS + "file = open('script.py')\ndef use(): return file")
+        self.assertEqual(self.launch("--preload", "json", script)[:2], self.launch(script)[:2])
+        lines = self.launch("--preload", "json", self.script(WARNS + "json.folder = os.scandir('/')"))[1]
+        self.assertIn("unclosed scandir iterator", "".join(lines))
+
     def test_exit_handlers_of_what_auto_takes_are_left_out(self):
         (self.library / "numpy.py").write_text(AT_EXIT.format(text="of the import"))
-        script = self.script("import numpy\n" + AT_EXIT.format(text="of the script") + "libc.printf(b'printed\\n')\nraise SystemExit(2)")
-        of_all, of_script = (["[0:0] of the import", "[0:0] of the script", "[0:0] printed"], ["[0:0] of the script", "[0:0] printed"])
-        for words, variables, lines in (((), {}, of_all), (("--preload", "numpy"), {}, of_script), (("--preload", "numpy,json"), {}, of_all),
-                                        (("--preload", "numpy"), {"LD_PRELOAD": "libc.so.6"}, of_all)):  # fmt: skip
-            with self.subTest(words):
-                code, printed, _ = self.launch(*words, script, **variables)
-                self.assertEqual((code, [line for line in printed if line != "[0]:"]), (2, lines))
+        script = self.script("import numpy\n" + AT_EXIT.format(text="of the script") + PRINTS + "raise SystemExit(2)")
+        of_script = ["[0:0] of the script", "[0:0] printed", "[0]:"]
+        of_all = ["[0:0] of the import", *of_script]
+        self.assertEqual(self.launch(script)[:2], (2, of_all))
+        self.assertEqual(self.launch("--preload", "numpy", script)[:2], (2, of_script))
+        for name, variables in {"numpy,json": {}, "numpy": {"LD_PRELOAD": "libc.so.6"}}.items():
+            self.assertEqual(self.launch("--preload", name, script, **variables)[:2], (2, of_all))
 
     def test_ranks_draw_different_numbers(self):
         script = self.script("import multiprocessing, random, os; print(random.random(), multiprocessing.current_process().authkey.hex())")

@@ -14,12 +14,17 @@ class Told:
         print("taken down")
 held = Told()
 """
+WARNS = "import json, os, warnings\nwarnings.simplefilter('always')\n"
 # A handler of exit(3) that writes into the descriptor whose number is the exit code.
 AT_EXIT = """
 import ctypes
 libc = ctypes.CDLL(None)
 libc.strdup.restype = ctypes.c_void_p
 libc.on_exit(libc.dprintf, ctypes.c_void_p(libc.strdup(b"{text}\\n")))
+"""
+PRINTS = """
+libc.fopen.restype = ctypes.c_void_p
+libc.fputs(b"printed\\n", ctypes.c_void_p(libc.fopen(b"/proc/self/fd/1", b"w")))
 """
 LAST_WORDS = "import json\nclass Node:\n    def __del__(self):\n        print('deleted', json.dumps([1]))\na = Node()\n"
 
