@@ -7,16 +7,17 @@ import functools
 import json
 import os
 import pathlib
+import sys
 import tempfile
 import unittest
 
 import torch
 from safetensors.torch import load_file
 
+from processes import preload_variables
 from run_files import losses
-from tools import files_tool, run_program
+from tools import files_tool, run_program, run_tests
 from reference_ddp import ConvNet
-from reference_run import ReferenceDdp
 from torchrun_zygote import run_job
 
 HERE = pathlib.Path(__file__).parent
@@ -83,9 +84,11 @@ class SameAsPython(unittest.TestCase):
             self.assertAlmostEqual(a, b, delta=tolerance * max(1, abs(b)), msg=f"step {step}")
 
     def test_a_script_written_for_torchrun_runs_unchanged(self):
-        reference = ReferenceDdp(self.bin, self.path, "torch", "torch._dynamo")
-        self.addCleanup(reference.close)
-        ours = reference.run(*self.ARGUMENTS)
+        shared = {"PYTHON_EXEC": sys.executable} | preload_variables(self.path, "torch", "torch._dynamo")  # one import for both ranks
+        self.addCleanup(run_program, self.bin / "ddp-launch", "warm", "--stop", folder=self.path, **shared)
+        command = [self.bin / "ddp-launch", "--nproc-per-node", 2, HERE / "reference_ddp.py", *self.ARGUMENTS, "--out", "ours.json"]
+        self.assertNotIn("without it", run_program(*command, folder=self.path, **shared))
+        ours = json.loads((self.path / "ours.json").read_text(encoding="utf-8"))
         # The same program on the same ranks: the same numbers.
         self.assert_same(ours, self.under_torchrun(), 1e-6)
 
@@ -115,4 +118,4 @@ class SameAsPython(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    run_tests()

@@ -10,7 +10,7 @@ import tempfile
 import unittest
 
 import detector_python
-from tools import run_tool
+from tools import run_tests, run_tool
 
 CLASSES = 6
 IMAGES = 40
@@ -273,4 +273,4 @@ class Suppression(unittest.TestCase):
 
 if __name__ == "__main__":
     detector_python.enter(__file__)
-    unittest.main()
+    run_tests()

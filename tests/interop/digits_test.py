@@ -10,7 +10,7 @@ import unittest
 import torch
 from torch import nn
 
-from tools import files_tool
+from tools import files_tool, run_tests
 
 BATCH = 128
 
@@ -59,4 +59,4 @@ class Digits(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    run_tests()

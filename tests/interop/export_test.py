@@ -10,9 +10,9 @@ import unittest
 import zipfile
 
 import torch
-from python_nets import DEVIATION, EVERY_CASE, MEAN, NETS, PAGE, NetLosses, PythonModelTest, net_called
+from python_nets import DEVIATION, EVERY_CASE, LAST, MEAN, NETS, PAGE, NetLosses, PythonModelTest, net_called
 from safetensors.torch import load_file
-from tools import files_tool, run_program
+from tools import files_tool, run_program, run_tests
 from torch import nn
 from torch.export.pt2_archive._package import load_pt2, package_pt2
 
@@ -144,6 +144,7 @@ class Runs(ExportTest):
         whole = self.launch(program, "whole", *steady)
         self.launch(program, "cut", *steady, "train.max_steps=7")
         both = self.launch(program, "cut", *steady)
+        self.assertIn("resumes at step 7,", self.said)
         self.assertEqual(both, whole)
 
     @EVERY_CASE
@@ -159,7 +160,7 @@ class Runs(ExportTest):
         self.assert_evaluated("evaluated", net, self.saved("evaluated"))
 
     def saved(self, output):
-        return load_file(self.path / output / "net" / "checkpoints" / "step-000020" / "model.safetensors")
+        return load_file(self.path / output / "net" / LAST / "model.safetensors")
 
     def assert_evaluated(self, output, net, weights):
         """The loss that `ddp-worker eval` tells is that of the net in Python."""
@@ -178,7 +179,7 @@ class Runs(ExportTest):
             self.bin / "ddp-worker", "export", "back/net", "--script", program, "-o", "trained.pt2", folder=self.path
         )
         trained = torch.export.load(self.path / "trained.pt2")
-        saved = load_file(self.path / "back" / "net" / "checkpoints" / "step-000020" / "model.safetensors")
+        saved = load_file(self.path / "back" / "net" / LAST / "model.safetensors")
         self.assertEqual(set(saved), set(trained.state_dict))
         for name, tensor in trained.state_dict.items():
             self.assertTrue(torch.equal(tensor, saved[name]), name)
@@ -297,4 +298,4 @@ class Refusals(ExportTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    run_tests()

@@ -17,6 +17,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import reference_models
+from tools import run_tests
 
 JOB = """
 name: tune
@@ -165,4 +166,4 @@ class KindsOfFiles(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    run_tests()

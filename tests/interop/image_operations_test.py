@@ -12,6 +12,7 @@ import numpy
 import torch
 import torchvision.transforms.v2.functional as F
 from image_tool import image_tool, images_of, picture
+from tools import run_tests
 from torchvision import tv_tensors
 from torchvision.transforms import InterpolationMode
 
@@ -334,4 +335,4 @@ class BoxesTest(unittest.TestCase):
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    unittest.main()
+    run_tests()

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import unittest
 
+from tools import run_tests
 from torch.distributed.elastic.multiprocessing.api import Std
 
 SCRIPT = """
@@ -85,4 +86,4 @@ class SameLogs(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    run_tests()

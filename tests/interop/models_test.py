@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import reference_models
-from tools import models_tool
+from tools import models_tool, run_tests
 
 # Channels, side, classes. Small sides keep it quick; above 64 pixels ResNets have ImageNet's stem.
 CASES = [
@@ -119,4 +119,4 @@ class Models(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    run_tests()

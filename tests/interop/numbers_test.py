@@ -13,7 +13,7 @@ import unittest
 import torch
 from safetensors.torch import load_file, save_file
 
-from tools import run_tool
+from tools import run_tests, run_tool
 
 STEPS = 20
 LR = 0.05
@@ -246,4 +246,4 @@ class Plateau(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    run_tests()

@@ -14,9 +14,9 @@ import unittest
 import torch
 from safetensors.torch import load_file
 
-from reference_run import ReferenceDdp
+from reference_run import reference_losses
 from run_files import losses
-from tools import run_program
+from tools import run_program, run_tests
 
 HERE = pathlib.Path(__file__).resolve().parent
 DATA = pathlib.Path(os.environ.get("DDP_DATA", HERE.parent.parent.parent / "shared" / "data")) / "mnist"
@@ -53,12 +53,10 @@ class Parity(unittest.TestCase):
         for count in (COUNT, FEW):
             (cls.path / f"{count}.bin").write_bytes(labels[:count] + pixels[: count * 784])
         (cls.path / "job.yaml").write_text(JOB, encoding="utf-8")
-        cls.reference = ReferenceDdp(cls.bin, cls.path, "torch", "torch._dynamo")
-        cls.addClassCleanup(cls.reference.close)
 
     def python(self, *flags, count=COUNT):
         data = ["--images", self.path / f"{count}.bin", "--count", count, "--mean", 0.1307, "--deviation", 0.3081, "--batch", BATCH]
-        return self.reference.run(*data, *flags)
+        return reference_losses(self.path, *data, *flags)
 
     def worker(self, *overrides, output=None):
         output = output or self.path / self.id()
@@ -107,4 +105,4 @@ class Parity(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    run_tests()

@@ -16,7 +16,7 @@ from torch.utils.data.distributed import DistributedSampler
 
 from common_kernels import COMMON_KERNELS
 from run_files import losses
-from tools import files_tool, run_program
+from tools import files_tool, run_program, run_tests
 from reference_ddp import ConvNet
 
 COUNT, BATCH, MEAN, DEVIATION = 320, 32, 0.163, 0.23
@@ -225,4 +225,4 @@ class PythonResume(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    run_tests()

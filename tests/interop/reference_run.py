@@ -2,28 +2,30 @@
 
 import json
 import pathlib
+import runpy
 import sys
 
-from processes import preload_variables
-from tools import run_program
+import torch
+import torch._dynamo  # which DDP imports, in every rank
+from processes import free_port
+from tools import Fork
+
+SCRIPT = pathlib.Path(__file__).with_name("reference_ddp.py")
+torch.set_num_threads(1)
 
 
-class ReferenceDdp:
-    """Python's DDP, reference_ddp.py, on two ranks of ddp-launch. All runs share one import of `modules`. close() ends the process that made it."""
+def reference_losses(folder, *flags):
+    """What Python's DDP, reference_ddp.py, writes on two ranks in `folder`: losses step by step, unless a flag asks for more. The ranks are
+    forks of this process, which has imported torch; ddp_test.py has them by torchrun and ddp-launch."""
+    out = folder / "python.json"
+    out.unlink(missing_ok=True)
 
-    def __init__(self, programs, folder, *modules):
-        self.launcher, self.folder = programs / "ddp-launch", folder
-        self.template = preload_variables(folder, *modules)
+    def play():
+        sys.argv = [str(SCRIPT), *map(str, flags), "--out", str(out)]
+        runpy.run_path(str(SCRIPT), run_name="__main__")
 
-    def close(self):
-        run_program(self.launcher, "warm", "--stop", folder=self.folder, **self.template)
-
-    def run(self, *flags):
-        """What it writes: losses step by step, unless a flag asks for more."""
-        out = self.folder / "python.json"
-        out.unlink(missing_ok=True)
-        script = [pathlib.Path(__file__).with_name("reference_ddp.py"), *flags, "--out", out]
-        said = run_program(self.launcher, "--nproc-per-node", 2, *script, folder=self.folder, PYTHON_EXEC=sys.executable, **self.template)
-        if "without it" in said:
-            raise AssertionError(f"not by the shared import: {said}")
-        return json.loads(out.read_text(encoding="utf-8"))
+    world = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    ranks = [Fork(play, folder, RANK=str(rank), LOCAL_RANK=str(rank), **world) for rank in range(2)]
+    for rank in ranks:
+        rank.finish()
+    return json.loads(out.read_text(encoding="utf-8"))

@@ -15,7 +15,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from tools import files_tool
+from tools import files_tool, run_tests
 
 # As SampleTensors of files_tool.cpp.
 SAMPLE = {
@@ -98,4 +98,4 @@ class Safetensors(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    run_tests()

@@ -7,6 +7,7 @@ import pathlib
 import unittest
 
 import make_sampler_vectors
+from tools import run_tests
 
 STORED = pathlib.Path(__file__).resolve().parent.parent / "unit" / "sampler_vectors.txt"
 
@@ -17,4 +18,4 @@ class Sampler(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    run_tests()

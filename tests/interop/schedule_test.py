@@ -10,7 +10,7 @@ import warnings
 import torch
 from torch.optim import lr_scheduler
 
-from tools import files_tool
+from tools import files_tool, run_tests
 
 STEPS = 40
 BASE = 0.1
@@ -67,4 +67,4 @@ class Schedule(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    run_tests()

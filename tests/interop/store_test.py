@@ -20,6 +20,7 @@ from torch.distributed.elastic.utils import store as elastic_store
 
 import store_script
 from processes import ProcessTest
+from tools import run_tests
 
 HAS_BARRIER = hasattr(dist.TCPStore, "barrier")
 SHORT = datetime.timedelta(milliseconds=200)
@@ -432,4 +433,4 @@ class Scripts(ProcessTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    run_tests()

@@ -1,9 +1,14 @@
-"""Runs the programs that stand for our libraries here (files_tool.cpp, image_tool.cpp, ...), which the environment names."""
+"""Runs the programs that stand for our libraries here (files_tool.cpp, image_tool.cpp, ...), which the environment names; and the tests of a file."""
 
 import os
 import pathlib
 import subprocess
 import sys
+import tempfile
+import traceback
+import unittest
+
+from processes import end_with_parent
 
 
 def run_tool(variable, *arguments, given=b"") -> bytes:
@@ -25,6 +30,49 @@ def run_program(*command, folder, expect=0, **variables) -> str:
     if run.returncode != expect:
         raise AssertionError(f"{command}: {run.returncode}, not {expect}\n{run.stdout}\n{run.stderr}")
     return run.stdout + run.stderr
+
+
+def run_tests(**how):
+    """unittest.main(), without the end of an interpreter that has imported torch, which is a second of computing."""
+    result = unittest.main(exit=False, **how).result
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0 if result.wasSuccessful() and result.testsRun else 1)
+
+
+class Fork:
+    """action() in a fork of this process: a program of its own whose imports are those of this one. It may compute where this process has
+    called torch.set_num_threads(1)."""
+
+    def __init__(self, action, folder, **variables):
+        self.said = tempfile.TemporaryFile("w+")
+        self.pid = os.fork()
+        if self.pid == 0:
+            code = 1
+            try:
+                end_with_parent()
+                os.dup2(self.said.fileno(), 1)
+                os.dup2(self.said.fileno(), 2)
+                os.chdir(folder)
+                os.environ.update(variables)
+                action()
+                code = 0
+            except BaseException:  # as the interpreter does
+                traceback.print_exc()
+            finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(code)
+
+    def finish(self) -> str:
+        """What it has printed. A failure is an error that holds it."""
+        code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        with self.said:
+            self.said.seek(0)
+            text = self.said.read()
+        if code != 0:
+            raise AssertionError(f"{code}, not 0\n{text}")
+        return text
 
 
 def files_tool(*arguments) -> bytes:

@@ -17,7 +17,7 @@ import zipfile
 import torch
 from torch import nn
 
-from tools import files_tool
+from tools import files_tool, run_tests
 
 NAMES = {
     torch.float64: "F64",
@@ -203,4 +203,4 @@ class TorchFile(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    run_tests()

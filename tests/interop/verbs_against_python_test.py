@@ -16,7 +16,7 @@ from PIL import Image
 from safetensors.torch import load_file
 
 from run_files import records
-from tools import files_tool
+from tools import files_tool, run_tests
 
 JOB = """
 name: job
@@ -175,4 +175,4 @@ class Verbs(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    run_tests()

@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from ultralytics.nn.tasks import DetectionModel
 from ultralytics.utils.loss import v8DetectionLoss
 
-from tools import models_tool
+from tools import models_tool, run_tests
 
 CLASSES = 80
 GAINS = types.SimpleNamespace(box=7.5, cls=0.5, dfl=1.5)
@@ -132,4 +132,4 @@ class Yolo(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    run_tests()
