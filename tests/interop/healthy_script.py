@@ -1,4 +1,4 @@
-"""A Python DDP job over Gloo that is healthy and often looks as if it were not. healthy_script.py SECONDS SEED
+"""A Python DDP job over Gloo that is healthy and often looks as if it were not. healthy_script.py SECONDS SEED LIMIT
 
 After every few steps one rank, the other or both do something that makes no step and prints nothing: compute, in torch or in Python alone;
 wait for a child that compiles; write a checkpoint to a disk that is slow; sleep; be stopped for a while. The others wait in a collective.
@@ -15,8 +15,9 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-SHORT = 4  # seconds of what nobody can tell from a hang: below the limit
-LONG = (8, 25)  # of what shows that it lives
+LIMIT = float(sys.argv[3])  # seconds without a sign of life that are a hang
+SHORT = 0.4 * LIMIT  # of what nobody can tell from one
+LONG = (0.8 * LIMIT, 2.5 * LIMIT)  # of what shows that it lives
 BUSY_CHILD = "import sys, time\nend = time.monotonic() + float(sys.argv[1])\nwhile time.monotonic() < end: pass"
 SLOW_READER = "import os, sys, time\nend = time.monotonic() + float(sys.argv[1])\nwhile time.monotonic() < end: os.read(0, 65536); time.sleep(0.2)"
 STOPPER = "import os, signal, sys, time\npid = int(sys.argv[1])\nos.kill(pid, signal.SIGSTOP); time.sleep(float(sys.argv[2])); os.kill(pid, signal.SIGCONT)"
