@@ -18,7 +18,7 @@ from processes import preload_variables
 from run_files import losses
 from tools import files_tool, run_program, run_tests
 from reference_ddp import ConvNet
-from torchrun_zygote import run_job
+from torchrun_zygote import run_jobs
 
 HERE = pathlib.Path(__file__).parent
 COUNT, BATCH, EPOCHS = 1000, 32, 4
@@ -75,8 +75,8 @@ class SameAsPython(unittest.TestCase):
         files = {name: str(cls.path / f"torchrun.{name}") for name in ("stdout", "stderr")}
         words = ["--standalone", "--nproc-per-node", "2", *map(str, arguments)]
         environment = os.environ | {"OMP_NUM_THREADS": "1"}
-        code = run_job({"module": "torch.distributed.run", "arguments": words, "folder": cls.path, "environment": environment} | files)
-        assert code == 0, "".join(pathlib.Path(file).read_text(encoding="utf-8") for file in files.values())
+        job = {"module": "torch.distributed.run", "arguments": words, "folder": cls.path, "environment": environment} | files
+        assert run_jobs([job]) == [0], "".join(pathlib.Path(file).read_text(encoding="utf-8") for file in files.values())
 
     def assert_same(self, ours, theirs, tolerance):
         self.assertEqual(len(ours), len(theirs))

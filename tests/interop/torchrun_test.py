@@ -1,29 +1,30 @@
 """torchrun and ddp-launch, given the same command lines and environments: what do their workers see, how do they end, what
 is on disk? Equal, but for DIFFERENCES, which docs/from-torchrun.md tells users, too.
 
-Each case is run by both, two cases at a time; torchrun mostly by torchrun_zygote.py, which saves its start. Run by hand: DDP_BIN=build/release PYTHON tests/interop/torchrun_test.py [NAME]
+Each case is run by both, AT_ONCE cases at a time; torchrun mostly by torchrun_zygote.py, which saves its start. Run by hand: DDP_BIN=build/release PYTHON tests/interop/torchrun_test.py [NAME]
 """
 
 import concurrent.futures
 import dataclasses
+import importlib.metadata
 import json
 import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import unittest
 import uuid
 
-import torch
 from processes import free_port
 
 HERE = pathlib.Path(__file__).parent.resolve()
 PROBE = HERE / "torchrun_probe.py"
 PATIENCE = 120  # seconds for one run
+AT_ONCE = 2
 
 # Everything that is not equal: a variable, or another thing that is compared, and why.
 DIFFERENCES = {
@@ -62,7 +63,8 @@ class Case:
     since: tuple = ()  # of torch: older ones do otherwise
 
 
-TORCH = tuple(map(int, re.findall(r"\d+", torch.__version__)[:2]))
+VERSION = importlib.metadata.version("torch")  # an import of it takes seconds
+TORCH = tuple(map(int, re.findall(r"\d+", VERSION)[:2]))
 SIGNALS_NAMED = (2, 15)  # in the report, since that torch
 TWO = ["--nproc-per-node=2"]
 FREE = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID")
@@ -71,7 +73,6 @@ RANK_1 = "1:9:"
 CASES = [
     Case("one worker", []),
     Case("two workers", TWO),
-    Case("two workers, torchrun as users start it", TWO, started=True),
     Case("standalone, torchrun as users start it", ["--standalone", *TWO], port=False, loose=FREE, started=True),
     Case("underscores", ["--nproc_per_node", "2", "--max_restarts", "2", "--monitor_interval", "0.5", "--node_rank", "0"]),
     Case("standalone", ["--standalone", *TWO], port=False, loose=FREE),
@@ -220,36 +221,37 @@ def base_environment():
     return base | {"LC_ALL": "C.UTF-8", "PYTHON_EXEC": sys.executable, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-class Zygotes:
-    """torchrun as a process that has imported torch already; one for each thread."""
+class Zygote:
+    """torchrun as a process that has imported torch already, for so many threads."""
 
-    def __init__(self):
-        self.mine = threading.local()
-        self.all = []
+    def __init__(self, threads):
+        pairs = [socket.socketpair() for _ in range(threads)]
+        self.free = [mine.makefile("rw") for mine, _ in pairs]
+        theirs = [other.fileno() for _, other in pairs]
+        command = [sys.executable, HERE / "torchrun_zygote.py", *map(str, theirs)]
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=theirs, env=base_environment())
+        for pair in pairs:
+            for end in pair:
+                end.close()  # the files above keep theirs
 
-    def run(self, module, arguments, folder, environment, stdout, stderr):
-        if not hasattr(self.mine, "process"):
-            self.mine.process = subprocess.Popen(
-                [sys.executable, HERE / "torchrun_zygote.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                env=base_environment(),
-            )  # fmt: skip
-            self.all.append(self.mine.process)
-        names = ("module", "arguments", "folder", "environment", "stdout", "stderr")
-        values = (module, arguments, str(folder), environment, str(stdout), str(stderr))
-        self.mine.process.stdin.write(json.dumps(dict(zip(names, values, strict=True))) + "\n")
-        self.mine.process.stdin.flush()
-        return int(self.mine.process.stdout.readline())
+    def run(self, module, nodes, folder, environment, stdout, stderr):
+        """The exit codes of agents with these arguments, side by side."""
+        common = {"module": module, "folder": str(folder), "environment": environment, "stdout": str(stdout), "stderr": str(stderr)}
+        stream = self.free.pop()
+        stream.write(json.dumps([common | {"arguments": arguments} for arguments in nodes]) + "\n")
+        stream.flush()
+        codes = json.loads(stream.readline())
+        self.free.append(stream)
+        return codes
 
     def end(self):
-        for process in self.all:
-            process.communicate(timeout=PATIENCE)
+        for stream in self.free:
+            stream.close()
+        self.process.wait(timeout=PATIENCE)
 
 
-ZYGOTES = Zygotes()
-
-
-def run_one(case, launcher, folder, port):
-    """`launcher` is a command, or the name of a module of torch: that one without its start."""
+def run_one(case, launcher, folder, port, zygote=None):
+    """`launcher` is a command; with a zygote the name of a module of torch."""
     for name in ("out", "work", "logs", "runtime"):
         (folder / name).mkdir(parents=True)
     values = {"port": port, "folder": folder}
@@ -266,8 +268,8 @@ def run_one(case, launcher, folder, port):
     if len(nodes) > 1:
         every = [f"--nnodes={len(nodes)}", "--master-addr=127.0.0.1"]
         nodes = [[*every, f"--node-rank={rank}", *words] for rank, words in enumerate(nodes)]
-    if isinstance(launcher, str):
-        code = ZYGOTES.run(launcher, arguments, folder / "work", environment, folder / "stdout", folder / "stderr")
+    if zygote:
+        codes = zygote.run(launcher, nodes, folder / "work", environment, folder / "stdout", folder / "stderr")
     else:
         with open(folder / "stdout", "wb") as stdout, open(folder / "stderr", "wb") as stderr:
             agents = [
@@ -277,26 +279,26 @@ def run_one(case, launcher, folder, port):
                 )
                 for words in nodes
             ]  # fmt: skip
-            code, *others = [agent.wait(PATIENCE) for agent in agents]
-            assert all(other == code for other in others), f"{case.name}: {code}, {others}"
+            codes = [agent.wait(PATIENCE) for agent in agents]
+    assert len(set(codes)) == 1, f"{case.name}: {codes}"
     text = "".join((folder / name).read_text(encoding="utf-8", errors="replace") for name in ("stdout", "stderr"))
     workers = {}
     for path in (folder / "out").glob("*.json"):
         rank, round_number = path.stem.split("-")
         workers[int(rank), int(round_number)] = json.loads(path.read_text(encoding="utf-8"))
     lines = [line for line in text.splitlines() if re.search(r"(out|err) \d (apple|pear)", line)]
-    return Result(code, text, workers, files_below(folder / "logs"), sorted(lines), folder)
+    return Result(codes[0], text, workers, files_below(folder / "logs"), sorted(lines), folder)
 
 
-def run_both(case, folder):
+def run_both(case, folder, zygote):
     port = free_port()
     ours = [pathlib.Path(os.environ["DDP_BIN"]).resolve() / "ddp-launch"]
     theirs = "torch.distributed.launch" if case.legacy else "torch.distributed.run"
-    if case.started or len(case.nodes) > 1:
-        theirs = [sys.executable, "-m", theirs]
+    if case.started:
+        theirs, zygote = [sys.executable, "-m", theirs], None
     if case.legacy:
         ours += [] if "--use-env" in case.arguments else ["--append-local-rank"]
-    return run_one(case, theirs, folder / "torchrun", port), run_one(case, ours, folder / "ddp-launch", port)
+    return run_one(case, theirs, folder / "torchrun", port, zygote), run_one(case, ours, folder / "ddp-launch", port)
 
 
 def comparable(case, result, record):
@@ -336,9 +338,10 @@ class Torchrun(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory(prefix="ddp-test-")
         base = pathlib.Path(cls.folder.name)
         wanted = [case for case in CASES if (not cls.only or case.name in cls.only) and case.since <= TORCH]
-        with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            runs = {case.name: pool.submit(run_both, case, base / str(i)) for i, case in enumerate(wanted)}
-        ZYGOTES.end()
+        zygote = Zygote(AT_ONCE)
+        with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+            runs = {case.name: pool.submit(run_both, case, base / str(i), zygote) for i, case in enumerate(wanted)}
+        zygote.end()
         cls.results = {name: run.result() for name, run in runs.items()}
 
     @classmethod
@@ -384,7 +387,7 @@ def add_tests():
     for case in CASES:
         def test(self, case=case):
             if case.since > TORCH:
-                self.skipTest(f"torch {torch.__version__}: DDP_PYTHON is to have torch {'.'.join(map(str, case.since))} or newer")
+                self.skipTest(f"torch {VERSION}: DDP_PYTHON is to have torch {'.'.join(map(str, case.since))} or newer")
             self.compare(case)
         name = "test_" + re.sub(r"\W+", "_", case.name)
         assert not hasattr(Torchrun, name), name
