@@ -82,15 +82,20 @@ class Shm(ProcessTest):
         with self.subTest("a killed rank ends the sums of the others at once, and the memory has no name"):
             self.a_rank_is_killed()
 
+    def pid_that_stays(self, running):
+        """None until it is told."""
+        found = re.search(r"stays (\d+)\n", running.text)
+        return found and int(found[1])
+
     def a_rank_is_killed(self):
         before = set(os.listdir("/dev/shm"))
         running = self.start(*self.launch_command(3, "ddp_shm", "stay"), **self.preload)
         running.wait_for("trains")
         # Rank 1 waits in its fifth step, the others for its sum.
-        running.wait_until(lambda: re.search(r"stays (\d+)\n", running.text), "the pid of rank 1")
+        running.wait_until(lambda: self.pid_that_stays(running), "the pid of rank 1")
         self.assertEqual([name for name in set(os.listdir("/dev/shm")) - before if "ddp" in name], [])
         begin = time.monotonic()
-        os.kill(int(re.search(r"stays (\d+)\n", running.text)[1]), signal.SIGKILL)
+        os.kill(self.pid_that_stays(running), signal.SIGKILL)
         self.assertEqual(running.finish(), 137, running.text)
         self.assertRegex(running.text, r"rank +: 1 ")
         self.assertIn("signal SIGKILL (9)", running.text)
