@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import reference_models
-from tools import models_tool, run_tests
+from tools import models_tool, models_tool_each, run_tests
 
 # Channels, side, classes. Small sides keep it quick; above 64 pixels ResNets have ImageNet's stem.
 CASES = [
@@ -44,10 +44,10 @@ class Models(unittest.TestCase):
         torch.manual_seed(11)
 
     def test_the_same_seed_draws_the_same_weights(self):
-        for case in CASES:
+        paths = [self.folder / f"{number}.safetensors" for number in range(len(CASES))]
+        models_tool_each(("draw", *case, 5, path) for case, path in zip(CASES, paths, strict=True))
+        for case, path in zip(CASES, paths, strict=True):
             with self.subTest(case):
-                path = self.folder / f"{len(list(self.folder.iterdir()))}.safetensors"
-                models_tool("draw", *case, 5, path)
                 ours = load_file(path)
                 torch.manual_seed(5)
                 theirs = build(*case).state_dict()
@@ -58,19 +58,22 @@ class Models(unittest.TestCase):
                     self.assertTrue(torch.equal(ours[name], tensor), name)
 
     def test_the_same_weights_give_the_same_scores(self):
-        for case in CASES:
+        known, commands = [], []
+        for number, case in enumerate(CASES):
+            model = build(*case)
+            with torch.no_grad():
+                for name, buffer in model.named_buffers():  # as after some training
+                    if buffer.is_floating_point():
+                        buffer.add_(torch.rand_like(buffer))
+            x = torch.randn(4, case[1], case[2], case[2])
+            weights, images, out = (self.folder / f"{number}-{name}.safetensors" for name in ("weights", "x", "out"))
+            save_file(model.state_dict(), weights)
+            save_file({"x": x}, images)
+            known.append((case, model, x, out))
+            commands.append(("forward", *case, weights, images, out))
+        models_tool_each(commands)
+        for case, model, x, out in known:
             with self.subTest(case):
-                model = build(*case)
-                with torch.no_grad():
-                    for name, buffer in model.named_buffers():  # as after some training
-                        if buffer.is_floating_point():
-                            buffer.add_(torch.rand_like(buffer))
-                x = torch.randn(4, case[1], case[2], case[2])
-                number = len(list(self.folder.iterdir()))
-                weights, images, out = (self.folder / f"{number}-{name}.safetensors" for name in ("weights", "x", "out"))
-                save_file(model.state_dict(), weights)
-                save_file({"x": x}, images)
-                models_tool("forward", *case, weights, images, out)
                 ours = load_file(out)
                 with torch.no_grad():
                     for mode in ("train", "eval"):

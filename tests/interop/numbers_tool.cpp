@@ -2,7 +2,6 @@
 // its arguments. Jobs are made from KEY=VALUE, as on the command line of ddp-worker.
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <iostream>
 #include <map>
@@ -114,24 +113,11 @@ void show_plateau(const Arguments& arguments) {
   }
 }
 
-const test::Verbs kVerbs{{"step", step}, {"loss", lose}, {"plateau", show_plateau}};
-
-// each VERB ARGUMENT... [/ VERB ARGUMENT...]...: several verbs in turn, as starting is slow.
-void run_each(const Arguments& arguments) {
-  for (auto first = arguments.begin(); first != arguments.end();) {
-    const auto last = std::find(first, arguments.end(), "/");
-    const auto& verb = kVerbs.at(*first);
-    verb(Arguments(first + 1, last));
-    first = last == arguments.end() ? last : last + 1;
-  }
-}
-
 }  // namespace
 
 int run(int argc, char** argv) {
-  test::Verbs verbs = kVerbs;
-  verbs["each"] = run_each;
-  return test::run_verb("numbers_tool", verbs, argc, argv);
+  return test::run_verb(
+      "numbers_tool", {{"step", step}, {"loss", lose}, {"plateau", show_plateau}}, argc, argv);
 }
 
 }  // namespace ddp::worker

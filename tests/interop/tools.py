@@ -83,6 +83,11 @@ def models_tool(*arguments) -> str:
     return run_tool("DDP_MODELS_TOOL", *arguments).decode()
 
 
+def models_tool_each(commands) -> None:
+    """All by one process, as starting it is slow."""
+    models_tool("each", *[word for command in commands for word in (*command, "/")])
+
+
 def shm_variables(programs) -> dict:
     """The variables of a script with `import ddp_shm`: where it is, its library (of that folder of programs), one thread."""
     (library,) = pathlib.Path(programs).glob("libddp-shm-*.so")

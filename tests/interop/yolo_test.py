@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from ultralytics.nn.tasks import DetectionModel
 from ultralytics.utils.loss import v8DetectionLoss
 
-from tools import models_tool, run_tests
+from tools import models_tool, models_tool_each, run_tests
 
 CLASSES = 80
 GAINS = types.SimpleNamespace(box=7.5, cls=0.5, dfl=1.5)
@@ -54,11 +54,11 @@ class Yolo(unittest.TestCase):
         torch.manual_seed(11)
 
     def test_the_same_seed_draws_the_same_weights(self):
-        for name in ("yolov5n", "yolov5s", "yolov5m", "yolov8n", "yolov8s", "yolov8m"):
+        names = ("yolov5n", "yolov5s", "yolov5m", "yolov8n", "yolov8s", "yolov8m")
+        models_tool_each(("draw", name, 3, 64, CLASSES, 5, self.folder / f"{name}.safetensors") for name in names)
+        for name in names:
             with self.subTest(name):
-                path = self.folder / f"{name}.safetensors"
-                models_tool("draw", name, 3, 64, CLASSES, 5, path)
-                ours = load_file(path)
+                ours = load_file(self.folder / f"{name}.safetensors")
                 torch.manual_seed(5)
                 theirs = build(name)
                 self.assertTrue(torch.equal(ours.pop("next"), torch.rand(4)), "the generators stand at different places")
@@ -69,18 +69,22 @@ class Yolo(unittest.TestCase):
                     self.assertTrue(torch.equal(ours[key], tensor), key)
 
     def test_the_same_weights_give_the_same_outputs(self):
+        known, commands = [], []
         for name in ("yolov5n", "yolov8n", "yolov8m"):
+            model = build(name)
+            with torch.no_grad():
+                for _, buffer in model.named_buffers():  # as after some training
+                    if buffer.is_floating_point():
+                        buffer.add_(torch.rand_like(buffer))
+            images = torch.rand(2, 3, 64, 96)
+            weights, x, out = (self.folder / f"{name}-{kind}.safetensors" for kind in ("weights", "x", "out"))
+            save_file({key: tensor.contiguous() for key, tensor in model.state_dict().items()}, weights)
+            save_file({"x": images}, x)
+            known.append((name, model, images, out))
+            commands.append(("forward", name, 3, 64, CLASSES, weights, x, out))
+        models_tool_each(commands)
+        for name, model, images, out in known:
             with self.subTest(name):
-                model = build(name)
-                with torch.no_grad():
-                    for _, buffer in model.named_buffers():  # as after some training
-                        if buffer.is_floating_point():
-                            buffer.add_(torch.rand_like(buffer))
-                images = torch.rand(2, 3, 64, 96)
-                weights, x, out = (self.folder / f"{name}-{kind}.safetensors" for kind in ("weights", "x", "out"))
-                save_file({key: tensor.contiguous() for key, tensor in model.state_dict().items()}, weights)
-                save_file({"x": images}, x)
-                models_tool("forward", name, 3, 64, CLASSES, weights, x, out)
                 ours = load_file(out)
                 with torch.no_grad():
                     for mode in ("train", "eval"):
