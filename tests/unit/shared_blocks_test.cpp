@@ -10,7 +10,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <fstream>
 #include <memory>
+#include <string>
 
 namespace ddp::worker {
 namespace {
@@ -32,7 +34,7 @@ struct File {
   }
 
   Descriptor fd{::memfd_create("test", MFD_CLOEXEC)};
-  std::atomic<std::uint64_t> end{SharedBlocks::in_pages(4096)};
+  std::atomic<std::uint64_t> end{SharedBlocks::first_end(fd.fd(), 4096)};
 };
 
 TEST(SharedBlocks, AnotherRankSeesWhatATensorHolds) {
@@ -44,14 +46,13 @@ TEST(SharedBlocks, AnotherRankSeesWhatATensorHolds) {
   const at::Tensor part = first.narrow(0, 1234, 100);
   const auto place = own->offset_of(part.const_data_ptr(), part.nbytes());
   ASSERT_TRUE(place);
-  auto* const view = reinterpret_cast<float*>(other->view(*place, part.nbytes()));
-  ASSERT_NE(view, nullptr);
+  auto* const view = reinterpret_cast<float*>(other->view({*place}, part.nbytes()).at(0));
   part.fill_(7);
   EXPECT_TRUE(std::all_of(view, view + 100, [](float number) { return number == 7; }));
   view[99] = 8;
   EXPECT_EQ(part[99].item<float>(), 8);
   // A larger part of the same page.
-  auto* const longer = reinterpret_cast<float*>(other->view(*place, 50000 * sizeof(float)));
+  auto* const longer = reinterpret_cast<float*>(other->view({*place}, 50000 * sizeof(float)).at(0));
   EXPECT_EQ(longer[99], 8);
   EXPECT_FALSE(other->offset_of(part.const_data_ptr(), part.nbytes())) << "it is not its own";
   EXPECT_FALSE(own->offset_of(second.const_data_ptr(), 4));
@@ -74,7 +75,7 @@ TEST(SharedBlocks, WhatWasGivenBackIsNotUsedAgain) {
   const auto own = file.open();
   const auto other = file.open();
   at::Tensor tensor = own->allocate(kCount, at::kFloat, file.end);
-  char* const stale = other->view(*own->offset_of(tensor.const_data_ptr(), kBytes), kBytes);
+  char* const stale = other->view({*own->offset_of(tensor.const_data_ptr(), kBytes)}, kBytes).at(0);
   tensor = at::Tensor();
   const at::Tensor next = own->allocate(kCount, at::kFloat, file.end);
   next.fill_(5);
@@ -109,8 +110,36 @@ TEST(SharedBlocks, AreNotBeyondTheLargestFileOfTheUser) {
 TEST(SharedBlocks, AreNotWhereTheKernelHasNoRoom) {
   File file;
   const auto blocks = file.open();
-  EXPECT_FALSE(blocks->allocate(std::int64_t{1} << 50, at::kFloat, file.end).defined());
-  EXPECT_FALSE(blocks->allocate(0, at::kFloat, file.end).defined());
+  const std::uint64_t before = file.end;
+  for (const std::int64_t count :
+       {std::int64_t{1} << 50, (std::int64_t{1} << 62) + 1, std::int64_t{0}, std::int64_t{-1024}})
+    EXPECT_FALSE(blocks->allocate(count, at::kFloat, file.end).defined()) << count;
+  EXPECT_EQ(file.end, before);
+  file.end = 0;  // no memory can be given back
+  EXPECT_FALSE(blocks->allocate(kCount, at::kFloat, file.end).defined());
+}
+
+TEST(SharedBlocks, OldViewsMakeRoomForNewOnes) {
+  const auto mappings = [] {
+    std::ifstream maps("/proc/self/maps");
+    int count = 0;
+    for (std::string line; std::getline(maps, line);)
+      count += line.find("/memfd:test") != std::string::npos ? 1 : 0;
+    return count;
+  };
+  File file;
+  const auto own = file.open();
+  const auto other = file.open();
+  const at::Tensor kept = own->allocate(kCount, at::kFloat, file.end);
+  for (int i = 0; i < 50; ++i) {
+    const at::Tensor passing = other->allocate(kCount, at::kFloat, file.end);
+    passing.fill_(i);
+    const auto place = other->offset_of(passing.const_data_ptr(), kBytes);
+    EXPECT_EQ(*reinterpret_cast<float*>(own->view({*place}, kBytes).at(0)), i);
+  }
+  EXPECT_LT(mappings(), 6);
+  // No room at all.
+  EXPECT_TRUE(own->view({file.end}, std::size_t{1} << 60).empty());
 }
 
 }  // namespace

@@ -161,6 +161,9 @@ GlooGroup::GlooGroup(const GlooOptions& options)
       collective_timeout_(options.collective_timeout),
       timeout_names_(options.timeout_names),
       rank_0_serves_store_(options.rank_0_serves_store) {
+  // The Reducer of torch 2.15 then asks the backend for its buckets, that of 2.11 does not
+  // (initialize_buckets() in reducer.cpp). Set before Gloo has threads.
+  if (device_.is_cpu()) ::setenv("DDP_DISABLE_COMM_MEM", "0", /*overwrite=*/0);
   auto gloo_options = c10d::ProcessGroupGloo::Options::create(options.join_timeout);
   if (options.interface.empty()) {
     gloo_options->devices.push_back(
@@ -192,9 +195,6 @@ GlooGroup::GlooGroup(const GlooOptions& options)
 void GlooGroup::share_memory(SharedMemory wanted) {
   if (wanted == SharedMemory::never) return;
   const std::string why_not = gloo_->share_memory();
-  // The Reducer of torch 2.15 then takes its buckets from the backend, that of 2.11 does not
-  // (initialize_buckets() in reducer.cpp).
-  if (why_not.empty() && device_.is_cpu()) ::setenv("DDP_DISABLE_COMM_MEM", "0", /*overwrite=*/0);
   if (!why_not.empty() && wanted == SharedMemory::required)
     throw PeerError("backend: shm: " + why_not + ". Use backend=gloo.", exit_code::kRefused);
 }

@@ -185,9 +185,17 @@ void SharedSums::serve() {
     lock.unlock();
     changed_.notify_all();
     complete(started.future, started.call, error);
-    started = {};  // not under the lock: a destructor may wait for Python's
+    started = {};                      // not under the lock: a destructor may wait for Python's
+    std::vector<TensorsFuture> ended;  // may be the last to hold their tensors
     lock.lock();
     --completing_;
+    const auto open = std::ranges::partition(
+        unfinished_, [](const TensorsFuture& one) { return !one->completed(); });
+    ended.assign(open.begin(), open.end());
+    unfinished_.erase(open.begin(), open.end());
+    lock.unlock();
+    ended.clear();
+    lock.lock();
   }
 }
 
@@ -202,6 +210,7 @@ std::exception_ptr SharedSums::execute(const Call& call, int spins) {
     execute(call);
     return nullptr;
   } catch (const std::exception&) {
+    end_all(End::loss);  // if it was not said yet, as without memory
     failure_ = std::current_exception();
     return failure_;
   }
@@ -295,7 +304,7 @@ void SharedSums::sum_large(char* data) {
   require_same_call(chunk.slot);
   const int in_place = count_in_place(chunk.slot);
   if (in_place == world_size_) return sum_in_place(data, chunk.slot);
-  if (in_place > 0) {
+  if (in_place > 0) {  // those in place did not know that another one is not
     if (place_ != 0) publish_other_parts(chunk);
     barrier();
   }
@@ -322,25 +331,28 @@ void SharedSums::sum_large(char* data) {
 /// Each rank sums its part of the tensor, and stores the sums in the tensors of all.
 void SharedSums::sum_in_place(char* data, std::uint32_t slot) {
   constexpr std::size_t kPieceBytes = 16 << 10;  // stays in the core's first cache
-  memory_->blocks().forget_old_views();
-  const Part own = part_of({data, kind_.bytes, slot}, rank_);
-  std::vector<char*> parts;  // of the tensors of all ranks
+  std::vector<int> peers;
+  std::vector<std::uint64_t> places;  // of the peers' tensors
   for (int rank = 0; rank < world_size_; ++rank) {
-    char* const tensor =
-        rank == rank_ ? data
-                      : memory_->blocks().view(memory_->rank_state(rank).places[slot], kind_.bytes);
-    if (tensor == nullptr) fail(name_of(rank_) + " cannot map the memory of " + name_of(rank));
-    parts.push_back(tensor + own.begin);
+    if (rank == rank_) continue;
+    peers.push_back(rank);
+    places.push_back(memory_->rank_state(rank).places[slot]);
   }
-  char* const sums = parts[static_cast<std::size_t>(rank_)];
+  const std::vector<char*> others = memory_->blocks().view(places, kind_.bytes);
+  if (others.empty()) fail(name_of(rank_) + " cannot map the memory of " + name_of(peers[0]));
+  const Part own = part_of({data, kind_.bytes, slot}, rank_);
   for (std::size_t done = 0; done < own.bytes; done += kPieceBytes) {
+    require_not_ended();  // a rank that was stopped must not write much when the others have gone
+                          // on
+    const std::size_t begin = own.begin + done;
     const std::size_t piece = std::min(kPieceBytes, own.bytes - done);
     rows_.clear();
-    for (const char* part : parts)
-      rows_.push_back(part + done);
-    sum_rows_of(kind_.type)(rows_, piece, sums + done, nullptr);
-    for (char* part : parts)
-      if (part != sums) copy(part + done, sums + done, piece);
+    for (const char* other : others)
+      rows_.push_back(other + begin);
+    rows_.insert(rows_.begin() + rank_, data + begin);
+    sum_rows_of(kind_.type)(rows_, piece, data + begin, nullptr);
+    for (char* other : others)
+      copy(other + begin, data + begin, piece);
   }
   barrier();
 }

@@ -84,7 +84,8 @@ class SharedSums {
 
   /// A tensor of `count` elements with undefined content, whose sums are not copied: for those that
   /// are made often. It may outlive this object. Undefined if there is no memory for it.
-  /// Trap: a process that this one forks shares it.
+  /// Traps: a process that this one forks shares it. After a failed sum, a rank that was stopped
+  /// may still write up to 16 KiB into it when it goes on.
   at::Tensor allocate(std::int64_t count, at::ScalarType type);
 
   /// Blocks: until all calls started so far have ended, with success or not.

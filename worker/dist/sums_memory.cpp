@@ -106,7 +106,7 @@ std::unique_ptr<SumsMemory> SumsMemory::map(Descriptor file, int world_size, boo
   if (memory == MAP_FAILED) return nullptr;
   std::unique_ptr<SumsMemory> mapped(new SumsMemory(memory, world_size, std::move(file)));
   if (!is_new) return mapped;
-  mapped->header().blocks_end = SharedBlocks::in_pages(size);
+  mapped->header().blocks_end = SharedBlocks::first_end(mapped->blocks_->file(), size);
   for (int rank = 0; rank < world_size; ++rank)
     make_robust_mutex(mapped->rank_state(rank).alive_lock);
   return mapped;

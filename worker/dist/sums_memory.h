@@ -23,6 +23,7 @@ namespace ddp::worker {
 /// A number that ranks wait for.
 using SharedNumber = std::atomic<std::uint32_t>;
 static_assert(SharedNumber::is_always_lock_free);
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 /// Sleeps until futex_wake(), unless the number is not `seen` any more, or for `limit`. See
 /// futex(2).
