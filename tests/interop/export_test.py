@@ -1,6 +1,6 @@
 """Models that Python has written with torch.export, trained by ddp-worker and by Python's DDP: the same losses, and back to Python.
 
-Run by hand: DDP_BIN=build/release DDP_FILES_TOOL=... PYTHONPATH=tests/support python3 tests/interop/export_test.py
+Run by hand: OMP_NUM_THREADS=1 DDP_BIN=build/release DDP_FILES_TOOL=... PYTHONPATH=tests/support python3 tests/interop/export_test.py
 """
 
 import functools

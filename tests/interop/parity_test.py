@@ -1,6 +1,6 @@
 """100 steps of MNIST on two ranks (200 by ./make.sh soak cases), 60 in bf16: Python's DDP against ddp-worker, step by step. ddp_test.py compares with torchrun, on digits.
 
-Run by hand: DDP_BIN=build/release PYTHONPATH=tests/support python3 tests/interop/parity_test.py
+Run by hand: OMP_NUM_THREADS=1 DDP_BIN=build/release PYTHONPATH=tests/support python3 tests/interop/parity_test.py
 DDP_DATA names the directory that holds mnist/; without it ../shared/data beside the checkout. Without either all is skipped.
 """
 

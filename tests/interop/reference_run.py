@@ -11,12 +11,12 @@ from processes import free_port
 from tools import Fork
 
 SCRIPT = pathlib.Path(__file__).with_name("reference_ddp.py")
-torch.set_num_threads(1)
 
 
 def reference_losses(folder, *flags):
     """What Python's DDP, reference_ddp.py, writes on two ranks in `folder`: losses step by step, unless a flag asks for more. The ranks are
     forks of this process, which has imported torch; ddp_test.py has them by torchrun and ddp-launch."""
+    assert torch.get_num_threads() == 1, "set OMP_NUM_THREADS=1: forks lack the other threads"
     out = folder / "python.json"
     out.unlink(missing_ok=True)
 

@@ -41,8 +41,8 @@ def run_tests(**how):
 
 
 class Fork:
-    """action() in a fork of this process: a program of its own whose imports are those of this one. It may compute where this process has
-    called torch.set_num_threads(1)."""
+    """action() in a fork of this process: a program of its own whose imports are those of this one. It may compute where OMP_NUM_THREADS is 1
+    from the start. torch.set_num_threads() makes a pool, with which a fork's backward() aborts now and then ("Invalid thread pool")."""
 
     def __init__(self, action, folder, **variables):
         self.said = tempfile.TemporaryFile("w+")
