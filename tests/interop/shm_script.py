@@ -135,7 +135,6 @@ if "ddp_shm" in backend:
     own = dist.group.WORLD._get_backend(cpu).allocate_tensor(100_000, dtype=torch.float32, device=cpu).fill_(rank)
     dist.all_reduce(own)
     assert own.eq(sum(range(world_size))).all()
-if "ddp_shm" in backend and not torch.__version__.startswith("2.11."):
     address = model.module[0].weight.grad.data_ptr()
     found = [line for line in open("/proc/self/maps") if "ddp-sums" in line and int(line.split("-")[0], 16) <= address < int(line.split()[0].split("-")[1], 16)]
     assert found, "DDP's buckets are not in shared memory"

@@ -161,7 +161,7 @@ GlooGroup::GlooGroup(const GlooOptions& options)
       collective_timeout_(options.collective_timeout),
       timeout_names_(options.timeout_names),
       rank_0_serves_store_(options.rank_0_serves_store) {
-  // The Reducer of torch 2.15 then asks the backend for its buckets, that of 2.11 does not
+  // The Reducer of torch 2.15 then asks the backend for its buckets, as that of 2.11 always does
   // (initialize_buckets() in reducer.cpp). Set before Gloo has threads.
   if (device_.is_cpu()) ::setenv("DDP_DISABLE_COMM_MEM", "0", /*overwrite=*/0);
   auto gloo_options = c10d::ProcessGroupGloo::Options::create(options.join_timeout);
