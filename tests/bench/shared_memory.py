@@ -31,7 +31,7 @@ sys.path.insert(0, str(ROOT / "tests/interop"))
 from tools import shm_variables  # noqa: E402
 
 SIZES = ((4, 100), (64, 50), (1024, 20), (16384, 2))  # KiB, sums in a row
-WHERE = {"": False, ", a bucket": True}  # a tensor as any, or where DDP of torch 2.15 has its buckets: in memory of the backend
+WHERE = {"": False, ", a bucket": True}  # a tensor as any, or where DDP has its buckets: in memory of the backend
 SCRIPT = f"SIZES, WHERE = {SIZES}, {WHERE}" + """
 import json, time
 import ddp_shm, torch

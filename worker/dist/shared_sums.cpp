@@ -122,7 +122,6 @@ c10::intrusive_ptr<c10d::Work> SharedSums::start(Call call) {
   TensorsFuture future = new_tensors_future();
   {
     const std::lock_guard lock(mutex_);
-    std::erase_if(unfinished_, [](const TensorsFuture& one) { return one->completed(); });
     unfinished_.push_back(future);
     started_.push_back({std::move(call), future});
     add_thread_if_needed();
@@ -185,16 +184,13 @@ void SharedSums::serve() {
     lock.unlock();
     changed_.notify_all();
     complete(started.future, started.call, error);
-    started = {};                      // not under the lock: a destructor may wait for Python's
-    std::vector<TensorsFuture> ended;  // may be the last to hold their tensors
+    TensorsFuture ended = started.future;
+    started = {};  // not under the lock: a destructor may wait for Python's
     lock.lock();
     --completing_;
-    const auto open = std::ranges::partition(
-        unfinished_, [](const TensorsFuture& one) { return !one->completed(); });
-    ended.assign(open.begin(), open.end());
-    unfinished_.erase(open.begin(), open.end());
+    std::erase(unfinished_, ended);
     lock.unlock();
-    ended.clear();
+    ended.reset();  // it may be the last to hold its tensors
     lock.lock();
   }
 }
